@@ -1,0 +1,42 @@
+# Every target sets up what it needs: Python 3.11+ and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+demo: $(READY)  ## an elephant and five mice, with and without fairness, drawn in the terminal
+	@$(BIN)/python -m examples.elephant
+
+test: check  ## everything: lint, types, contracts, tests
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## ruff, mypy strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## let ruff format and mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## speed of the core, then fairness
+	$(BIN)/python -m benchmarks.core
+	$(BIN)/python -m benchmarks.fairness
+
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml apf_middleware/__init__.py
+	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable '.[cli]' --group dev
+	@touch $@

@@ -1,0 +1,37 @@
+"""Which commands there are. Each lives in a module of its own name."""
+
+from typing import Annotated
+
+import typer
+
+from apf_middleware import __version__
+from apf_middleware.cli.collisions import collisions
+from apf_middleware.cli.replay import replay
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="API Priority and Fairness for Python web servers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if asked:
+        typer.echo(f"apf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+) -> None:
+    """API Priority and Fairness for Python web servers."""
+
+
+app.command()(replay)
+app.command()(collisions)

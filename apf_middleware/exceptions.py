@@ -1,0 +1,76 @@
+"""What can be raised, drawn as a tree, and the one check of integers that raises most of it.
+
+APFError
+├── InvalidValueError          an argument breaks a rule (also a ValueError)
+│   ├── ClockError             time ran backwards
+│   └── InfeasibleError        an allocation problem without a solution
+├── TicketStateError           a ticket was used out of turn, say released twice (also a RuntimeError)
+├── TraceFormatError           a trace file is not what it should be (also a ValueError)
+└── MissingExtraError          an optional package is not installed (also an ImportError)
+
+A rejected request is none of these: a rejection is a value.
+Every message says which name had which value, the rule that it breaks, and where it helps the next step.
+"""
+
+__all__ = [
+    "APFError",
+    "ClockError",
+    "InfeasibleError",
+    "InvalidValueError",
+    "MissingExtraError",
+    "TicketStateError",
+    "TraceFormatError",
+    "require_integer",
+]
+
+
+class APFError(Exception):
+    """Everything that this package raises on purpose."""
+
+
+class InvalidValueError(APFError, ValueError):
+    """An argument breaks a rule; its parts are kept so that a caller can say more about the place."""
+
+    def __init__(self, name: str, value: object, rule: str, *, hint: str = "") -> None:
+        super().__init__(name, value, rule, hint)
+        self.name = name
+        self.value = value
+        self.rule = rule
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.value!r}, but {self.rule}{'. ' if self.hint else ''}{self.hint}"
+
+
+class ClockError(InvalidValueError):
+    """Time ran backwards: the caller's clock is not monotonic."""
+
+
+class InfeasibleError(InvalidValueError):
+    """The bounds of an allocation problem leave no solution."""
+
+
+class TicketStateError(APFError, RuntimeError):
+    """A ticket was used out of turn."""
+
+
+class TraceFormatError(APFError, ValueError):
+    """A trace file is not what it should be; the message names file and field."""
+
+
+class MissingExtraError(APFError, ImportError):
+    """An optional package is not installed; the message says which extra brings it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs the package {package!r}: pip install 'apf-middleware[{extra}]'")
+
+
+def require_integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
+    """``value`` as it came, or an InvalidValueError when it isn't an integer within the bounds (True is none)."""
+    if type(value) is not int:
+        raise InvalidValueError(name, value, "it must be an integer")
+    if least is not None and value < least:
+        raise InvalidValueError(name, value, f"it must be at least {least}")
+    if most is not None and value > most:
+        raise InvalidValueError(name, value, f"it must be at most {most}")
+    return value

@@ -1,0 +1,35 @@
+"""The algorithm of API Priority and Fairness: fair queues, seats, and how a server's seats are shared out.
+
+Nothing here knows a clock, an event loop, a request or a file. Time is an argument, in integer nanoseconds; what must
+happen next is the result.
+"""
+
+from apf_middleware.fairqueuing.disciplines import DISCIPLINES, Discipline, EqualSerial
+from apf_middleware.fairqueuing.queueset import QueueSet
+from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.shuffle import Dealer, collision_probabilities, entropy_bits, flow_hash
+from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot, QueueSnapshot, TicketSnapshot
+from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.work import Work, duration_per_seat, format_seat_seconds, seat_seconds
+
+__all__ = [
+    "DISCIPLINES",
+    "Dealer",
+    "Discipline",
+    "EqualSerial",
+    "QueueSet",
+    "QueueSetSettings",
+    "QueueSetSnapshot",
+    "QueueSnapshot",
+    "Reason",
+    "Ticket",
+    "TicketSnapshot",
+    "TicketState",
+    "Work",
+    "collision_probabilities",
+    "duration_per_seat",
+    "entropy_bits",
+    "flow_hash",
+    "format_seat_seconds",
+    "seat_seconds",
+]

@@ -1,0 +1,133 @@
+"""A level's queues as a deck: opened, dealt to flows, and closed when there are more than desired.
+
+The deck may be larger than desired for a while: queues beyond the desired number get no new tickets, and go when they
+are idle. Upstream instead removes any queue that runs empty while there are too many, and moves those behind it up, so
+that flows find themselves in other queues; ``strict_upstream`` does the same.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.settings import QueueSetSettings
+
+__all__ = ["Deck"]
+
+_CLOSED: Final = Queue(-1)  # holds the place of a queue that is gone while a later one is still there
+_HANDS_KEPT: Final = 8192  # flows whose hands are remembered: whoever invents flows makes it no larger
+
+
+class Deck:
+    """The queues of one queue set. ``choices`` counts how often a queue was chosen."""
+
+    __slots__ = (
+        "_dealer",
+        "_hand_size",
+        "_hands",
+        "_open_queue",
+        "_strict",
+        "choices",
+        "desired",
+        "is_overfull",
+        "queues",
+    )
+
+    def __init__(self, open_queue: Callable[[int], Queue], settings: QueueSetSettings, *, strict: bool) -> None:
+        self._open_queue = open_queue
+        self._strict = strict
+        self._hands: dict[int, tuple[Queue, ...]] = {}
+        self.queues: list[Queue] = []
+        self.choices = 0
+        self.resize(settings)
+
+    def __iter__(self) -> Iterator[Queue]:
+        return (queue for queue in self.queues if queue is not _CLOSED)
+
+    def choose(self, entropy: int, *, contended: bool) -> Queue:
+        """The queue of this flow's hand with the least waiting work.
+
+        The hand is gone through from another card each time, so that equals take turns. Unless ``contended``, nothing
+        waits anywhere.
+        """
+        hand = self._hands.get(entropy)
+        if hand is None:
+            hand = self._deal(entropy)
+        start = self.choices % self._hand_size
+        self.choices += 1
+        best = hand[start]
+        if contended:
+            least = best.waiting_work
+            for queue in hand[start + 1 : start + self._hand_size]:
+                if queue.waiting_work < least:
+                    best = queue
+                    least = queue.waiting_work
+        return best
+
+    def _deal(self, entropy: int) -> tuple[Queue, ...]:
+        """A hand of queues, twice in a row so that going round needs no turning back."""
+        assert self._dealer is not None, "nobody chooses a queue where there are none"
+        hand = tuple(self.queues[card] for card in self._dealer.deal(entropy))
+        if len(self._hands) >= _HANDS_KEPT:
+            self._hands.clear()
+        self._hands[entropy] = hand = hand + hand
+        return hand
+
+    def resize(self, settings: QueueSetSettings) -> None:
+        """Deal from as many queues as ``settings`` say, and open those that are missing."""
+        self.desired = settings.queues
+        self._dealer = settings.dealer()
+        self._hand_size = settings.hand_size
+        self._hands.clear()
+        queues = self.queues
+        for index in range(min(self.desired, len(queues))):
+            if queues[index] is _CLOSED:
+                queues[index] = self._open_queue(index)
+        queues.extend(self._open_queue(index) for index in range(len(queues), self.desired))
+        self.is_overfull = len(queues) > self.desired
+
+    def surplus(self) -> list[Queue]:
+        """Idle queues beyond the desired number."""
+        return [queue for queue in self.queues[self.desired :] if queue is not _CLOSED and queue.is_idle]
+
+    def close(self, queue: Queue) -> bool:
+        """Remove ``queue`` if it is superfluous and has nothing to do; whether it was removed."""
+        if not self.is_overfull:
+            return False
+        closed = self._close_up(queue) if self._strict else self._close_surplus(queue)
+        self.is_overfull = len(self.queues) > self.desired
+        return closed
+
+    def _close_surplus(self, queue: Queue) -> bool:
+        """A queue goes when it is one of the surplus and idle; the others stay where they are."""
+        queues, index = self.queues, queue.index
+        if index < self.desired or not queue.is_idle:
+            return False
+        queues[index] = _CLOSED
+        while queues and queues[-1] is _CLOSED:
+            queues.pop()
+        return True
+
+    def _close_up(self, queue: Queue) -> bool:
+        """As upstream: any queue goes, though its seats may linger, and those behind it move up."""
+        index = queue.index
+        if queue.length or queue.executing or index >= len(self.queues) or self.queues[index] is not queue:
+            return False  # the last two: an earlier linger of this queue has already removed it
+        del self.queues[index]
+        for other in self:
+            if other.index > index:
+                other.index -= 1
+        self._hands.clear()
+        return True
+
+    def check(self) -> None:
+        """Raise AssertionError where a queue isn't where it says it is."""
+        for index, queue in enumerate(self.queues):
+            if queue is _CLOSED:
+                assert index >= self.desired, f"queue {index} of {self.desired} is missing"
+            else:
+                assert queue.index == index, f"{queue!r} stands at {index}"
+        if not self._strict:
+            assert not self.surplus(), f"superfluous and idle: {self.surplus()!r}"
+
+    def __repr__(self) -> str:
+        return f"<Deck of {sum(1 for _ in self)} queues, {self.desired} desired>"

@@ -1,0 +1,14 @@
+"""The disciplines, by the names that configuration and command line use."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial
+
+__all__ = ["DISCIPLINES", "Discipline", "EqualSerial"]
+
+DISCIPLINES: Final[Mapping[str, type[Discipline[Any]]]] = MappingProxyType(
+    {discipline.name: discipline for discipline in (EqualSerial,)}
+)

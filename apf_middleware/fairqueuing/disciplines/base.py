@@ -1,0 +1,88 @@
+"""What a discipline is: the rule that picks which queue is served next.
+
+A queue set tells its discipline everything that happens to its queues, in this order and with these meanings, and asks
+it one question. The discipline keeps whatever meters it needs, in queues of a class of its own (`open_queue`).
+
+=============  ======================================================================================================
+``advance``    time passes while nothing else happens
+``arrive``     a ticket is about to join its queue
+``serve``      a ticket arrives and is seated in the same step, because nobody waits and it fits
+``leave``      a ticket has left its queue unserved
+``dispatch``   a queue's oldest ticket has left it for its seats
+``settle``     a ticket has finished, and its real duration is known
+``vacate``     its seats are free (later than ``settle`` if it lingered)
+``resize``     the level's concurrency is another one
+``close``      a queue is gone, and it was idle
+``pick``       whose oldest ticket is next?
+=============  ======================================================================================================
+
+Three disciplines are planned behind this interface, the three solutions of KEP-1040. `equal-serial` needs only the
+sum of all demand. The max-min ones need each queue's own demand, which changes with ``arrive``, ``leave`` and
+``vacate``, and events of their virtual world, which they catch up with in ``advance``.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Ticket
+
+__all__ = ["Discipline"]
+
+QueueT = TypeVar("QueueT", bound=Queue)
+
+
+class Discipline(ABC, Generic[QueueT]):
+    """Picks which queue of one queue set is served next."""
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def open_queue(self, index: int) -> QueueT:
+        """A new, idle queue."""
+
+    @abstractmethod
+    def advance(self, elapsed_ns: int, demand: int) -> None:
+        """Let time pass, with ``demand`` seats taken or waited for in all queues together."""
+
+    @abstractmethod
+    def arrive(self, queue: QueueT, ticket: Ticket) -> None:
+        """``ticket`` is about to be appended to ``queue``."""
+
+    @abstractmethod
+    def serve(self, queue: QueueT, ticket: Ticket) -> None:
+        """``arrive`` and ``dispatch`` in one step, for a ticket that finds nobody waiting and fits."""
+
+    @abstractmethod
+    def leave(self, queue: QueueT, ticket: Ticket, *, was_oldest: bool) -> None:
+        """``ticket`` has been removed from ``queue`` unserved."""
+
+    @abstractmethod
+    def dispatch(self, queue: QueueT, ticket: Ticket) -> None:
+        """``ticket``, the oldest, has been removed from ``queue`` and seated."""
+
+    @abstractmethod
+    def settle(self, queue: QueueT, ticket: Ticket, duration_ns: int) -> None:
+        """``ticket`` has run for ``duration_ns``; ``queue`` no longer counts it as executing."""
+
+    @abstractmethod
+    def vacate(self, queue: QueueT, ticket: Ticket) -> None:
+        """The seats of ``ticket`` are free."""
+
+    @abstractmethod
+    def resize(self, concurrency: int) -> None:
+        """The level has ``concurrency`` seats from now on."""
+
+    @abstractmethod
+    def close(self, queue: QueueT, *, closing_up: bool) -> None:
+        """``queue`` is gone; when ``closing_up``, the queues behind it have moved up by one index."""
+
+    @abstractmethod
+    def pick(self) -> int:
+        """The index of the queue whose oldest ticket is next; LookupError when nobody waits."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise AssertionError where the discipline's own data contradict each other."""

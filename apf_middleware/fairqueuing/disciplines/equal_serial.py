@@ -1,0 +1,162 @@
+"""`equal-serial`: what Kubernetes runs. Equal allocations, one request of a queue after the other, in a virtual world.
+
+One meter R runs for the whole queue set, at the rate of seats per active queue: min(demand, concurrency) / active. A
+queue's next ticket starts virtually at the queue's ``next_dispatch_r`` and would finish at that plus its total work;
+the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is replaced by the
+truth when the ticket finishes. A queue counts as active while something waits or runs in it; lingering is not running.
+
+Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. It would save
+up credit without bound; anti-windup lifts ``next_dispatch_r`` to the arrival of the oldest waiting ticket. The other
+direction stays as it is upstream.
+
+Upstream's meters are 64-bit, so it moves all of them back by `R_DECREMENT` whenever they reach `HIGH_R`. Ours never
+wrap; the same epochs are counted, and `as_upstream` shows a meter the way upstream would.
+"""
+
+from typing import ClassVar, Final
+
+from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.disciplines.agenda import Agenda
+from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Ticket
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
+
+__all__ = ["HIGH_R", "R_DECREMENT", "EqualSerial", "EqualSerialQueue"]
+
+R_DECREMENT: Final = (2**64 - 1) // 2
+HIGH_R: Final = R_DECREMENT + R_DECREMENT // 2
+
+
+class EqualSerialQueue(Queue):
+    """A queue and the virtual time at which its next ticket starts."""
+
+    __slots__ = ("next_dispatch_r",)
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.next_dispatch_r = 0
+
+
+class EqualSerial(Discipline[EqualSerialQueue]):
+    """The KEP's first solution. ``guess_ns`` is what a request is taken to last until its duration is known."""
+
+    __slots__ = ("_active", "_agenda", "_concurrency", "_epoch_end", "_guess_ns", "_turn", "epochs", "r")
+
+    name: ClassVar[str] = "equal-serial"
+
+    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS, *, initial_r: int = 0) -> None:
+        self._concurrency = require_integer("concurrency", concurrency, least=0)
+        self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.r = require_integer("initial_r", initial_r, least=0)
+        self.epochs = 0
+        self._epoch_end = HIGH_R
+        self._active = 0
+        self._turn = 0  # the queue served last; upstream begins after the first one too
+        self._agenda = Agenda()
+
+    @property
+    def current_r(self) -> int:
+        """R now, as upstream would show it."""
+        return self.as_upstream(self.r)
+
+    @property
+    def robin_index(self) -> int:
+        """The index of the queue served last."""
+        return self._turn
+
+    @property
+    def active_queues(self) -> int:
+        """How many queues have something waiting or running, and so share the seats."""
+        return self._active
+
+    def as_upstream(self, meter: int) -> int:
+        """A meter of this epoch as upstream's 64 bits would hold it."""
+        return meter - self.epochs * R_DECREMENT
+
+    def open_queue(self, index: int) -> EqualSerialQueue:
+        return EqualSerialQueue(index)
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:
+        active = self._active
+        if not active:
+            return
+        concurrency = self._concurrency
+        # In upstream's order and in doubles, rounded half away from zero: a trace shows the last digit.
+        seats = demand if demand < concurrency else concurrency  # noqa: FURB136 - min() takes three times as long
+        progress = seats / active * elapsed_ns / 10
+        whole = int(progress)
+        self.r += whole + 1 if progress - whole >= 0.5 else whole
+        if self.r >= self._epoch_end:
+            self.epochs += 1
+            self._epoch_end += R_DECREMENT
+
+    def arrive(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        ticket.arrival_r = r = self.r
+        if not queue.length:
+            if not queue.executing:
+                self._active += 1
+                queue.next_dispatch_r = r
+            elif queue.next_dispatch_r < r:
+                queue.next_dispatch_r = r  # anti-windup
+            self._agenda.put(queue.index, queue.next_dispatch_r + ticket.total_work)
+
+    def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        ticket.arrival_r = ticket.start_r = r = self.r
+        if not queue.executing:
+            self._active += 1
+        elif queue.next_dispatch_r > r:
+            ticket.start_r = queue.next_dispatch_r
+        queue.next_dispatch_r = ticket.start_r + ticket.total_work
+        self._turn = queue.index
+
+    def leave(self, queue: EqualSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
+        if was_oldest:
+            self._schedule(queue)
+            if not (queue.length or queue.executing):
+                self._active -= 1
+
+    def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        ticket.start_r = queue.next_dispatch_r
+        self._turn = queue.index
+        queue.next_dispatch_r += ticket.total_work
+        self._schedule(queue)
+
+    def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
+        queue.next_dispatch_r -= seat_seconds(ticket.work.seats, self._guess_ns - duration_ns)
+        if queue.length:
+            self._schedule(queue)
+        elif not queue.executing:
+            self._active -= 1
+
+    def _schedule(self, queue: EqualSerialQueue) -> None:
+        """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the agenda."""
+        oldest = queue.oldest
+        if oldest is None:
+            self._agenda.drop(queue.index)
+            return
+        start = queue.next_dispatch_r
+        if start < oldest.arrival_r:
+            queue.next_dispatch_r = start = oldest.arrival_r
+        self._agenda.put(queue.index, start + oldest.total_work)
+
+    def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        """R depends on the sum of all seats alone, which the queue set keeps."""
+
+    def resize(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+
+    def close(self, queue: EqualSerialQueue, *, closing_up: bool) -> None:
+        if closing_up:
+            self._agenda.close_up(queue.index)
+            if self._turn >= queue.index:
+                self._turn -= 1
+
+    def pick(self) -> int:
+        return self._agenda.first(self._turn)
+
+    def check(self) -> None:
+        self._agenda.check()
+
+    def __repr__(self) -> str:
+        return f"<EqualSerial R={self.current_r} active={self._active} last served={self._turn}>"

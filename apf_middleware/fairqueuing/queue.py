@@ -1,0 +1,86 @@
+"""A FIFO of waiting tickets and what its flow's running ones occupy.
+
+The tickets are links of a chain, so that joining, being served and leaving from the middle cost the same however many
+wait. A discipline adds its own meters in a subclass.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from apf_middleware.fairqueuing.ticket import Ticket
+
+__all__ = ["Queue"]
+
+
+class Queue:
+    """One queue of a queue set; ``waiting_work`` is the sum of what its waiting tickets are expected to be."""
+
+    __slots__ = ("executing", "index", "length", "newest", "oldest", "seats_in_use", "waiting_work")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.oldest: Ticket | None = None
+        self.newest: Ticket | None = None
+        self.length = 0
+        self.waiting_work = 0
+        self.executing = 0
+        self.seats_in_use = 0  # the lingering included
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, runs or lingers here."""
+        return not (self.length or self.executing or self.seats_in_use)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __bool__(self) -> bool:
+        return True  # an empty queue is still a queue
+
+    def __iter__(self) -> "Iterator[Ticket]":
+        ticket = self.oldest
+        while ticket is not None:
+            yield ticket
+            ticket = ticket.newer
+
+    def append(self, ticket: "Ticket") -> None:
+        ticket.newer = None
+        ticket.older = newest = self.newest
+        if newest is None:
+            self.oldest = ticket
+        else:
+            newest.newer = ticket
+        self.newest = ticket
+        self.length += 1
+        self.waiting_work += ticket.total_work
+
+    def remove(self, ticket: "Ticket") -> None:
+        """Take out one that waits here, from wherever it stands."""
+        older, newer = ticket.older, ticket.newer
+        if older is None:
+            self.oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self.newest = older
+        else:
+            newer.older = older
+        ticket.older = ticket.newer = None
+        self.length -= 1
+        self.waiting_work -= ticket.total_work
+
+    def check(self) -> None:
+        """Raise AssertionError where the chain and the sums disagree."""
+        tickets = list(self)
+        assert self.length == len(tickets), f"{self!r} has {len(tickets)} links"
+        assert self.waiting_work == sum(ticket.total_work for ticket in tickets), f"waiting work of {self!r}"
+        assert self.newest is (tickets[-1] if tickets else None), f"the end of {self!r}"
+        assert all(ticket.queue is self and ticket.is_waiting for ticket in tickets), f"strangers in {self!r}"
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.index}: {self.length} waiting, {self.executing} executing, "
+            f"{self.seats_in_use} seats in use>"
+        )

@@ -1,0 +1,398 @@
+"""One level's queues and seats: who arrives is dealt a queue, waits for a turn, is seated, and gives the seats back.
+
+Pure and synchronous. Time is the argument ``now`` (integer nanoseconds, never running backwards); every change returns
+the tickets that it seated, and whoever called wakes them. Nothing runs by itself: `next_event_at` tells when seats that
+linger come free, and any call at or after that time frees them first (`tick` does nothing else).
+
+The queue set keeps tickets and counts; its discipline keeps the meters that say whose turn it is. Nothing but a
+reconfiguration looks at all queues.
+
+Upstream's known defects are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
+Kubernetes code replay to the last digit:
+
+===============  ====================================================================================================
+bounded queues   a queue is full at its limit, also while seats are free because a wide ticket is saving up for more
+leaving seats    when a ticket leaves unserved, those that it stood before are seated
+no phantom       seats that are cut from a ticket at dispatch don't count as demand for ever
+surplus queues   superfluous queues go as soon as they are idle, however that came, and no other queue changes place
+zero is zero     a level with no seats and no queues admits nobody
+cut anywhere     final seats are cut to the level's seats without queues too
+===============  ====================================================================================================
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Any, Final
+
+from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
+from apf_middleware.fairqueuing.deck import Deck
+from apf_middleware.fairqueuing.demand import Demand
+from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot, picture_queue
+from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
+
+__all__ = ["QueueSet"]
+
+_NEW: Final = TicketState.NEW
+_WAITING: Final = TicketState.WAITING
+_SEATED: Final = TicketState.SEATED
+_LINGERING: Final = TicketState.LINGERING
+_RELEASED: Final = TicketState.RELEASED
+_REJECTED: Final = TicketState.REJECTED
+
+_GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's estimates end at 100 seats
+_NOBODY: Final[tuple[Ticket, ...]] = ()
+
+
+class QueueSet:
+    """The queues and seats of one level.
+
+    ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
+    until its duration is known. ``now`` is the time to begin with.
+    """
+
+    __slots__ = (
+        "_guessed",
+        "_limit",
+        "_lingering",
+        "_lingers",
+        "_now",
+        "_phantom_seats",
+        "_queueless_seats",
+        "concurrency",
+        "deck",
+        "demand",
+        "discipline",
+        "dispatched",
+        "executing",
+        "guess_ns",
+        "is_quiescing",
+        "no_accommodation",
+        "rejected",
+        "seats_in_use",
+        "seats_waiting",
+        "settings",
+        "strict_upstream",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        settings: QueueSetSettings,
+        *,
+        discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
+        guess_ns: int = DEFAULT_GUESS_NS,
+        strict_upstream: bool = False,
+        now: int = 0,
+    ) -> None:
+        _require_settings(settings)
+        self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self._now = require_integer("now", now)
+        self.settings = settings
+        self.concurrency = settings.concurrency
+        self._limit = settings.queue_length_limit
+        self.strict_upstream = strict_upstream
+        self.discipline = discipline(settings.concurrency, guess_ns)
+        self.demand = Demand(now)
+        self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
+        self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
+        self._lingering: list[tuple[int, int, Ticket]] = []  # a heap of (ends at, in which order, who)
+        self._lingers = 0
+        self.is_quiescing = False
+        self.waiting = self.seats_waiting = self._phantom_seats = 0
+        self.executing = self.seats_in_use = self._queueless_seats = 0
+        self.dispatched = self.no_accommodation = 0
+        self.rejected = dict.fromkeys(Reason, 0)
+
+    # What happens to tickets
+
+    def arrive(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        """Let ``ticket`` in: afterwards it is seated, waiting, or rejected for a reason."""
+        ended = self._advance(now)
+        if ticket.state is not _NEW:
+            raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
+        ticket.queueset = self
+        ticket.arrived_at = now
+        if not self.settings.queues or self.is_quiescing:
+            seated = self._arrive_without_queue(now, ticket)
+        else:
+            seated = self._arrive_in_queue(now, ticket)
+        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        return [*ended, *seated] if ended else seated
+
+    def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
+        """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``."""
+        ended = self._advance(now)
+        queue = ticket.queue
+        if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
+            raise TicketStateError(f"{ticket!r} doesn't wait in {self!r}: a seated ticket is released, not abandoned")
+        was_oldest = queue.oldest is ticket
+        queue.remove(ticket)
+        self.waiting -= 1
+        self.seats_waiting -= ticket.width
+        self._reject(ticket, reason)
+        self.discipline.leave(queue, ticket, was_oldest=was_oldest)
+        seated: Sequence[Ticket] = _NOBODY
+        if not self.strict_upstream:
+            self._close(queue)
+            seated = self._dispatch(now)
+        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        return [*ended, *seated] if ended else seated
+
+    def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        """``ticket`` has finished: what it took longer or shorter than guessed is settled.
+
+        Its seats come free at once, or when its linger ends.
+        """
+        ended = self._advance(now)
+        if ticket.state is not _SEATED or ticket.queueset is not self:
+            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
+        queue = ticket.queue
+        self.executing -= 1
+        if queue is not None:
+            queue.executing -= 1
+            self.discipline.settle(queue, ticket, now - ticket.seated_at)
+        if ticket.work.linger_ns:
+            ticket.state = _LINGERING
+            self._lingers += 1
+            heappush(self._lingering, (now + ticket.work.linger_ns, self._lingers, ticket))
+        else:
+            self._vacate(ticket)
+        seated = self._dispatch(now) if self.waiting else _NOBODY
+        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        return [*ended, *seated] if ended else seated
+
+    # Time
+
+    def next_event_at(self) -> int | None:
+        """When the next linger ends, or None when nothing lingers."""
+        return self._lingering[0][0] if self._lingering else None
+
+    def tick(self, now: int) -> Sequence[Ticket]:
+        """Free the seats whose linger has ended."""
+        return self._advance(now)
+
+    def _advance(self, now: int) -> Sequence[Ticket]:
+        """Bring the meters up to ``now``, ending on the way the lingers that are due."""
+        if now.__class__ is not int:
+            raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
+        seated: Sequence[Ticket] = _NOBODY
+        if self._lingering and self._lingering[0][0] <= now:
+            seated = self._end_lingers(now)
+        elapsed = now - self._now
+        if elapsed:
+            if elapsed < 0:
+                raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
+            self._now = now
+            self.discipline.advance(elapsed, self.seats_in_use + self.seats_waiting - self._queueless_seats)
+        return seated
+
+    def _end_lingers(self, now: int) -> list[Ticket]:
+        """Each at its own time, in case that the call comes late."""
+        seated: list[Ticket] = []
+        while self._lingering and self._lingering[0][0] <= now:
+            ends_at, _, ticket = heappop(self._lingering)
+            if ends_at > self._now:
+                demand = self.seats_in_use + self.seats_waiting - self._queueless_seats
+                self.discipline.advance(ends_at - self._now, demand)
+                self._now = ends_at
+            self._vacate(ticket)
+            self.demand.set(self._now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+            seated += self._dispatch(now)
+        return seated
+
+    # Arrival
+
+    def _arrive_in_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        queue = self.deck.choose(ticket.entropy, contended=self.waiting > 0)
+        ticket.queue = queue
+        work = ticket.work
+        ticket.total_work = (
+            self._guessed[work.seats] + work.final_work if work.seats < _GUESSED else work.total(self.guess_ns)
+        )
+        width = ticket.width
+        if not self.waiting and self.seats_in_use + width <= self.concurrency:
+            self.discipline.serve(queue, ticket)
+            self._occupy(now, ticket)
+            return (ticket,)
+        if queue.length >= self._limit and (self.seats_in_use >= self.concurrency or not self.strict_upstream):
+            self._reject(ticket, Reason.QUEUE_FULL)
+        else:
+            self.discipline.arrive(queue, ticket)
+            queue.append(ticket)
+            ticket.state = _WAITING
+            self.waiting += 1
+            self.seats_waiting += width
+        return self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
+
+    def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        """Where nobody waits, who doesn't fit is rejected."""
+        if self.is_quiescing:
+            self._reject(ticket, Reason.QUEUE_CLOSED)
+        elif self.settings.exempt or (self._fits(ticket.width) and (self.concurrency or self.strict_upstream)):
+            self._occupy(now, ticket)
+            return (ticket,)
+        else:
+            self._reject(ticket, Reason.CONCURRENCY_LIMIT)
+        return _NOBODY
+
+    def _reject(self, ticket: Ticket, reason: Reason) -> None:
+        ticket.state = _REJECTED
+        ticket.reason = reason
+        self.rejected[reason] += 1
+
+    # Seats
+
+    def _fits(self, width: int) -> bool:
+        """Whether so many seats are free; what is wider than the whole level runs when nothing else does."""
+        concurrency = self.concurrency
+        return not self.executing if width > concurrency else self.seats_in_use + width <= concurrency
+
+    def _dispatch(self, now: int) -> Sequence[Ticket]:
+        """Seat whoever is next, until one doesn't fit: for that one, seats are saved up."""
+        seated: list[Ticket] = []
+        while self.waiting and self.seats_in_use < self.concurrency:
+            queue = self.deck.queues[self.discipline.pick()]
+            ticket = queue.oldest
+            assert ticket is not None, "a discipline picks a queue where somebody waits"
+            width = ticket.width
+            if self.seats_in_use + width > self.concurrency and not self._fits(width):
+                self.no_accommodation += 1
+                break
+            queue.remove(ticket)
+            self.waiting -= 1
+            self.seats_waiting -= width
+            self._occupy(now, ticket)
+            self.discipline.dispatch(queue, ticket)
+            seated.append(ticket)
+        return seated
+
+    def _occupy(self, now: int, ticket: Ticket) -> None:
+        if ticket.work.final_seats > self.concurrency and not self.settings.exempt:
+            self._cut(ticket)
+        ticket.state = _SEATED
+        ticket.seated_at = now
+        self.dispatched += 1
+        self.executing += 1
+        self.seats_in_use += ticket.width
+        queue = ticket.queue
+        if queue is None:
+            self._queueless_seats += ticket.width
+        else:
+            queue.executing += 1
+            queue.seats_in_use += ticket.width
+
+    def _cut(self, ticket: Ticket) -> None:
+        """Put the final work on fewer seats, for longer."""
+        if self.strict_upstream and ticket.queue is None:
+            return
+        width = ticket.width
+        ticket.work = ticket.work.within(self.concurrency)
+        ticket.width = ticket.work.width
+        if self.strict_upstream:
+            self._phantom_seats += width - ticket.width
+
+    def _vacate(self, ticket: Ticket) -> None:
+        """The seats are free."""
+        ticket.state = _RELEASED
+        self.seats_in_use -= ticket.width
+        queue = ticket.queue
+        if queue is None:
+            self._queueless_seats -= ticket.width
+        else:
+            queue.seats_in_use -= ticket.width
+            self.discipline.vacate(queue, ticket)
+            if self.deck.is_overfull:
+                self._close(queue)
+
+    # Queues
+
+    def _close(self, queue: Queue) -> None:
+        if self.deck.close(queue):
+            self.discipline.close(queue, closing_up=self.strict_upstream)
+
+    def reconfigure(self, now: int, settings: QueueSetSettings) -> Sequence[Ticket]:
+        """Set other numbers.
+
+        Nobody who waits or runs loses a place; a length limit or a hand counts for those who come. Exempt and limited
+        levels don't turn into each other.
+        """
+        _require_settings(settings)
+        if settings.exempt is not self.settings.exempt:
+            raise InvalidValueError("exempt", settings.exempt, "a level stays exempt or limited for its whole life")
+        ended = self._advance(now)
+        self.settings = settings
+        self.concurrency = settings.concurrency
+        self._limit = settings.queue_length_limit
+        self.discipline.resize(settings.concurrency)
+        self.deck.resize(settings)
+        if not self.strict_upstream:
+            for queue in self.deck.surplus():
+                self._close(queue)
+        return [*ended, *self._dispatch(now)]
+
+    def quiesce(self, *, reopen: bool = False) -> None:
+        """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten."""
+        self.is_quiescing = not reopen
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, runs or lingers."""
+        return not (self.waiting or self.executing or self._lingering)
+
+    # Looking
+
+    def snapshot(self) -> QueueSetSnapshot:
+        """A frozen picture of now."""
+        return QueueSetSnapshot(
+            now=self._now,
+            concurrency=self.concurrency,
+            desired_queues=self.deck.desired,
+            discipline=self.discipline.name,
+            is_quiescing=self.is_quiescing,
+            waiting=self.waiting,
+            seats_waiting=self.seats_waiting,
+            executing=self.executing,
+            lingering=len(self._lingering),
+            seats_in_use=self.seats_in_use,
+            dispatched=self.dispatched,
+            rejected=MappingProxyType(dict(self.rejected)),
+            no_accommodation=self.no_accommodation,
+            queues=tuple(picture_queue(queue) for queue in self.deck if not queue.is_idle),
+        )
+
+    def check(self) -> None:
+        """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
+        self.deck.check()
+        self.discipline.check()
+        for queue in self.deck:
+            queue.check()
+        queues = list(self.deck)
+        assert self.waiting == sum(queue.length for queue in queues), "tickets waiting"
+        assert self.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
+        if not self.strict_upstream:  # there a queue may close while its seats linger
+            assert self.seats_in_use == sum(queue.seats_in_use for queue in queues) + self._queueless_seats, "seats"
+            assert not self._phantom_seats, "phantom seats"
+        try:
+            oldest = self.deck.queues[self.discipline.pick()].oldest
+        except LookupError:
+            assert not self.waiting, f"the discipline forgets who waits in {self!r}"
+            return
+        assert oldest is not None, f"the discipline picks a queue where nobody waits in {self!r}"
+        if self.seats_in_use < self.concurrency and not self.strict_upstream:
+            assert not self._fits(oldest.width), f"{oldest!r} could sit and is left standing in {self!r}"
+
+    def __repr__(self) -> str:
+        return (
+            f"<QueueSet {self.discipline.name}: {self.waiting} waiting, {self.executing} executing, "
+            f"{len(self._lingering)} lingering, {self.seats_in_use} of {self.concurrency} seats in use>"
+        )
+
+
+def _require_settings(settings: object) -> None:
+    if not isinstance(settings, QueueSetSettings):
+        raise InvalidValueError("settings", settings, "it must be a QueueSetSettings")

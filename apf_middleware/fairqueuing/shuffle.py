@@ -1,0 +1,105 @@
+"""Shuffle sharding: which few queues a flow may use, so that an elephant can't fill everyone's.
+
+A level's queues are a deck of cards; 64 bits of entropy, hashed from the flow, deal a hand of distinct cards. The same
+flow always gets the same hand, and two flows rarely share a whole one. Hash and dealing equal upstream's bit by bit.
+The hash must have more entropy than the deal consumes, or the last cards are dealt unevenly: hence the bound of 60
+bits, which keeps the unevenness to about 32:33.
+"""
+
+import hashlib
+import math
+
+from apf_middleware.exceptions import InvalidValueError, require_integer
+
+__all__ = [
+    "MAX_DECK_SIZE",
+    "MAX_ENTROPY_BITS",
+    "Dealer",
+    "collision_probabilities",
+    "entropy_bits",
+    "flow_hash",
+]
+
+MAX_DECK_SIZE = 2**26
+"""The largest deck that can be dealt from."""
+
+MAX_ENTROPY_BITS = 60
+"""The most entropy that a deal may consume of the 64 bits of a hash."""
+
+
+def flow_hash(schema: str, distinguisher: str) -> int:
+    """64 bits of entropy for a flow, the (schema, distinguisher) pair."""
+    # Surrogates can't come from a well-formed request; let those of an ill-formed one be hashed rather than fatal.
+    flow = f"{schema}\0{distinguisher}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(flow).digest()[:8], "little")
+
+
+def entropy_bits(deck_size: int, hand_size: int) -> int:
+    """Bits of entropy that a deal consumes."""
+    require_integer("deck size", deck_size, least=1)
+    require_integer("hand size", hand_size, least=1)
+    return math.ceil(math.log2(deck_size) * hand_size)
+
+
+class Dealer:
+    """Deals hands of ``hand_size`` distinct cards from a deck of ``deck_size``."""
+
+    __slots__ = ("deck_size", "hand_size")
+
+    def __init__(self, deck_size: int, hand_size: int) -> None:
+        require_integer("deck size", deck_size, least=1, most=MAX_DECK_SIZE)
+        require_integer("hand size", hand_size, least=1)
+        if hand_size > deck_size:
+            raise InvalidValueError("hand size", hand_size, f"a hand can't exceed the deck of {deck_size}")
+        bits = entropy_bits(deck_size, hand_size)
+        if bits > MAX_ENTROPY_BITS:
+            raise InvalidValueError(
+                "hand size",
+                hand_size,
+                f"with a deck of {deck_size} a deal consumes {bits} bits of entropy and at most {MAX_ENTROPY_BITS} "
+                "are allowed",
+                hint="Take a smaller hand or a smaller deck",
+            )
+        self.deck_size = deck_size
+        self.hand_size = hand_size
+
+    def __repr__(self) -> str:
+        return f"Dealer(deck_size={self.deck_size}, hand_size={self.hand_size})"
+
+    def deal(self, entropy: int) -> tuple[int, ...]:
+        """The hand for these 64 bits, in the order dealt."""
+        require_integer("entropy", entropy, least=0, most=2**64 - 1)
+        draws: list[int] = []
+        hand = []
+        for left in range(self.deck_size, self.deck_size - self.hand_size, -1):
+            entropy, draw = divmod(entropy, left)
+            card = draw
+            # The draw counts cards that are still in the deck; step over the ones that have left it.
+            for earlier in reversed(draws):
+                if card >= earlier:
+                    card += 1
+            draws.append(draw)
+            hand.append(card)
+        return tuple(hand)
+
+
+def collision_probabilities(deck_size: int, hand_size: int, elephants: int) -> list[float]:
+    """How likely a random mouse finds its whole hand inside the hands of 1, 2, … ``elephants`` elephants.
+
+    Fair dice and independent hands are assumed, which is not exactly what hashing gives, but close. The distribution
+    of how many distinct cards the elephants hold is carried from each elephant to the next.
+    """
+    Dealer(deck_size, hand_size)
+    require_integer("elephants", elephants, least=1)
+    hands = math.comb(deck_size, hand_size)
+    held = {hand_size: 1.0}
+    covered = [1 / hands]
+    for _ in range(elephants - 1):
+        grown: dict[int, float] = {}
+        for distinct, likely in held.items():
+            for fresh in range(min(hand_size, deck_size - distinct) + 1):
+                ways = math.comb(deck_size - distinct, fresh) * math.comb(distinct, hand_size - fresh)
+                grown[distinct + fresh] = grown.get(distinct + fresh, 0.0) + likely * (ways / hands)
+        held = grown
+        covered.append(math.fsum(likely * (math.comb(n, hand_size) / hands) for n, likely in held.items()))
+    return covered

@@ -1,0 +1,90 @@
+"""How much a request asks for: seats, seat-seconds, and what stays taken after the reply.
+
+Work is measured in seat-seconds, kept as integers of 1e-8 seat-seconds (one seat for ten nanoseconds) so that sums
+are exact and a trace replays to the last digit. Rounding is half away from zero, as upstream's; Python's own round()
+goes to even. Upstream's meter is an unsigned 64-bit number that wraps; ours is a plain integer with a sign.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+from apf_middleware.exceptions import InvalidValueError, require_integer
+
+__all__ = [
+    "DEFAULT_GUESS_NS",
+    "UNITS_PER_SEAT_SECOND",
+    "Work",
+    "duration_per_seat",
+    "format_seat_seconds",
+    "seat_seconds",
+]
+
+UNITS_PER_SEAT_SECOND = 10**8
+"""Work is counted in this fraction of a seat-second."""
+
+DEFAULT_GUESS_NS = 3_000_000
+"""What a request is assumed to take until its real duration is known: 3 ms, upstream's constant."""
+
+_NS_PER_UNIT = 10
+_EXACT_BELOW = 2**53  # integers below this are doubles too, so integer arithmetic gives what upstream's doubles give
+
+
+def seat_seconds(seats: float, duration_ns: int) -> int:
+    """The work of so many seats over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
+    if isinstance(seats, int):
+        units = seats * duration_ns
+        if 0 <= units < _EXACT_BELOW:
+            return (units + 5) // 10
+        if -_EXACT_BELOW < units < 0:
+            return -((5 - units) // 10)
+    exact = float(seats) * float(duration_ns) / _NS_PER_UNIT
+    if not math.isfinite(exact):
+        raise InvalidValueError("seats", seats, "seats times duration must be a finite number")
+    whole = int(exact)  # round half away from zero
+    if abs(exact - whole) >= 0.5:
+        whole += 1 if exact > 0 else -1
+    return whole
+
+
+def duration_per_seat(work: int, seats: float) -> int:
+    """Nanoseconds that ``work`` takes on so many seats, cut to whole ones."""
+    if not seats > 0:
+        raise InvalidValueError("seats", seats, "it must be more than 0")
+    return int(float(work) / seats * _NS_PER_UNIT)
+
+
+def format_seat_seconds(work: int) -> str:
+    """Work as people read it, say ``12.30000000ss``."""
+    whole, fraction = divmod(abs(require_integer("work", work)), UNITS_PER_SEAT_SECOND)
+    return f"{'-' if work < 0 else ''}{whole}.{fraction:08d}ss"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A request's estimate: ``seats`` while it runs, then ``final_seats`` for ``linger_ns`` after the reply.
+
+    The larger of the two, its width, is what it occupies from dispatch until the end of its linger.
+    """
+
+    seats: int = 1
+    final_seats: int = 0
+    linger_ns: int = 0
+    width: int = field(init=False, repr=False, compare=False)
+    final_work: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        require_integer("seats", self.seats, least=1)
+        require_integer("final_seats", self.final_seats, least=0)
+        require_integer("linger_ns", self.linger_ns, least=0)
+        object.__setattr__(self, "width", max(self.seats, self.final_seats))
+        object.__setattr__(self, "final_work", seat_seconds(self.final_seats, self.linger_ns))
+
+    def total(self, guess_ns: int) -> int:
+        """All the work that this request is expected to be, when it runs for ``guess_ns``."""
+        return seat_seconds(self.seats, guess_ns) + self.final_work
+
+    def within(self, concurrency: int) -> "Work":
+        """The same final work on at most ``concurrency`` seats: fewer of them, for longer."""
+        if self.final_seats <= concurrency:
+            return self
+        return Work(self.seats, concurrency, duration_per_seat(self.final_work, concurrency))
