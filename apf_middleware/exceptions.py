@@ -1,4 +1,4 @@
-"""What can be raised, drawn as a tree, and the one check of integers that raises most of it.
+"""What can be raised, drawn as a tree, and the checks of numbers that raise most of it.
 
 APFError
 ├── InvalidValueError          an argument breaks a rule (also a ValueError)
@@ -13,6 +13,7 @@ Every message says which name had which value, the rule that it breaks, and wher
 """
 
 __all__ = [
+    "MOST_AMOUNT",
     "APFError",
     "ClockError",
     "InfeasibleError",
@@ -20,8 +21,12 @@ __all__ = [
     "MissingExtraError",
     "TicketStateError",
     "TraceFormatError",
+    "require_amount",
     "require_integer",
 ]
+
+MOST_AMOUNT = 2**53
+"""Up to here a double counts whole numbers."""
 
 
 class APFError(Exception):
@@ -31,7 +36,7 @@ class APFError(Exception):
 class InvalidValueError(APFError, ValueError):
     """An argument breaks a rule; its parts are kept so that a caller can say more about the place."""
 
-    def __init__(self, name: str, value: object, rule: str, *, hint: str = "") -> None:
+    def __init__(self, name: str, value: object, rule: str, hint: str = "") -> None:
         super().__init__(name, value, rule, hint)
         self.name = name
         self.value = value
@@ -62,7 +67,12 @@ class MissingExtraError(APFError, ImportError):
     """An optional package is not installed; the message says which extra brings it."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this needs the package {package!r}: pip install 'apf-middleware[{extra}]'")
+        super().__init__(package, extra)
+        self.package = package
+        self.extra = extra
+
+    def __str__(self) -> str:
+        return f"this needs the package {self.package!r}: pip install 'apf-middleware[{self.extra}]'"
 
 
 def require_integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
@@ -73,4 +83,11 @@ def require_integer(name: str, value: object, *, least: int | None = None, most:
         raise InvalidValueError(name, value, f"it must be at least {least}")
     if most is not None and value > most:
         raise InvalidValueError(name, value, f"it must be at most {most}")
+    return value
+
+
+def require_amount(name: str, value: object) -> float:
+    """``value`` as it came, or an InvalidValueError when it can't be an amount, whole or not."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_AMOUNT:  # nor is NaN
+        raise InvalidValueError(name, value, "it must be a number from 0 to 2**53")
     return value

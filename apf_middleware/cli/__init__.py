@@ -2,6 +2,8 @@
 
 import sys
 
+from apf_middleware.exceptions import MissingExtraError
+
 __all__ = ["main"]
 
 
@@ -10,7 +12,8 @@ def main() -> None:
     try:
         from apf_middleware.cli.app import app  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:
-        if error.name not in {"typer", "rich"}:
+        package = (error.name or "").partition(".")[0]
+        if package not in {"typer", "rich"}:
             raise
-        sys.exit(f"apf: the package {error.name!r} is not installed: pip install 'apf-middleware[cli]'")
+        sys.exit(f"apf: {MissingExtraError(package, 'cli')}")
     app(prog_name="apf")

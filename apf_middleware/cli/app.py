@@ -8,13 +8,14 @@ from apf_middleware import __version__
 from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.replay import replay
 
-__all__ = ["app"]
+__all__ = ["app", "options"]
 
 app = typer.Typer(
     help="API Priority and Fairness for Python web servers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # help and errors as plain lines, which scripts can read and grep as well as people
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -35,7 +35,7 @@ class Deck:
     def __init__(self, open_queue: Callable[[int], Queue], settings: QueueSetSettings, *, strict: bool) -> None:
         self._open_queue = open_queue
         self._strict = strict
-        self._hands: dict[int, tuple[Queue, ...]] = {}
+        self._hands: dict[int, list[Queue]] = {}
         self.queues: list[Queue] = []
         self.choices = 0
         self.resize(settings)
@@ -63,13 +63,13 @@ class Deck:
                     least = queue.waiting_work
         return best
 
-    def _deal(self, entropy: int) -> tuple[Queue, ...]:
+    def _deal(self, entropy: int) -> list[Queue]:
         """A hand of queues, twice in a row so that going round needs no turning back."""
         assert self._dealer is not None, "nobody chooses a queue where there are none"
-        hand = tuple(self.queues[card] for card in self._dealer.deal(entropy))
+        hand = list(map(self.queues.__getitem__, self._dealer.deal(entropy)))
         if len(self._hands) >= _HANDS_KEPT:
             self._hands.clear()
-        self._hands[entropy] = hand = hand + hand
+        self._hands[entropy] = hand = hand * 2
         return hand
 
     def resize(self, settings: QueueSetSettings) -> None:

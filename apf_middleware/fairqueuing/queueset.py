@@ -57,6 +57,7 @@ class QueueSet:
 
     __slots__ = (
         "_guessed",
+        "_is_queuing",
         "_limit",
         "_lingering",
         "_lingers",
@@ -103,6 +104,7 @@ class QueueSet:
         self._lingering: list[tuple[int, int, Ticket]] = []  # a heap of (ends at, in which order, who)
         self._lingers = 0
         self.is_quiescing = False
+        self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self._phantom_seats = 0
         self.executing = self.seats_in_use = self._queueless_seats = 0
         self.dispatched = self.no_accommodation = 0
@@ -117,10 +119,7 @@ class QueueSet:
             raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
         ticket.queueset = self
         ticket.arrived_at = now
-        if not self.settings.queues or self.is_quiescing:
-            seated = self._arrive_without_queue(now, ticket)
-        else:
-            seated = self._arrive_in_queue(now, ticket)
+        seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
         self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
@@ -200,6 +199,8 @@ class QueueSet:
                 demand = self.seats_in_use + self.seats_waiting - self._queueless_seats
                 self.discipline.advance(ends_at - self._now, demand)
                 self._now = ends_at
+            if ticket.queue is not None:
+                self.discipline.vacate(ticket.queue, ticket)
             self._vacate(ticket)
             self.demand.set(self._now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
             seated += self._dispatch(now)
@@ -305,7 +306,6 @@ class QueueSet:
             self._queueless_seats -= ticket.width
         else:
             queue.seats_in_use -= ticket.width
-            self.discipline.vacate(queue, ticket)
             if self.deck.is_overfull:
                 self._close(queue)
 
@@ -328,6 +328,7 @@ class QueueSet:
         self.settings = settings
         self.concurrency = settings.concurrency
         self._limit = settings.queue_length_limit
+        self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self.discipline.resize(settings.concurrency)
         self.deck.resize(settings)
         if not self.strict_upstream:
@@ -338,6 +339,7 @@ class QueueSet:
     def quiesce(self, *, reopen: bool = False) -> None:
         """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten."""
         self.is_quiescing = not reopen
+        self._is_queuing = self.settings.queues > 0 and reopen
 
     @property
     def is_idle(self) -> bool:

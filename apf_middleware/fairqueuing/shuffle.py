@@ -8,6 +8,7 @@ bits, which keeps the unevenness to about 32:33.
 
 import hashlib
 import math
+from bisect import insort
 
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
@@ -25,6 +26,8 @@ MAX_DECK_SIZE = 2**26
 
 MAX_ENTROPY_BITS = 60
 """The most entropy that a deal may consume of the 64 bits of a hash."""
+
+_MOST_ENTROPY = 2**64 - 1
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
@@ -68,18 +71,19 @@ class Dealer:
 
     def deal(self, entropy: int) -> tuple[int, ...]:
         """The hand for these 64 bits, in the order dealt."""
-        require_integer("entropy", entropy, least=0, most=2**64 - 1)
-        draws: list[int] = []
+        require_integer("entropy", entropy, least=0, most=_MOST_ENTROPY)
+        dealt: list[int] = []  # ascending
         hand = []
         for left in range(self.deck_size, self.deck_size - self.hand_size, -1):
-            entropy, draw = divmod(entropy, left)
-            card = draw
-            # The draw counts cards that are still in the deck; step over the ones that have left it.
-            for earlier in reversed(draws):
-                if card >= earlier:
-                    card += 1
-            draws.append(draw)
+            card = entropy % left
+            entropy //= left
+            # So far this counts cards that are still in the deck: step over those that have left it.
+            for gone in dealt:
+                if card < gone:
+                    break
+                card += 1
             hand.append(card)
+            insort(dealt, card)
         return tuple(hand)
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "Work",
     "duration_per_seat",
     "format_seat_seconds",
+    "round_half_away",
     "seat_seconds",
 ]
 
@@ -29,6 +30,14 @@ _NS_PER_UNIT = 10
 _EXACT_BELOW = 2**53  # integers below this are doubles too, so integer arithmetic gives what upstream's doubles give
 
 
+def round_half_away(x: float) -> int:
+    """The nearest integer; of two that are equally near, the one farther from zero."""
+    if not math.isfinite(x):
+        raise InvalidValueError("x", x, "it must be finite to be rounded")
+    fraction, whole = math.modf(x)
+    return int(whole) + int(2 * fraction)  # exact; adding 0.5 first would round 0.49999999999999994 up
+
+
 def seat_seconds(seats: float, duration_ns: int) -> int:
     """The work of so many seats over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
     if isinstance(seats, int):
@@ -37,13 +46,7 @@ def seat_seconds(seats: float, duration_ns: int) -> int:
             return (units + 5) // 10
         if -_EXACT_BELOW < units < 0:
             return -((5 - units) // 10)
-    exact = float(seats) * float(duration_ns) / _NS_PER_UNIT
-    if not math.isfinite(exact):
-        raise InvalidValueError("seats", seats, "seats times duration must be a finite number")
-    whole = int(exact)  # round half away from zero
-    if abs(exact - whole) >= 0.5:
-        whole += 1 if exact > 0 else -1
-    return whole
+    return round_half_away(float(seats) * float(duration_ns) / _NS_PER_UNIT)
 
 
 def duration_per_seat(work: int, seats: float) -> int:

@@ -9,16 +9,16 @@ it one question. The discipline keeps whatever meters it needs, in queues of a c
 ``serve``      a ticket arrives and is seated in the same step, because nobody waits and it fits
 ``leave``      a ticket has left its queue unserved
 ``dispatch``   a queue's oldest ticket has left it for its seats
-``settle``     a ticket has finished, and its real duration is known
-``vacate``     its seats are free (later than ``settle`` if it lingered)
+``settle``     a ticket has finished, and its real duration is known; unless it lingers, its seats are free as well
+``vacate``     the linger of a ticket has ended, and its seats are free
 ``resize``     the level's concurrency is another one
 ``close``      a queue is gone, and it was idle
 ``pick``       whose oldest ticket is next?
 =============  ======================================================================================================
 
 Three disciplines are planned behind this interface, the three solutions of KEP-1040. `equal-serial` needs only the
-sum of all demand. The max-min ones need each queue's own demand, which changes with ``arrive``, ``leave`` and
-``vacate``, and events of their virtual world, which they catch up with in ``advance``.
+sum of all demand. The max-min ones need each queue's own demand, which changes with ``arrive``, ``leave``,
+``settle`` and ``vacate``, and events of their virtual world, which they catch up with in ``advance``.
 """
 
 from abc import ABC, abstractmethod
@@ -69,7 +69,7 @@ class Discipline(ABC, Generic[QueueT]):
 
     @abstractmethod
     def vacate(self, queue: QueueT, ticket: Ticket) -> None:
-        """The seats of ``ticket`` are free."""
+        """``ticket`` has lingered, and its seats are free."""
 
     @abstractmethod
     def resize(self, concurrency: int) -> None:

@@ -1,0 +1,137 @@
+"""Who borrows from whom until the next adjustment: Kubernetes' periodic computation, as one pure function.
+
+At each adjustment every level states what it needs. *Exempt* levels are not held to limits: what they used at the most
+is theirs, and is taken from what remains for the others. A *limited* level may count on the seats that it used at the
+most, at least min and at most nominal, for an owner gets back at once what it has lent: that is its ``min_current``.
+Beyond that it has a target, its smoothed demand. Then, by how much remains:
+
+1. not even enough for every min: each has its min, for that is promised;
+2. enough for every min but not for every min_current: each goes the same part of the way between the two;
+3. enough: the solver divides the seats in proportion to the targets, between min_current and max.
+
+Smoothing follows demand up at once and down slowly: average plus one deviation is the envelope, and what was above it
+loses its lead by half in 30 adjustments (five minutes, at one in ten seconds). When to adjust, and whom to tell, is the
+caller's business. Limits are rounded one by one, so that their sum may miss what was divided by a few seats.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_integer
+from apf_middleware.fairqueuing.allocation import Claim, LevelLimits, solve
+from apf_middleware.fairqueuing.demand import DemandStatistics
+from apf_middleware.fairqueuing.work import round_half_away
+
+__all__ = ["Adjustment", "LevelAdjustment", "LevelStanding", "adjust_limits", "smooth_demand"]
+
+_KEPT: Final = 0.977  # of a lead over the envelope, per adjustment, however long after the last one that comes
+_LOST: Final = 0.023  # the rest; in doubles, 1 - 0.977 is another number
+
+
+@dataclass(frozen=True, slots=True)
+class LevelStanding:
+    """Where one level stands before an adjustment.
+
+    ``demand`` is that of the period since the last adjustment; ``smoothed`` and ``current`` are what that adjustment
+    came to, and 0 for a level that is new.
+    """
+
+    limits: LevelLimits
+    demand: DemandStatistics
+    smoothed: float = 0.0
+    current: int = 0
+    exempt: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (("limits", self.limits, LevelLimits), ("demand", self.demand, DemandStatistics)):
+            if not isinstance(value, kind):
+                raise InvalidValueError(name, value, f"it must be {kind.__name__}")
+        require_amount("smoothed", self.smoothed)
+        require_integer("current", self.current, least=0)
+        if not isinstance(self.exempt, bool):
+            raise InvalidValueError("exempt", self.exempt, "it must be True or False")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelAdjustment:
+    """What an adjustment comes to for one level: its ``current`` limit, and how that was found."""
+
+    current: int
+    smoothed: float
+    target: float
+    min_current: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """What an adjustment comes to for all levels.
+
+    ``fair_fraction`` is the part of their targets that all get whom no bound holds; 0 where the solver wasn't needed,
+    and when it failed. In that case ``failure`` tells why, and the limited levels keep the limits that they had.
+    """
+
+    levels: Mapping[str, LevelAdjustment]
+    fair_fraction: float
+    failure: InfeasibleError | None = None
+
+
+def smooth_demand(smoothed: float, demand: DemandStatistics) -> float:
+    """The smoothed demand after one more period; a period without duration says nothing."""
+    require_amount("smoothed", smoothed)
+    if not demand.duration_ns:
+        return smoothed
+    envelope = demand.average + demand.deviation
+    return max(envelope, _KEPT * smoothed + _LOST * envelope)
+
+
+def adjust_limits(levels: Mapping[str, LevelStanding], *, deduct_exempt: bool = False) -> Adjustment:
+    """The current limits of all ``levels`` until the next adjustment.
+
+    In the third case Kubernetes divides the nominal seats of all levels, as if exempt ones used none; its design says
+    to divide what remains without those. ``deduct_exempt`` follows the design.
+    """
+    found = {name: _observe(standing) for name, standing in levels.items()}
+    # Sums of doubles depend on their order; by name, the same levels always come to the same limits.
+    limited = {name: standing.limits for name, standing in sorted(levels.items()) if not standing.exempt}
+    nominal = sum(standing.limits.nominal for standing in levels.values())
+    remaining = nominal - sum(found[name].current for name, standing in levels.items() if standing.exempt)
+    try:
+        currents, fair_fraction = _divide(limited, found, remaining, remaining if deduct_exempt else nominal)
+    except InfeasibleError as failure:
+        return Adjustment(found, 0.0, failure)
+    for name, current in currents.items():
+        found[name] = replace(found[name], current=current)
+    return Adjustment(found, fair_fraction)
+
+
+def _observe(standing: LevelStanding) -> LevelAdjustment:
+    """What one level needs. An exempt one has it; a limited one has, until seats are divided, what it had."""
+    limits, peak = standing.limits, standing.demand.maximum
+    min_current = max(limits.min, peak if standing.exempt else min(limits.nominal, peak))
+    smoothed = smooth_demand(standing.smoothed, standing.demand)
+    return LevelAdjustment(
+        current=min_current if standing.exempt else standing.current,
+        smoothed=smoothed,
+        target=max(min_current, smoothed),
+        min_current=min_current,
+    )
+
+
+def _divide(
+    limited: Mapping[str, LevelLimits], found: Mapping[str, LevelAdjustment], remaining: int, total: int
+) -> tuple[dict[str, int], float]:
+    """The current limits of limited levels, and the fair fraction; ``total`` is what the solver is to divide."""
+    least = sum(limits.min for limits in limited.values())
+    needed = sum(found[name].min_current for name in limited)
+    if remaining <= least:
+        return {name: limits.min for name, limits in limited.items()}, 0.0
+    if remaining <= needed:
+        part = (remaining - least) / (needed - least)
+        return {
+            name: limits.min + round_half_away((found[name].min_current - limits.min) * part)
+            for name, limits in limited.items()
+        }, 0.0
+    claims = [Claim(found[name].min_current, limits.max, found[name].target) for name, limits in limited.items()]
+    allocation = solve(total, claims)
+    return dict(zip(limited, map(round_half_away, allocation.amounts), strict=True)), allocation.fair_fraction

@@ -1,0 +1,157 @@
+"""Closed-loop clients before one queue set, as data; and what each of them got.
+
+A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the last one
+has been served (before, if it is negative), and a thread whose call is rejected gives up. Threads start a few
+nanoseconds apart so that no two arrive at the same instant.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueSetSettings, Work
+from apf_middleware.fairqueuing.demand import Demand, DemandStatistics
+from apf_middleware.testing.fairness import max_min_fair
+from apf_middleware.testing.world import Call, Rank, World
+
+__all__ = ["Client", "Outcome", "Scenario", "play"]
+
+_THREADS_APART_NS = 90
+_CLIENTS_APART_NS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Threads of one flow. If ``late_half``, the second half of them begins at half-time, with half the calls."""
+
+    entropy: int
+    threads: int
+    calls: int
+    serve_ns: int
+    think_ns: int = 0
+    work: Work = field(default_factory=Work)
+    late_half: bool = False
+
+    def __post_init__(self) -> None:
+        require_integer("threads", self.threads, least=1)
+        require_integer("calls", self.calls, least=1)
+        require_integer("serve_ns", self.serve_ns, least=1)
+        require_integer("think_ns", self.think_ns, least=1 - self.serve_ns)
+
+    def demand(self, *, second_half: bool = True) -> float:
+        """Seats that it would occupy on average if it never had to wait."""
+        threads = self.threads // 2 if self.late_half and not second_half else self.threads
+        return threads * self.work.seats * self.serve_ns / (self.serve_ns + self.think_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Clients before a queue set, watched for ``duration_ns`` divided into equal ``windows``."""
+
+    settings: QueueSetSettings
+    clients: Sequence[Client]
+    duration_ns: int
+    windows: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.clients:
+            raise InvalidValueError("clients", self.clients, "there must be at least one")
+        require_integer("duration_ns", self.duration_ns, least=1)
+        require_integer("windows", self.windows, least=1)
+
+    def fair_shares(self, window: int) -> list[float]:
+        """The max-min fair seats of each client in a window."""
+        second_half = 2 * window + 1 >= self.windows
+        demands = [client.demand(second_half=second_half) for client in self.clients]
+        return max_min_fair(self.settings.concurrency, demands)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: ``averages[window][client]`` seats in use on average, by the initial width."""
+
+    averages: Sequence[Sequence[float]]
+    executed: Sequence[int]
+    rejected: Sequence[int]
+    demand: DemandStatistics
+    demand_kept: DemandStatistics
+    queueset: QueueSet
+
+
+def play(
+    scenario: Scenario,
+    *,
+    discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
+    strict_upstream: bool = False,
+) -> Outcome:
+    """Play a scenario to the end of its calls, and tell what happened while it was watched."""
+    queueset = QueueSet(scenario.settings, discipline=discipline, strict_upstream=strict_upstream)
+    play = _Play(scenario, World(queueset))
+    ends = [(window + 1) * scenario.duration_ns // scenario.windows for window in range(scenario.windows)]
+    averages = [play.watch(end) for end in ends]
+    demand, kept = play.demand.results(play.world.now), queueset.demand.results(play.world.now)
+    play.world.run()
+    return Outcome(averages, play.executed, play.rejected, demand, kept, queueset)
+
+
+class _Play:
+    """One run: threads that call, and integrators that watch them."""
+
+    def __init__(self, scenario: Scenario, world: World) -> None:
+        self.world = world
+        self.demand = Demand(0)  # kept here independently of the queue set's own
+        self._demanded = 0
+        clients = scenario.clients
+        self._seats = [0] * len(clients)
+        self._watches = [Demand(0) for _ in clients]
+        self.executed = [0] * len(clients)
+        self.rejected = [0] * len(clients)
+        for place, client in enumerate(clients):
+            for thread in range(client.threads):
+                late = client.late_half and thread >= client.threads // 2
+                begin = thread * _THREADS_APART_NS + place * _CLIENTS_APART_NS
+                if late:
+                    begin += scenario.duration_ns // 2
+                calls = client.calls // 2 if late else client.calls
+                world.at(begin, partial(self._call, place, client, calls), Rank.ARRIVE)
+
+    def watch(self, until: int) -> list[float]:
+        """Run on, and tell the average seats of each client since the last time."""
+        self.world.run(until)
+        return [watch.reset(until).average for watch in self._watches]
+
+    def _call(self, place: int, client: Client, left: int) -> None:
+        call = Call(
+            f"client {place}",
+            client.entropy,
+            client.work,
+            client.serve_ns,
+            on_seated=partial(self._seated, place, client, left - 1),
+            on_finish=partial(self._finished, place),
+            on_vacated=partial(self._want, -client.work.width),
+        )
+        self._want(client.work.width)
+        self.world.arrive(call)
+        if call.is_rejected:
+            self.rejected[place] += 1
+            self._want(-client.work.width)
+
+    def _want(self, seats: int, _call: Call | None = None) -> None:
+        self._demanded += seats
+        self.demand.set(self.world.now, self._demanded)
+
+    def _seated(self, place: int, client: Client, left: int, _call: Call) -> None:
+        self.executed[place] += 1
+        self._occupy(place, client.work.seats)
+        if left:
+            again = self.world.now + client.serve_ns + client.think_ns
+            self.world.at(again, partial(self._call, place, client, left), Rank.ARRIVE)
+
+    def _finished(self, place: int, call: Call) -> None:
+        self._occupy(place, -call.work.seats)
+
+    def _occupy(self, place: int, seats: int) -> None:
+        self._seats[place] += seats
+        self._watches[place].set(self.world.now, self._seats[place])

@@ -1,0 +1,189 @@
+"""The cost of the fair-queuing core: ``python -m benchmarks.core [--json]``.
+
+Microseconds per request, for arrival, dispatch and finish together, in one thread. Time is virtual, so no clock is
+read. The median of several repetitions; the garbage collector is on, as in a server.
+
+uncontended  nobody else is there: each request is seated at once and finishes
+saturated    100 run and so many wait in every queue; batches of 50 arrivals, then 50 times the oldest running request
+             finishes, which dispatches another
+crowd        so many wait in one queue set; each request arrives, waits and gives up
+
+The flows of the requests were seen lately (there are 4,096), so that their hands are remembered. In the cases with
+``-fresh-flows`` each request is of a flow never seen before and deals a new hand. ``bytes_per_ticket`` is the memory
+that a waiting ticket takes, remembered hands included. ``unit_us`` is the time to push 1,000 entries onto a heap and to
+pop them again, in the same run: divide by it to compare machines.
+"""
+
+import argparse
+import random
+import tracemalloc
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+from apf_middleware.fairqueuing import DISCIPLINES, Dealer, QueueSet, QueueSetSettings, Ticket, Work
+from benchmarks.measure import median_us, print_json, print_table, unit_us
+
+CONCURRENCY = 100
+HANDS = {64: 6, 128: 6, 512: 6, 4096: 5, 16384: 4}
+BACKLOGS = (1, 50)
+CROWDS = (1_000, 100_000)
+CROWD_QUEUES = 64
+FLOWS_SEEN = 4096
+BATCH = 50
+STEP_NS = 500  # virtual time between two calls
+
+Row = dict[str, Any]
+
+
+class Load:
+    """A queue set, virtual time, and flows to draw from."""
+
+    def __init__(self, queues: int, discipline: str, *, fresh: bool) -> None:
+        settings = QueueSetSettings(CONCURRENCY, queues, HANDS[queues], queue_length_limit=10**9)
+        self.queueset = QueueSet(settings, discipline=DISCIPLINES[discipline])
+        self.now = 0
+        self.running: deque[Ticket] = deque()
+        self._random = random.Random(1)
+        self._fresh = fresh
+        self._seen = [self._random.getrandbits(64) for _ in range(FLOWS_SEEN)]
+        self.work = Work(1)
+
+    def entropies(self, number: int) -> Sequence[int]:
+        """Flows for so many requests."""
+        if self._fresh:
+            return [self._random.getrandbits(64) for _ in range(number)]
+        return self._random.choices(self._seen, k=number)
+
+    def fill(self, backlog: int) -> None:
+        """All seats taken, and exactly so many waiting in every queue."""
+        for entropy in self.entropies(CONCURRENCY):
+            self.arrive(entropy)
+        queues, hand = self.queueset.deck.queues, self.queueset.settings.hand_size
+        dealer = Dealer(len(queues), hand)
+        missing = len(queues) * backlog
+        while missing:
+            entropy = self._random.getrandbits(64)
+            if any(queues[card].length < backlog for card in dealer.deal(entropy)):
+                self.arrive(entropy)
+                missing -= 1
+
+    def arrive(self, entropy: int) -> Ticket:
+        self.now += STEP_NS
+        ticket = Ticket("flow", entropy, self.work)
+        self.running.extend(self.queueset.arrive(self.now, ticket))
+        return ticket
+
+
+def uncontended(load: Load, number: int) -> Callable[[], int]:
+    def run() -> int:
+        queueset, work, now = load.queueset, load.work, load.now
+        for entropy in entropies:
+            ticket = Ticket("flow", entropy, work)
+            queueset.arrive(now := now + STEP_NS, ticket)
+            queueset.release(now := now + STEP_NS, ticket)
+        load.now = now
+        return number
+
+    entropies = load.entropies(number)
+    return run
+
+
+def saturated(load: Load, number: int) -> Callable[[], int]:
+    def run() -> int:
+        queueset, work, now, running = load.queueset, load.work, load.now, load.running
+        for batch in batches:
+            for entropy in batch:
+                queueset.arrive(now := now + STEP_NS, Ticket("flow", entropy, work))
+            for _ in batch:
+                running.extend(queueset.release(now := now + STEP_NS, running.popleft()))
+        load.now = now
+        return len(batches) * BATCH
+
+    batches = [load.entropies(BATCH) for _ in range(number // BATCH)]
+    return run
+
+
+def crowd(load: Load, number: int) -> Callable[[], int]:
+    def run() -> int:
+        queueset, work, now = load.queueset, load.work, load.now
+        for entropy in entropies:
+            ticket = Ticket("flow", entropy, work)
+            queueset.arrive(now := now + STEP_NS, ticket)
+            queueset.abandon(now := now + STEP_NS, ticket)
+        load.now = now
+        return number
+
+    entropies = load.entropies(number)
+    return run
+
+
+def bytes_per_ticket(discipline: str, waiting: int) -> float:
+    """Memory that each of so many waiting tickets takes."""
+    load = Load(CROWD_QUEUES, discipline, fresh=False)
+    entropies = load.entropies(waiting + CONCURRENCY)
+    for entropy in entropies[:CONCURRENCY]:
+        load.arrive(entropy)
+    tracemalloc.start()
+    try:
+        for entropy in entropies[CONCURRENCY:]:
+            load.arrive(entropy)
+        return tracemalloc.get_traced_memory()[0] / waiting
+    finally:
+        tracemalloc.stop()
+
+
+CASES: dict[str, Callable[[Load, int], Callable[[], int]]] = {"uncontended": uncontended, "saturated": saturated}
+
+
+def measure(options: argparse.Namespace) -> Iterator[Row]:
+    about: Row = {"discipline": options.discipline, "unit_us": round(unit_us(), 2)}
+    for queues in options.queues:
+        for case, backlogs in (("uncontended", (0,)), ("saturated", BACKLOGS)):
+            for backlog, fresh in product(backlogs, (False, True)):
+                load = Load(queues, options.discipline, fresh=fresh)
+                if backlog:
+                    load.fill(backlog)
+                cost = median_us(CASES[case](load, options.requests), options.repetitions)
+                yield row(f"{case}-fresh-flows" if fresh else case, queues, backlog, cost) | about
+    for waiting in CROWDS:
+        load = Load(CROWD_QUEUES, options.discipline, fresh=False)
+        for entropy in load.entropies(waiting + CONCURRENCY):
+            load.arrive(entropy)
+        cost = median_us(crowd(load, options.requests), options.repetitions)
+        size = round(bytes_per_ticket(options.discipline, waiting))
+        more = {"waiting": waiting, "bytes_per_ticket": size}
+        yield row("crowd", CROWD_QUEUES, waiting // CROWD_QUEUES, cost) | about | more
+
+
+def row(case: str, queues: int, backlog: int, cost: float) -> Row:
+    return {
+        "case": case,
+        "queues": queues,
+        "hand": HANDS[queues],
+        "backlog_per_queue": backlog,
+        "us_per_request": round(cost, 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description="The cost of the fair-queuing core.")
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
+    parser.add_argument("--queues", type=int, nargs="+", choices=HANDS, default=list(HANDS), metavar="N")
+    parser.add_argument("--requests", type=int, default=20_000, help="requests in one repetition")
+    parser.add_argument("--repetitions", type=int, default=7)
+    options = parser.parse_args()
+    if options.requests < BATCH or options.repetitions < 1:
+        parser.error(f"--requests must be at least {BATCH} and --repetitions at least 1")
+    rows = list(measure(options))
+    if options.json:
+        print_json(rows)
+        return
+    header = ("case", "queues", "backlog_per_queue", "us_per_request", "bytes_per_ticket", "unit_us")
+    print_table(header, ([line.get(column, "") for column in header] for line in rows))
+
+
+if __name__ == "__main__":
+    main()

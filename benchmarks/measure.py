@@ -1,0 +1,59 @@
+"""How the benchmarks time things: medians of repetitions, and a unit of the same run to compare machines by."""
+
+import heapq
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["median_us", "print_json", "print_table", "unit_us"]
+
+
+def median_us(run: Callable[[], int], repetitions: int) -> float:
+    """Microseconds for one of the things that ``run`` does many of; it returns how many."""
+    run()  # warm up
+    times = []
+    for _ in range(repetitions):
+        begin = time.perf_counter_ns()
+        number = run()
+        times.append((time.perf_counter_ns() - begin) / number / 1000)
+    return statistics.median(times)
+
+
+def unit_us() -> float:
+    """Microseconds to push 1,000 entries onto a heap and to pop them again."""
+    entries = [n * 7919 % 1000 for n in range(1000)]
+
+    def run() -> int:
+        heap: list[int] = []
+        for entry in entries:
+            heapq.heappush(heap, entry)
+        while heap:
+            heapq.heappop(heap)
+        return 1
+
+    return median_us(run, 101)
+
+
+def print_json(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A JSON list, a row a line."""
+    sys.stdout.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns as wide as they must be, numbers to the right."""
+    cells = [list(header), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    for row in cells:
+        print("  ".join(_align(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _align(cell: str, width: int) -> str:
+    is_number = cell.replace(".", "").replace("-", "").replace(",", "").replace("e", "").isdigit()
+    return cell.rjust(width) if is_number else cell.ljust(width)

@@ -1,0 +1,46 @@
+"""The benchmarks run and say what they promise. Their figures are for people: nothing is asserted about speed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100)  # noqa: S603
+    listed = json.loads(result.stdout)
+    assert isinstance(listed, list)
+    return listed
+
+
+def test_the_core_is_measured() -> None:
+    measured = rows("benchmarks.core", "--json", "--queues", "64", "--requests", "500", "--repetitions", "1")
+
+    assert {"case", "queues", "backlog_per_queue", "discipline", "us_per_request", "unit_us"} <= set(measured[0])
+    assert [(row["case"], row["backlog_per_queue"]) for row in measured if row["case"] != "crowd"] == [
+        ("uncontended", 0),
+        ("uncontended-fresh-flows", 0),
+        ("saturated", 1),
+        ("saturated-fresh-flows", 1),
+        ("saturated", 50),
+        ("saturated-fresh-flows", 50),
+    ]
+    assert [row["waiting"] for row in measured if row["case"] == "crowd"] == [1_000, 100_000]
+    assert all(row["us_per_request"] > 0 for row in measured)
+
+
+def test_a_waiting_ticket_takes_at_most_600_bytes() -> None:
+    measured = rows("benchmarks.core", "--json", "--queues", "64", "--requests", "50", "--repetitions", "1")
+
+    assert all(row["bytes_per_ticket"] <= 600 for row in measured if row["case"] == "crowd")
+
+
+def test_fairness_is_measured() -> None:
+    measured = rows("benchmarks.fairness", "--json")
+
+    assert len({row["scenario"] for row in measured}) == 39
+    assert all(row["as_it_must_be"] for row in measured)

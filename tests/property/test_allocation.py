@@ -1,0 +1,185 @@
+"""The solver against its definition, and against a twin that pours seats in by bisection instead of solving.
+
+The definition has three clauses: the amounts add up to the total; each is the common fraction of its target, clamped
+to its bounds; and there is an error if and only if the bounds exclude the total.
+"""
+
+import random
+from fractions import Fraction
+from math import ceil, fsum
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from apf_middleware.exceptions import InfeasibleError
+from apf_middleware.fairqueuing.allocation import (
+    Allocation,
+    Claim,
+    LevelShares,
+    limits_from_shares,
+    solve,
+)
+from apf_middleware.fairqueuing.work import round_half_away
+
+
+def amounts_at(fraction: float, claims: list[Claim]) -> list[float]:
+    return [min(max(fraction * max(claim.target, 0.001), claim.lower), claim.upper) for claim in claims]
+
+
+def poured(total: float, claims: list[Claim]) -> list[float]:
+    """The plain twin: raise or lower the fraction until the amounts add up."""
+    low, high = 0.0, 1.0
+    while fsum(amounts_at(high, claims)) < total:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fsum(amounts_at(middle, claims)) < total else (low, middle)
+    return amounts_at(high, claims)
+
+
+def assert_solves(allocation: Allocation, total: float, claims: list[Claim]) -> None:
+    """The clauses about a solution."""
+    assert fsum(allocation.amounts) == pytest.approx(total, rel=1e-10, abs=1e-7)
+    if total:
+        assert list(allocation.amounts) == amounts_at(allocation.fair_fraction, claims)
+
+
+def upstream_problem(rng: random.Random) -> tuple[int, list[Claim]]:
+    """Distributed as Kubernetes draws them for its own test of its solver."""
+    claims = []
+    for _ in range(rng.choice((0, 1, 2, 3, 4, 6, 9))):
+        lower = max(0.0, 5 * rng.random() - 1)
+        claims.append(Claim(lower, lower + 3 * rng.random(), lower + 2 * rng.random()))
+    while rng.random() < 0.25:
+        claims.append(Claim(0, 0.1 + rng.random() / 2, 0))
+    lowest, highest = sum(claim.lower for claim in claims), sum(claim.upper for claim in claims)
+    kind = rng.randrange(20)
+    if kind == 0:
+        return round(lowest), [claim._replace(upper=claim.lower) for claim in claims]
+    if kind == 1:
+        return round(highest), claims
+    return round(lowest + (highest - lowest) * rng.random()), claims
+
+
+def test_random_problems_of_upstream_s_kind_are_solved_or_refused_by_the_definition() -> None:
+    rng = random.Random(1040)
+    outcomes = {"solved": 0, "too little": 0, "too much": 0}
+    for _ in range(10_000):
+        total, claims = upstream_problem(rng)
+        lowest, highest = fsum(claim.lower for claim in claims), fsum(claim.upper for claim in claims)
+        if lowest - 1e-10 <= total <= highest + 1e-10:
+            assert_solves(solve(total, claims), total, claims)
+            outcomes["solved"] += 1
+        else:
+            with pytest.raises(InfeasibleError, match="lower" if total < lowest else "upper"):
+                solve(total, claims)
+            outcomes["too little" if total < lowest else "too much"] += 1
+    assert min(outcomes.values()) > 100, f"the draw is too one-sided to tell: {outcomes}"
+
+
+seats = st.integers(0, 1000) | st.floats(0, 1000)
+
+
+@st.composite
+def claims_of_any_kind(draw: st.DrawFn) -> Claim:
+    lower = draw(st.just(0) | seats)
+    return Claim(lower, upper=lower + draw(st.just(0) | seats), target=lower + draw(st.just(0) | seats))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[float, list[Claim]]:
+    """Feasible ones, at and between the sums of the bounds; with whole numbers too, so that knots coincide."""
+    claims = draw(st.lists(claims_of_any_kind(), min_size=1, max_size=12))
+    lowest, highest = fsum(claim.lower for claim in claims), fsum(claim.upper for claim in claims)
+    total = lowest + (highest - lowest) * draw(st.sampled_from((0.0, 0.5, 1.0)) | st.floats(0, 1))
+    return min(max(draw(st.sampled_from((total, float(round(total))))), lowest), highest), claims
+
+
+@given(problems())
+def test_a_solution_is_what_the_definition_says(problem: tuple[float, list[Claim]]) -> None:
+    total, claims = problem
+
+    assert_solves(solve(total, claims), total, claims)
+
+
+@given(problems())
+def test_solving_and_pouring_come_to_the_same(problem: tuple[float, list[Claim]]) -> None:
+    total, claims = problem
+
+    assert solve(total, claims).amounts == pytest.approx(poured(total, claims), rel=1e-9, abs=1e-6)
+
+
+@given(problems(), st.randoms(use_true_random=False))
+def test_the_order_of_the_claims_does_not_matter(problem: tuple[float, list[Claim]], rng: random.Random) -> None:
+    total, claims = problem
+    order = list(range(len(claims)))
+    rng.shuffle(order)
+
+    straight, shuffled = solve(total, claims), solve(total, [claims[place] for place in order])
+
+    assert shuffled.fair_fraction == pytest.approx(straight.fair_fraction, rel=1e-9)
+    assert list(shuffled.amounts) == pytest.approx([straight.amounts[place] for place in order], rel=1e-9, abs=1e-6)
+
+
+@given(problems(), st.floats(1e-6, 100), st.booleans())
+def test_a_total_beyond_the_bounds_is_refused(
+    problem: tuple[float, list[Claim]],
+    beyond: float,
+    is_above: bool,  # noqa: FBT001
+) -> None:
+    claims = problem[1]
+    total = fsum(claim.upper for claim in claims) + beyond if is_above else fsum(c.lower for c in claims) - beyond
+    assume(total >= 0)
+
+    with pytest.raises(InfeasibleError):
+        solve(total, claims)
+
+
+@given(problems(), st.floats(0, 1))
+def test_more_seats_are_never_less_for_anybody(problem: tuple[float, list[Claim]], part: float) -> None:
+    total, claims = problem
+    lowest = fsum(claim.lower for claim in claims)
+
+    fewer = solve(lowest + (total - lowest) * part, claims)
+
+    assert all(
+        before <= after + 1e-6 for before, after in zip(fewer.amounts, solve(total, claims).amounts, strict=True)
+    )
+
+
+levels = st.builds(
+    LevelShares,
+    shares=st.integers(0, 1000),
+    lendable_percent=st.integers(0, 100),
+    borrowing_percent=st.none() | st.integers(0, 1000),
+)
+
+
+@given(st.integers(0, 100_000), st.lists(levels, max_size=10))
+def test_limits_are_the_proportions_rounded_once(total: int, shares: list[LevelShares]) -> None:
+    named = {str(place): level for place, level in enumerate(shares)}
+    share_sum = sum(level.shares for level in shares)
+
+    limits = limits_from_shares(total, named)
+
+    for name, level in named.items():
+        got = limits[name]
+        if not level.shares:
+            assert got.max == 0
+            continue
+        assert got.nominal == ceil(Fraction(total * level.shares, share_sum))
+        assert got.lendable == round_half_away(got.nominal * level.lendable_percent / 100)
+        percent = level.borrowing_percent
+        assert got.borrowing == (total if percent is None else round_half_away(got.nominal * percent / 100))
+    assert not share_sum or total <= sum(level.nominal for level in limits.values()) <= total + len(shares)
+
+
+@given(st.integers(-(2**53), 2**53), st.integers(1, 1000))
+def test_rounding_agrees_with_exact_fractions(numerator: int, denominator: int) -> None:
+    x = numerator / denominator
+    exact = Fraction(x)
+
+    expected = int(abs(exact) + Fraction(1, 2)) * (1 if x >= 0 else -1)
+
+    assert round_half_away(x) == expected
