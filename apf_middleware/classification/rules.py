@@ -1,0 +1,155 @@
+"""Rules: what a flow schema accepts, as plain data. Several rules of a schema are alternatives.
+
+Two ways to say it. A `Rule` is Kubernetes': one of its subjects asks, and one of its resource, non-resource or HTTP
+rules covers what for. A `Conjunction` is the KEP's: all of its atomic tests hold, each of which can be inverted.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "AnySubject",
+    "Conjunction",
+    "Field",
+    "GroupSubject",
+    "HttpRule",
+    "NonResourceRule",
+    "Operator",
+    "ResourceRule",
+    "Rule",
+    "ServiceAccountSubject",
+    "Test",
+    "UserSubject",
+    "ValueMatch",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class UserSubject:
+    """A user by name; ``*`` is everybody."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSubject:
+    """Whoever is in a group; ``*`` is everybody, also without any group."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountSubject:
+    """A service account of a namespace; the name ``*`` is all of that namespace."""
+
+    namespace: str
+    name: str
+
+
+AnySubject = UserSubject | GroupSubject | ServiceAccountSubject
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRule:
+    """Verbs on resources. Each list is exactly ``("*",)`` or the exact names; a subresource is ``pods/log``.
+
+    ``cluster_scope`` accepts requests without a namespace, ``namespaces`` those with one.
+    """
+
+    verbs: tuple[str, ...]
+    api_groups: tuple[str, ...]
+    resources: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+    cluster_scope: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NonResourceRule:
+    """Verbs on paths that aren't about a resource."""
+
+    verbs: tuple[str, ...]
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMatch:
+    """A header or query parameter that must be there: with one of ``values``, matching ``pattern``, or anyhow."""
+
+    name: str
+    values: tuple[str, ...] = ()
+    pattern: str | None = None
+    absent: bool = False  # it must not be there
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRule:
+    """What web apps go by; an empty list accepts anything.
+
+    A path is a template: ``{name}`` stands for one segment, ``*`` for one segment too, and ``/*`` at the end for
+    everything below (and the path itself). A host may begin with ``*.``.
+    """
+
+    methods: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    headers: tuple[ValueMatch, ...] = ()
+    query: tuple[ValueMatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One of ``subjects`` asks, and one of the other rules covers what for."""
+
+    subjects: tuple[AnySubject, ...]
+    resource_rules: tuple[ResourceRule, ...] = ()
+    non_resource_rules: tuple[NonResourceRule, ...] = ()
+    http_rules: tuple[HttpRule, ...] = ()
+
+
+class Field(StrEnum):
+    """What an atomic test looks at."""
+
+    USER = "user"
+    UID = "uid"
+    GROUPS = "groups"
+    VERB = "verb"
+    METHOD = "method"
+    PATH = "path"
+    HOST = "host"
+    API_GROUP = "apiGroup"
+    VERSION = "apiVersion"
+    RESOURCE = "resource"
+    SUBRESOURCE = "subresource"
+    NAMESPACE = "namespace"
+    NAME = "name"
+
+
+class Operator(StrEnum):
+    """How an atomic test compares."""
+
+    EQUALS = "equals"
+    IN_SET = "inSet"
+    PATTERN_MATCH = "patternMatch"
+    SUPER_SET = "superSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One atomic test, or its inverse.
+
+    ``values`` is the one value of ``equals``, the set of ``inSet`` and ``superSet``, the one regex of ``patternMatch``,
+    which must match completely. On a field with several values (groups), ``equals``, ``inSet`` and ``patternMatch``
+    hold when they hold for one of them; ``superSet`` holds when all of the set is among them.
+    """
+
+    field: Field
+    operator: Operator
+    values: tuple[str, ...]
+    inverted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """All ``tests`` hold; without any it accepts everything."""
+
+    tests: tuple[Test, ...] = ()

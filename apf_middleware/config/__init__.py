@@ -1,0 +1,1 @@
+"""YAML in, domain objects out: the only room that knows pydantic and yaml."""
