@@ -1,0 +1,112 @@
+"""What a run comes to in numbers.
+
+Jain's index tells how alike the flows fare, each compared with what it would have if its max-min fair share of the
+seats were its own. By goodput even the single queue is fair, for in the end it serves everybody; what it divides
+unfairly is the waiting. Hence a second index, of pace: the latency that a flow would have with its fair share to
+itself, divided by the one that it has.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from apf_middleware.testing import jain_index, max_min_fair
+from examples.elephant.simulation import MS, Backend, Flow, Load, Served
+
+__all__ = ["PROMPT_MS", "Figures", "Latency", "latencies_ms", "percentile", "summarise"]
+
+PROMPT_MS = 100
+"""Who is answered within this many milliseconds is answered promptly: people don't notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Requests served, and the milliseconds that they took from being sent to being answered."""
+
+    served: int
+    p50: float
+    p99: float
+
+    @classmethod
+    def of(cls, flows: Iterable[Flow]) -> "Latency":
+        latencies = latencies_ms(served for flow in flows for served in flow.served)
+        return cls(len(latencies), percentile(latencies, 0.5), percentile(latencies, 0.99))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One run. Goodput is in requests a second; ``prompt`` is the mice's share that was answered promptly."""
+
+    mice: Latency
+    elephant: Latency
+    prompt: float
+    goodput: float
+    rejected: int
+    jain_goodput: float
+    jain_pace: float
+
+
+def summarise(backend: Backend) -> Figures:
+    mice, elephant = Latency.of(backend.mice), Latency.of([backend.elephant])
+    return Figures(
+        mice=mice,
+        elephant=elephant,
+        prompt=_prompt_share(backend),
+        goodput=(mice.served + elephant.served) * 1000 * MS / backend.world.now,
+        rejected=sum(backend.queueset.rejected.values()),
+        jain_goodput=jain_index(_goodputs(backend)),
+        jain_pace=jain_index(_paces(backend)),
+    )
+
+
+def latencies_ms(served: Iterable[Served]) -> list[float]:
+    """From the shortest to the longest."""
+    return sorted(one.latency_ns / MS for one in served)
+
+
+def percentile(ascending: Sequence[float], fraction: float) -> float:
+    """The smallest value that this fraction doesn't exceed; NaN of nothing."""
+    return ascending[max(math.ceil(fraction * len(ascending)), 1) - 1] if ascending else math.nan
+
+
+def _prompt_share(backend: Backend) -> float:
+    """Of the mice's requests; those that were sent too late for an answer in time don't count."""
+    last_chance = backend.world.now - PROMPT_MS * MS
+    sent = sum(at <= last_chance for mouse in backend.mice for at in mouse.sent_at)
+    prompt = sum(
+        one.sent_at <= last_chance and one.latency_ns <= PROMPT_MS * MS
+        for mouse in backend.mice
+        for one in mouse.served
+    )
+    return prompt / sent
+
+
+def _demands(load: Load) -> list[float]:
+    """Seats that each flow would occupy if it never had to wait."""
+    return [load.connections, *[load.service_ns / load.pause_ns] * load.mice]
+
+
+def _fair_shares(load: Load) -> list[float]:
+    """Each flow's max-min fair share of the seats."""
+    return max_min_fair(load.seats, _demands(load))
+
+
+def _goodputs(backend: Backend) -> list[float]:
+    """Requests served, as parts of what each flow's fair share of the seats can serve."""
+    turns = backend.world.now / backend.load.service_ns
+    shares = _fair_shares(backend.load)
+    return [len(flow.served) / (turns * share) for flow, share in zip(backend.flows, shares, strict=True)]
+
+
+def _paces(backend: Backend) -> list[float]:
+    """How fast each flow is served, as parts of how fast it would be with its fair share to itself; 0 if it never is.
+
+    Alone it would wait as many times longer than a request takes as its demand exceeds its share (Little's law).
+    """
+    load, paces = backend.load, []
+    for flow, demand, share in zip(backend.flows, _demands(load), _fair_shares(load), strict=True):
+        alone_ms = load.service_ns / MS * demand / share
+        latencies = latencies_ms(flow.served)
+        paces.append(alone_ms / fmean(latencies) if latencies else 0.0)
+    return paces
