@@ -6,6 +6,8 @@ wait. A discipline adds its own meters in a subclass.
 
 from typing import TYPE_CHECKING
 
+from apf_middleware.fairqueuing.snapshot import QueueSnapshot
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -70,6 +72,23 @@ class Queue:
         ticket.older = ticket.newer = None
         self.length -= 1
         self.waiting_work -= ticket.total_work
+
+    def meters(self) -> dict[str, int]:
+        """What a discipline keeps of this queue, by name."""
+        return {}
+
+    def snapshot(self) -> QueueSnapshot:
+        """A frozen picture of now."""
+        return QueueSnapshot(
+            index=self.index,
+            waiting=tuple(ticket.snapshot() for ticket in self),
+            executing=self.executing,
+            seats_in_use=self.seats_in_use,
+            initial_seats_waiting=sum(ticket.work.seats for ticket in self),
+            seats_waiting=sum(ticket.width for ticket in self),
+            work_waiting=self.waiting_work,
+            meters=self.meters(),
+        )
 
     def check(self) -> None:
         """Raise AssertionError where the chain and the sums disagree."""

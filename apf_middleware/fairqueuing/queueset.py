@@ -31,7 +31,7 @@ from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.settings import QueueSetSettings
-from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot, picture_queue
+from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 
@@ -355,6 +355,7 @@ class QueueSet:
             concurrency=self.concurrency,
             desired_queues=self.deck.desired,
             discipline=self.discipline.name,
+            meters=self.discipline.meters(),
             is_quiescing=self.is_quiescing,
             waiting=self.waiting,
             seats_waiting=self.seats_waiting,
@@ -364,7 +365,7 @@ class QueueSet:
             dispatched=self.dispatched,
             rejected=MappingProxyType(dict(self.rejected)),
             no_accommodation=self.no_accommodation,
-            queues=tuple(picture_queue(queue) for queue in self.deck if not queue.is_idle),
+            queues=tuple(queue.snapshot() for queue in self.deck if not queue.is_idle),
         )
 
     def check(self) -> None:

@@ -28,6 +28,7 @@ MAX_ENTROPY_BITS = 60
 """The most entropy that a deal may consume of the 64 bits of a hash."""
 
 _MOST_ENTROPY = 2**64 - 1
+_MOST_ELEPHANTS = 1000  # the distribution that is carried along grows with each
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
@@ -94,7 +95,7 @@ def collision_probabilities(deck_size: int, hand_size: int, elephants: int) -> l
     of how many distinct cards the elephants hold is carried from each elephant to the next.
     """
     Dealer(deck_size, hand_size)
-    require_integer("elephants", elephants, least=1)
+    require_integer("elephants", elephants, least=1, most=_MOST_ELEPHANTS)
     hands = math.comb(deck_size, hand_size)
     held = {hand_size: 1.0}
     covered = [1 / hands]

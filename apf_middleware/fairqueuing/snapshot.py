@@ -1,39 +1,36 @@
 """Frozen pictures of a queue set, for dumps, metrics, tests and people.
 
-Taken from the event loop's thread only, like every other call. Seats and counts are as upstream's debug dumps name
-them; durations are nanoseconds on the caller's clock.
+Each thing pictures itself with its method ``snapshot``. Taken from the event loop's thread only, like every other call.
+Counts are as upstream's debug dumps name them; times are nanoseconds on the caller's clock.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.work import Work
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.ticket import Reason, TicketState
+    from apf_middleware.fairqueuing.work import Work
 
-__all__ = ["QueueSetSnapshot", "QueueSnapshot", "TicketSnapshot", "picture_queue"]
+__all__ = ["QueueSetSnapshot", "QueueSnapshot", "TicketSnapshot"]
 
 
 @dataclass(frozen=True, slots=True)
 class TicketSnapshot:
-    """One ticket, waiting or seated."""
+    """One ticket; ``seated_at`` is None until it is seated."""
 
     flow: str
-    state: TicketState
-    work: Work
+    state: "TicketState"
+    reason: "Reason | None"
+    work: "Work"
     width: int
-    arrived_at: int
+    arrived_at: int | None
     seated_at: int | None
-
-    @classmethod
-    def of(cls, ticket: Ticket) -> "TicketSnapshot":
-        seated_at = None if ticket.is_waiting else ticket.seated_at
-        return cls(ticket.flow, ticket.state, ticket.work, ticket.width, ticket.arrived_at, seated_at)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """One queue; ``waiting`` lists its tickets from the oldest on."""
+    """One queue; ``waiting`` lists its tickets from the oldest on, ``meters`` are its discipline's."""
 
     index: int
     waiting: tuple[TicketSnapshot, ...]
@@ -42,19 +39,7 @@ class QueueSnapshot:
     initial_seats_waiting: int
     seats_waiting: int
     work_waiting: int
-
-
-def picture_queue(queue: Queue) -> QueueSnapshot:
-    """A snapshot of one queue."""
-    return QueueSnapshot(
-        index=queue.index,
-        waiting=tuple(TicketSnapshot.of(ticket) for ticket in queue),
-        executing=queue.executing,
-        seats_in_use=queue.seats_in_use,
-        initial_seats_waiting=sum(ticket.work.seats for ticket in queue),
-        seats_waiting=sum(ticket.width for ticket in queue),
-        work_waiting=queue.waiting_work,
-    )
+    meters: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +50,7 @@ class QueueSetSnapshot:
     concurrency: int
     desired_queues: int
     discipline: str
+    meters: Mapping[str, int]
     is_quiescing: bool
     waiting: int
     seats_waiting: int
@@ -72,7 +58,7 @@ class QueueSetSnapshot:
     lingering: int
     seats_in_use: int
     dispatched: int
-    rejected: Mapping[Reason, int]
+    rejected: "Mapping[Reason, int]"
     no_accommodation: int
     queues: tuple[QueueSnapshot, ...]
 

@@ -14,6 +14,7 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing.snapshot import TicketSnapshot
 from apf_middleware.fairqueuing.work import Work
 
 if TYPE_CHECKING:
@@ -106,6 +107,18 @@ class Ticket:
     @property
     def is_rejected(self) -> bool:
         return self.state is TicketState.REJECTED
+
+    def snapshot(self) -> TicketSnapshot:
+        """A frozen picture of now."""
+        return TicketSnapshot(
+            flow=self.flow,
+            state=self.state,
+            reason=self.reason,
+            work=self.work,
+            width=self.width,
+            arrived_at=getattr(self, "arrived_at", None),
+            seated_at=getattr(self, "seated_at", None),
+        )
 
     def __repr__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""

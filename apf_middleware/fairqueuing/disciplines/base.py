@@ -84,5 +84,9 @@ class Discipline(ABC, Generic[QueueT]):
         """The index of the queue whose oldest ticket is next; LookupError when nobody waits."""
 
     @abstractmethod
+    def meters(self) -> dict[str, int]:
+        """The discipline's own numbers, by name, for dumps and metrics."""
+
+    @abstractmethod
     def check(self) -> None:
         """Raise AssertionError where the discipline's own data contradict each other."""

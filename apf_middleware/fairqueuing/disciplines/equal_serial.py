@@ -37,11 +37,25 @@ class EqualSerialQueue(Queue):
         super().__init__(index)
         self.next_dispatch_r = 0
 
+    def meters(self) -> dict[str, int]:
+        return {"next_dispatch_r": self.next_dispatch_r}
+
 
 class EqualSerial(Discipline[EqualSerialQueue]):
     """The KEP's first solution. ``guess_ns`` is what a request is taken to last until its duration is known."""
 
-    __slots__ = ("_active", "_agenda", "_concurrency", "_epoch_end", "_guess_ns", "_turn", "epochs", "r")
+    __slots__ = (
+        "_active",
+        "_agenda",
+        "_concurrency",
+        "_dispatch_r",
+        "_epoch_end",
+        "_guess_ns",
+        "_latest_s",
+        "_turn",
+        "epochs",
+        "r",
+    )
 
     name: ClassVar[str] = "equal-serial"
 
@@ -53,6 +67,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._epoch_end = HIGH_R
         self._active = 0
         self._turn = 0  # the queue served last; upstream begins after the first one too
+        self._dispatch_r = self._latest_s = self.r  # R and virtual start of the latest dispatch
         self._agenda = Agenda()
 
     @property
@@ -109,6 +124,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             ticket.start_r = queue.next_dispatch_r
         queue.next_dispatch_r = ticket.start_r + ticket.total_work
         self._turn = queue.index
+        self._dispatch_r = r
+        self._latest_s = ticket.start_r
 
     def leave(self, queue: EqualSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
         if was_oldest:
@@ -119,6 +136,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         ticket.start_r = queue.next_dispatch_r
         self._turn = queue.index
+        self._dispatch_r = self.r
+        self._latest_s = ticket.start_r
         queue.next_dispatch_r += ticket.total_work
         self._schedule(queue)
 
@@ -154,6 +173,16 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def pick(self) -> int:
         return self._agenda.first(self._turn)
+
+    def meters(self) -> dict[str, int]:
+        return {
+            "current_r": self.current_r,
+            "dispatch_r": self.as_upstream(self._dispatch_r),
+            "latest_s": self.as_upstream(self._latest_s),
+            "robin_index": self._turn,
+            "active_queues": self._active,
+            "epochs": self.epochs,
+        }
 
     def check(self) -> None:
         self._agenda.check()
