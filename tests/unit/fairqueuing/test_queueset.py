@@ -3,7 +3,8 @@
 import pytest
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError
-from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
+from apf_middleware.fairqueuing import EqualSerial, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
+from apf_middleware.fairqueuing.disciplines.equal_serial import HIGH_R, R_DECREMENT
 
 SECOND = 10**9
 ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
@@ -418,6 +419,9 @@ def test_a_snapshot_shows_queues_and_tickets() -> None:
     assert [queue.index for queue in picture.queues] == [0]
     assert [one.arrived_at for one in picture.queues[0].waiting] == [1, 2]
     assert picture.queues[0].initial_seats_waiting == 2
+    assert picture.queues[0].meters == {"next_dispatch_r": 300_000}
+    assert picture.meters["active_queues"] == 1
+    assert picture.meters["latest_s"] == picture.meters["dispatch_r"] == 0
     assert not picture.is_idle
 
 
@@ -431,3 +435,25 @@ def test_everything_shows_itself() -> None:
     assert repr(one.queue) == "<EqualSerialQueue 0: 1 waiting, 1 executing, 1 seats in use>"
     assert repr(queueset.deck) == "<Deck of 1 queues, 1 desired>"
     assert repr(queueset.discipline) == "<EqualSerial R=0 active=1 last served=0>"
+
+
+def test_a_ticket_pictures_itself_at_every_stage() -> None:
+    queueset, one = QueueSet(ONE_QUEUE), ticket()
+    assert (one.snapshot().state, one.snapshot().arrived_at) == (TicketState.NEW, None)
+
+    queueset.arrive(3, one)
+
+    assert (one.snapshot().state, one.snapshot().seated_at) == (TicketState.SEATED, 3)
+
+
+def test_epochs_keep_the_meters_within_64_bits_as_upstream_shows_them() -> None:
+    discipline = EqualSerial(1, initial_r=HIGH_R - 1)
+    queueset = QueueSet(ONE_QUEUE, discipline=lambda _concurrency, _guess_ns: discipline)
+    queueset.arrive(0, ticket())
+    assert discipline.current_r == HIGH_R - 1
+
+    queueset.tick(100)
+
+    assert discipline.epochs == 1
+    assert discipline.current_r == HIGH_R - 1 + 10 - R_DECREMENT
+    assert discipline.r == HIGH_R - 1 + 10
