@@ -114,9 +114,9 @@ class QueueSet:
 
     def arrive(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Let ``ticket`` in: afterwards it is seated, waiting, or rejected for a reason."""
-        ended = self._advance(now)
         if ticket.state is not _NEW:
             raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
+        ended = self._advance(now)
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
@@ -124,11 +124,16 @@ class QueueSet:
         return [*ended, *seated] if ended else seated
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
-        """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``."""
-        ended = self._advance(now)
+        """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.
+
+        Unless the end of a linger that was due seats it first: then it is among the tickets returned.
+        """
         queue = ticket.queue
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
             raise TicketStateError(f"{ticket!r} doesn't wait in {self!r}: a seated ticket is released, not abandoned")
+        ended = self._advance(now)
+        if ended and ticket.state is not _WAITING:
+            return ended
         was_oldest = queue.oldest is ticket
         queue.remove(ticket)
         self.waiting -= 1
@@ -147,9 +152,9 @@ class QueueSet:
 
         Its seats come free at once, or when its linger ends.
         """
-        ended = self._advance(now)
         if ticket.state is not _SEATED or ticket.queueset is not self:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
+        ended = self._advance(now)
         queue = ticket.queue
         self.executing -= 1
         if queue is not None:

@@ -46,6 +46,7 @@ class TicketState(Enum):
 
 
 _NEW = TicketState.NEW
+_MOST_ENTROPY = 2**64 - 1
 
 
 class Ticket:
@@ -86,7 +87,7 @@ class Ticket:
     def __init__(self, flow: str, entropy: int, work: Work) -> None:
         if work.__class__ is not Work:
             raise InvalidValueError("work", work, "it must be a Work")
-        if entropy.__class__ is not int:
+        if entropy.__class__ is not int or not 0 <= entropy <= _MOST_ENTROPY:
             raise InvalidValueError("entropy", entropy, "it must be an integer of 64 bits")
         self.flow = flow
         self.entropy = entropy

@@ -192,6 +192,22 @@ def test_any_call_ends_the_lingers_that_are_due() -> None:
     queueset.check()
 
 
+def test_who_gives_up_after_a_linger_was_due_has_been_seated_by_it() -> None:
+    """Otherwise those that the linger's end seats would be lost, and hang."""
+    queueset = QueueSet(QueueSetSettings(2, queues=1, hand_size=1))
+    lingering, waiting = [ticket(0, Work(1, 1, 10)) for _ in range(2)], [ticket(), ticket()]
+    for one in (*lingering, *waiting):
+        queueset.arrive(0, one)
+    for one in lingering:
+        queueset.release(1, one)
+
+    assert list(queueset.abandon(50, waiting[0])) == waiting
+
+    assert waiting[0].is_seated
+    assert sum(queueset.rejected.values()) == 0
+    queueset.check()
+
+
 def test_lingers_that_end_late_are_charged_until_they_were_due() -> None:
     """The meters run as if each linger had ended at its own time."""
     punctual, late = QueueSet(ONE_QUEUE), QueueSet(ONE_QUEUE)
@@ -359,7 +375,13 @@ def test_a_call_that_is_refused_changes_nothing() -> None:
     with pytest.raises(ClockError):
         queueset.release(4, one)
     with pytest.raises(InvalidValueError):
-        queueset.arrive(5, ticket(-1))
+        queueset.arrive(5.0, ticket())  # type: ignore[arg-type]
+    with pytest.raises(TicketStateError):
+        queueset.arrive(9, one)
+    with pytest.raises(TicketStateError):
+        queueset.release(9, ticket())
+    with pytest.raises(TicketStateError):
+        queueset.abandon(9, one)
 
     assert queueset.snapshot() == before
     queueset.check()
@@ -401,8 +423,9 @@ def test_the_guess_is_a_duration(guess_ns: int) -> None:
 def test_a_ticket_asks_for_work_with_entropy() -> None:
     with pytest.raises(InvalidValueError, match="work is 3, but it must be a Work"):
         Ticket("flow", 0, 3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match=r"entropy is 1.5, but it must be an integer"):
-        Ticket("flow", 1.5, Work())  # type: ignore[arg-type]
+    for entropy in (1.5, -1, 2**64, True):
+        with pytest.raises(InvalidValueError, match=r"entropy is .* it must be an integer of 64 bits"):
+            Ticket("flow", entropy, Work())  # type: ignore[arg-type]
 
 
 # Looking
