@@ -132,7 +132,7 @@ class QueueSet:
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
             raise TicketStateError(f"{ticket!r} doesn't wait in {self!r}: a seated ticket is released, not abandoned")
         ended = self._advance(now)
-        if ended and ticket.state is not _WAITING:
+        if ended and not ticket.is_waiting:
             return ended
         was_oldest = queue.oldest is ticket
         queue.remove(ticket)
