@@ -21,7 +21,6 @@ cut anywhere     final seats are cut to the level's seats without queues too
 """
 
 from collections.abc import Callable, Sequence
-from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,8 +28,9 @@ from apf_middleware.exceptions import ClockError, InvalidValueError, TicketState
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.lingering import Lingering
 from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
@@ -40,9 +40,7 @@ __all__ = ["QueueSet"]
 _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
-_LINGERING: Final = TicketState.LINGERING
 _RELEASED: Final = TicketState.RELEASED
-_REJECTED: Final = TicketState.REJECTED
 
 _GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's estimates end at 100 seats
 _NOBODY: Final[tuple[Ticket, ...]] = ()
@@ -60,7 +58,6 @@ class QueueSet:
         "_is_queuing",
         "_limit",
         "_lingering",
-        "_lingers",
         "_now",
         "_phantom_seats",
         "_queueless_seats",
@@ -90,7 +87,7 @@ class QueueSet:
         strict_upstream: bool = False,
         now: int = 0,
     ) -> None:
-        _require_settings(settings)
+        require_settings(settings)
         self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
         self.settings = settings
@@ -101,8 +98,7 @@ class QueueSet:
         self.demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
         self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
-        self._lingering: list[tuple[int, int, Ticket]] = []  # a heap of (ends at, in which order, who)
-        self._lingers = 0
+        self._lingering = Lingering()
         self.is_quiescing = False
         self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self._phantom_seats = 0
@@ -161,9 +157,8 @@ class QueueSet:
             queue.executing -= 1
             self.discipline.settle(queue, ticket, now - ticket.seated_at)
         if ticket.work.linger_ns:
-            ticket.state = _LINGERING
-            self._lingers += 1
-            heappush(self._lingering, (now + ticket.work.linger_ns, self._lingers, ticket))
+            ticket.state = TicketState.LINGERING
+            self._lingering.add(now + ticket.work.linger_ns, ticket)
         else:
             self._vacate(ticket)
         seated = self._dispatch(now) if self.waiting else _NOBODY
@@ -174,7 +169,7 @@ class QueueSet:
 
     def next_event_at(self) -> int | None:
         """When the next linger ends, or None when nothing lingers."""
-        return self._lingering[0][0] if self._lingering else None
+        return self._lingering.next_at
 
     def tick(self, now: int) -> Sequence[Ticket]:
         """Free the seats whose linger has ended."""
@@ -185,7 +180,8 @@ class QueueSet:
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         seated: Sequence[Ticket] = _NOBODY
-        if self._lingering and self._lingering[0][0] <= now:
+        lingering_until = self._lingering.next_at
+        if lingering_until is not None and lingering_until <= now:
             seated = self._end_lingers(now)
         elapsed = now - self._now
         if elapsed:
@@ -198,8 +194,7 @@ class QueueSet:
     def _end_lingers(self, now: int) -> list[Ticket]:
         """Each at its own time, in case that the call comes late."""
         seated: list[Ticket] = []
-        while self._lingering and self._lingering[0][0] <= now:
-            ends_at, _, ticket = heappop(self._lingering)
+        for ends_at, ticket in self._lingering.pop_until(now):
             if ends_at > self._now:
                 demand = self.seats_in_use + self.seats_waiting - self._queueless_seats
                 self.discipline.advance(ends_at - self._now, demand)
@@ -247,7 +242,7 @@ class QueueSet:
         return _NOBODY
 
     def _reject(self, ticket: Ticket, reason: Reason) -> None:
-        ticket.state = _REJECTED
+        ticket.state = TicketState.REJECTED
         ticket.reason = reason
         self.rejected[reason] += 1
 
@@ -326,7 +321,7 @@ class QueueSet:
         Nobody who waits or runs loses a place; a length limit or a hand counts for those who come. Exempt and limited
         levels don't turn into each other.
         """
-        _require_settings(settings)
+        require_settings(settings)
         if settings.exempt is not self.settings.exempt:
             raise InvalidValueError("exempt", settings.exempt, "a level stays exempt or limited for its whole life")
         ended = self._advance(now)
@@ -377,6 +372,7 @@ class QueueSet:
         """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
         self.deck.check()
         self.discipline.check()
+        self._lingering.check()
         for queue in self.deck:
             queue.check()
         queues = list(self.deck)
@@ -399,8 +395,3 @@ class QueueSet:
             f"<QueueSet {self.discipline.name}: {self.waiting} waiting, {self.executing} executing, "
             f"{len(self._lingering)} lingering, {self.seats_in_use} of {self.concurrency} seats in use>"
         )
-
-
-def _require_settings(settings: object) -> None:
-    if not isinstance(settings, QueueSetSettings):
-        raise InvalidValueError("settings", settings, "it must be a QueueSetSettings")

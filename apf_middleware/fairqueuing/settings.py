@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.shuffle import Dealer
 
-__all__ = ["MAX_QUEUES", "QueueSetSettings"]
+__all__ = ["MAX_QUEUES", "QueueSetSettings", "require_settings"]
 
 MAX_QUEUES = 10_000_000
 """The most queues of one level, upstream's bound."""
@@ -50,3 +50,9 @@ class QueueSetSettings:
     def dealer(self) -> Dealer | None:
         """Who deals the hands; nobody where there are no queues."""
         return Dealer(self.queues, self.hand_size) if self.queues else None
+
+
+def require_settings(settings: object) -> None:
+    """InvalidValueError unless these are settings."""
+    if not isinstance(settings, QueueSetSettings):
+        raise InvalidValueError("settings", settings, "it must be a QueueSetSettings")
