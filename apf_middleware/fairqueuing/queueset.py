@@ -136,10 +136,9 @@ class QueueSet:
         self.seats_waiting -= ticket.width
         self._reject(ticket, reason)
         self.discipline.leave(queue, ticket, was_oldest=was_oldest)
-        seated: Sequence[Ticket] = _NOBODY
         if not self.strict_upstream:
             self._close(queue)
-            seated = self._dispatch(now)
+        seated = _NOBODY if self.strict_upstream else self._dispatch(now)
         self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
@@ -176,24 +175,27 @@ class QueueSet:
         return self._advance(now)
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Bring the meters up to ``now``, ending on the way the lingers that are due."""
+        """Bring the meters up to ``now``, and seat those whom lingers make room for that have ended meanwhile."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
-        seated: Sequence[Ticket] = _NOBODY
-        lingering_until = self._lingering.next_at
-        if lingering_until is not None and lingering_until <= now:
-            seated = self._end_lingers(now)
+        first_end = self._lingering.next_at
+        lingers_end = first_end is not None and first_end <= now
+        if lingers_end:
+            self._end_lingers(now)
         elapsed = now - self._now
         if elapsed:
             if elapsed < 0:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
             self.discipline.advance(elapsed, self.seats_in_use + self.seats_waiting - self._queueless_seats)
+        if not lingers_end:
+            return _NOBODY
+        seated = self._dispatch(now)
+        self._note_demand(now)
         return seated
 
-    def _end_lingers(self, now: int) -> list[Ticket]:
+    def _end_lingers(self, now: int) -> None:
         """Each at its own time, in case that the call comes late."""
-        seated: list[Ticket] = []
         for ends_at, ticket in self._lingering.pop_until(now):
             if ends_at > self._now:
                 demand = self.seats_in_use + self.seats_waiting - self._queueless_seats
@@ -202,9 +204,10 @@ class QueueSet:
             if ticket.queue is not None:
                 self.discipline.vacate(ticket.queue, ticket)
             self._vacate(ticket)
-            self.demand.set(self._now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
-            seated += self._dispatch(now)
-        return seated
+            self._note_demand(ends_at)
+
+    def _note_demand(self, now: int) -> None:
+        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
     # Arrival
 
@@ -294,8 +297,7 @@ class QueueSet:
         width = ticket.width
         ticket.work = ticket.work.within(self.concurrency)
         ticket.width = ticket.work.width
-        if self.strict_upstream:
-            self._phantom_seats += width - ticket.width
+        self._phantom_seats += width - ticket.width if self.strict_upstream else 0
 
     def _vacate(self, ticket: Ticket) -> None:
         """The seats are free."""
@@ -331,10 +333,11 @@ class QueueSet:
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self.discipline.resize(settings.concurrency)
         self.deck.resize(settings)
-        if not self.strict_upstream:
-            for queue in self.deck.surplus():
-                self._close(queue)
-        return [*ended, *self._dispatch(now)]
+        for queue in self.deck.surplus():
+            self._close(queue)
+        seated = self._dispatch(now)
+        self._note_demand(now)
+        return [*ended, *seated]
 
     def quiesce(self, *, reopen: bool = False) -> None:
         """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten."""

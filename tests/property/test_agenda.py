@@ -1,0 +1,199 @@
+"""The agenda against a plain sorted scan, and what a crowd of equals costs."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing.disciplines import agenda as agenda_module
+from apf_middleware.fairqueuing.disciplines.agenda import Agenda
+
+
+class PlainAgenda:
+    """The twin: one finish for each queue, all looked at each time."""
+
+    def __init__(self) -> None:
+        self.finish: dict[int, int] = {}
+
+    def put(self, index: int, finish: int) -> None:
+        self.finish[index] = finish
+
+    def drop(self, index: int) -> None:
+        self.finish.pop(index, None)
+
+    def first(self, after: int) -> int:
+        if not self.finish:
+            raise LookupError
+        least = min(self.finish.values())
+        equals = sorted(index for index, finish in self.finish.items() if finish == least)
+        return next((index for index in equals if index > after), equals[0])
+
+    def close_up(self, index: int) -> None:
+        self.finish = {other - (other > index): finish for other, finish in self.finish.items() if other != index}
+
+
+class Pair:
+    """Both agendas, and the queue served last."""
+
+    def __init__(self) -> None:
+        self.agenda, self.plain = Agenda(), PlainAgenda()
+        self.known = 0  # queues that have been put once; no other is ever dropped
+        self.turn = 0
+
+    def put(self, index: int, finish: int) -> None:
+        self.known = max(self.known, index + 1)
+        self.agenda.put(index, finish)
+        self.plain.put(index, finish)
+
+    def drop(self, index: int) -> None:
+        if index < self.known:
+            self.agenda.drop(index)
+            self.plain.drop(index)
+
+    def close_up(self, index: int) -> None:
+        self.known -= index < self.known
+        self.agenda.close_up(index)
+        self.plain.close_up(index)
+
+    def ask(self, after: int) -> None:
+        try:
+            expected = self.plain.first(after)
+        except LookupError:
+            with pytest.raises(LookupError):
+                self.agenda.first(after)
+        else:
+            assert self.agenda.first(after) == expected
+
+    def serve(self, charge: int) -> None:
+        """The next one's turn; afterwards it has this much more to wait, or nobody to serve when that is 0."""
+        self.ask(self.turn)
+        if self.plain.finish:
+            self.turn = self.plain.first(self.turn)
+            if charge:
+                self.put(self.turn, self.plain.finish[self.turn] + charge)
+            else:
+                self.drop(self.turn)
+
+
+indexes = st.integers(0, 7)
+finishes = st.integers(0, 3) | st.integers(-(10**6), 2**70)
+steps = st.one_of(
+    st.tuples(st.just(Pair.put), indexes, st.integers(0, 3)),
+    st.tuples(st.just(Pair.put), indexes, finishes),
+    st.tuples(st.just(Pair.drop), indexes),
+    st.tuples(st.just(Pair.ask), st.integers(-1, 9)),
+    st.tuples(st.just(Pair.serve), st.integers(0, 2)),
+    st.tuples(st.just(Pair.serve), st.integers(0, 2)),
+    st.tuples(st.just(Pair.close_up), indexes),
+)
+
+
+@given(st.lists(steps, max_size=60))
+def test_whatever_is_put_and_dropped_the_plain_scan_finds_the_same(plan: list[tuple[Callable[..., None], int]]) -> None:
+    pair = Pair()
+    for step, *numbers in plan:
+        step(pair, *numbers)
+        pair.agenda.check()
+    for after in range(-1, 10):
+        pair.ask(after)
+
+
+@pytest.mark.parametrize(("queues", "different"), [(300, 2), (300, 30), (100, 10**9), (40, 5)])
+def test_in_a_long_life_with_many_ties_the_plain_scan_finds_the_same(queues: int, different: int) -> None:
+    """Finishes drift upwards, as R does, so that groups of equals come up, crumble and are gathered again."""
+    rng, pair = random.Random(queues * different), Pair()
+    for now in range(6000):
+        index, finish = rng.randrange(queues), now // 100 + rng.randrange(different)
+        draw = rng.random()
+        if draw < 0.5:
+            pair.put(index, finish)
+        elif draw < 0.6:
+            pair.drop(index)
+        elif draw < 0.601:
+            pair.close_up(index)
+        else:
+            pair.serve(rng.choice((0, 1, 1, different)))
+    pair.agenda.check()
+
+
+@pytest.mark.parametrize("last", [0, 1, 1234, 2999, 3000])
+def test_three_thousand_equals_are_served_round_from_the_one_after_the_last(last: int) -> None:
+    agenda, queues = Agenda(), 3000
+    for index in random.Random(last).sample(range(queues), queues):
+        agenda.put(index, 7)
+
+    served, turn = [], last
+    for _ in range(2 * queues):
+        turn = agenda.first(turn)
+        served.append(turn)
+
+    first_round = [*range(last + 1, queues), *range(min(last + 1, queues))]
+    assert served == first_round * 2
+
+
+def test_one_that_leaves_a_crowd_of_equals_is_passed_over_and_may_come_back() -> None:
+    agenda, queues = Agenda(), 2000
+    for index in range(queues):
+        agenda.put(index, 7)
+    assert agenda.first(0) == 1
+
+    for index in range(1, queues, 2):
+        agenda.drop(index)
+    assert agenda.first(0) == 2
+    agenda.put(1, 7)
+    assert agenda.first(0) == 1
+    agenda.put(1, 6)
+    assert agenda.first(1) == 1
+    agenda.put(1, 8)
+    assert agenda.first(0) == 2
+    agenda.check()
+
+
+@pytest.fixture
+def touched(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many entries of the heap are handled, by the function that does it."""
+    counts = Counter[str]()
+
+    def count(name: str) -> None:
+        original = getattr(agenda_module, name)
+
+        def counted(heap: list[int], *rest: int) -> object:
+            counts[name] += len(heap) if name == "heapify" else 1
+            return original(heap, *rest)
+
+        monkeypatch.setattr(agenda_module, name, counted)
+
+    for name in ("heapify", "heappop", "heappush", "heapreplace"):
+        count(name)
+    return counts
+
+
+@pytest.mark.parametrize("queues", [100, 1000, 10_000])
+@pytest.mark.parametrize("charges", [(5,), (5, 6), tuple(range(5, 50))], ids=len)
+def test_a_serving_handles_few_entries_however_many_are_tied(
+    queues: int, charges: tuple[int, ...], touched: Counter[str]
+) -> None:
+    """Not timed but counted, so it can't flicker: a crowd that were gathered anew for each serving would show."""
+    agenda, rng, servings, turn = Agenda(), random.Random(1), 20_000, 0
+    finish = [7] * queues
+    for index in range(queues):
+        agenda.put(index, 7)
+
+    for _ in range(servings):
+        turn = agenda.first(turn)
+        finish[turn] += rng.choice(charges)
+        agenda.put(turn, finish[turn])
+
+    assert touched.total() <= 3 * (servings + queues)
+
+
+def test_stale_entries_do_not_pile_up() -> None:
+    agenda, queues, most = Agenda(), 50, 0
+    for finish in range(20_000):
+        agenda.put(finish * 7 % queues, finish * 31 % 1009)
+        most = max(most, len(agenda._heap))
+
+    assert most <= 2 * queues + 64
