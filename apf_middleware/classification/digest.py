@@ -54,7 +54,7 @@ class RequestDigest:
     method: str = "GET"
     resource: Resource | None = None
     host: str = ""
-    headers: Mapping[str, str] = field(default=NO_VALUES, hash=False)
-    query: Mapping[str, str] = field(default=NO_VALUES, hash=False)
-    path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False)
+    query: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False)
+    path_parameters: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False)
     client_address: str = ""
