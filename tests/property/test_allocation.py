@@ -40,7 +40,7 @@ def poured(total: float, claims: list[Claim]) -> list[float]:
 
 def assert_solves(allocation: Allocation, total: float, claims: list[Claim]) -> None:
     """The clauses about a solution."""
-    assert fsum(allocation.amounts) == pytest.approx(total, rel=1e-10, abs=1e-7)
+    assert fsum(allocation.amounts) == pytest.approx(total, rel=1e-9, abs=1e-6)  # slopes may differ by 10^6
     if total:
         assert list(allocation.amounts) == pytest.approx(amounts_at(allocation.fair_fraction, claims), rel=1e-12, abs=0)
 
