@@ -1,4 +1,7 @@
-"""What holds for all tests. In CI hypothesis draws the same examples each time, so that a failure is the change's own."""
+"""What holds for all tests.
+
+In CI hypothesis draws the same examples each time, so that a failure there is the fault of the change.
+"""
 
 import os
 
