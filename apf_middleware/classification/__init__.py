@@ -1,15 +1,55 @@
 """Who is this? From a request's digest to its schema, level and flow. Pure, and fast."""
 
-from apf_middleware.classification.digest import ANONYMOUS, Identity, RequestDigest, Resource
+from apf_middleware.classification.classifier import Classifier, Explanation
+from apf_middleware.classification.digest import ANONYMOUS, Identity, RequestDigest, Resolution, Resource
+from apf_middleware.classification.kubernetes import resolve_kubernetes
+from apf_middleware.classification.matching import accepts, why_not
+from apf_middleware.classification.routes import RouteTable, RouteTemplate
+from apf_middleware.classification.rules import (
+    AnySubject,
+    Conjunction,
+    Field,
+    GroupSubject,
+    HttpRule,
+    NonResourceRule,
+    Operator,
+    ResourceRule,
+    Rule,
+    ServiceAccountSubject,
+    Test,
+    UserSubject,
+    ValueMatch,
+)
 from apf_middleware.classification.schema import Classification, Distinguisher, FlowSchema, Source
 
 __all__ = [
     "ANONYMOUS",
+    "AnySubject",
     "Classification",
+    "Classifier",
+    "Conjunction",
     "Distinguisher",
+    "Explanation",
+    "Field",
     "FlowSchema",
+    "GroupSubject",
+    "HttpRule",
     "Identity",
+    "NonResourceRule",
+    "Operator",
     "RequestDigest",
+    "Resolution",
     "Resource",
+    "ResourceRule",
+    "RouteTable",
+    "RouteTemplate",
+    "Rule",
+    "ServiceAccountSubject",
     "Source",
+    "Test",
+    "UserSubject",
+    "ValueMatch",
+    "accepts",
+    "resolve_kubernetes",
+    "why_not",
 ]

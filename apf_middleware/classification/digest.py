@@ -4,13 +4,35 @@ A digest is made once per request, before anything is decided, and never changed
 what may be believed: an identity is authenticated, a client address is the one behind trusted proxies.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from typing import Never
 
-__all__ = ["ANONYMOUS", "NO_VALUES", "Identity", "RequestDigest", "Resource"]
+__all__ = ["ANONYMOUS", "NO_VALUES", "Identity", "RequestDigest", "Resolution", "Resource"]
 
-NO_VALUES: Mapping[str, str] = MappingProxyType({})
+
+class _NoValues(Mapping[str, str]):
+    """Empty for good, and hashable, without which a dataclass won't have it as a default."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Never:
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "NO_VALUES"
+
+
+NO_VALUES: Mapping[str, str] = _NoValues()
 """Nothing by any name."""
 
 
@@ -41,6 +63,15 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a resolver makes of method, path and query; ``resource`` is None when they aren't about one."""
+
+    verb: str
+    resource: Resource | None = None
+    path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RequestDigest:
     """One request. ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case.
 
@@ -54,7 +85,7 @@ class RequestDigest:
     method: str = "GET"
     resource: Resource | None = None
     host: str = ""
-    headers: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False)
-    query: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False)
-    path_parameters: Mapping[str, str] = field(default_factory=lambda: NO_VALUES, hash=False)
+    headers: Mapping[str, str] = field(default=NO_VALUES, hash=False)
+    query: Mapping[str, str] = field(default=NO_VALUES, hash=False)
+    path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
     client_address: str = ""

@@ -2,10 +2,16 @@
 
 Two ways to say it. A `Rule` is Kubernetes': one of its subjects asks, and one of its resource, non-resource or HTTP
 rules covers what for. A `Conjunction` is the KEP's: all of its atomic tests hold, each of which can be inverted.
+Kubernetes' lists are taken as they come, since what may stand in them is the API's to say; regexes and templates can
+fail to mean anything at all, so they are checked here.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from apf_middleware.classification.paths import parse_template
+from apf_middleware.classification.text import compile_regex, require_text
+from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "AnySubject",
@@ -73,12 +79,22 @@ class NonResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class ValueMatch:
-    """A header or query parameter that must be there: with one of ``values``, matching ``pattern``, or anyhow."""
+    """A header or query parameter that must be there: with one of ``values``, matching ``pattern``, or anyhow.
+
+    With both ``values`` and ``pattern`` either will do. A pattern must match completely.
+    """
 
     name: str
     values: tuple[str, ...] = ()
     pattern: str | None = None
     absent: bool = False  # it must not be there
+
+    def __post_init__(self) -> None:
+        require_text("name of a header or query parameter", self.name)
+        if self.pattern is not None:
+            compile_regex(f"pattern of {self.name!r}", self.pattern)
+        if self.absent and (self.values or self.pattern is not None):
+            raise InvalidValueError("absent", self.absent, f"{self.name!r} can't be absent and have a certain value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +110,16 @@ class HttpRule:
     hosts: tuple[str, ...] = ()
     headers: tuple[ValueMatch, ...] = ()
     query: tuple[ValueMatch, ...] = ()
+
+    def __post_init__(self) -> None:
+        for template in self.paths:
+            parse_template(template)
+        for method in self.methods:
+            require_text("method", method)
+        for host in self.hosts:
+            require_text("host", host)
+            if "*" in host.removeprefix("*."):
+                raise InvalidValueError("host", host, "* can only be its beginning, as in *.example.com")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +165,23 @@ class Test:
 
     ``values`` is the one value of ``equals``, the set of ``inSet`` and ``superSet``, the one regex of ``patternMatch``,
     which must match completely. On a field with several values (groups), ``equals``, ``inSet`` and ``patternMatch``
-    hold when they hold for one of them; ``superSet`` holds when all of the set is among them.
+    hold when they hold for one of them; ``superSet`` holds when all of the set is among them. What a request doesn't
+    have, say a namespace, is the empty string.
     """
 
     field: Field
     operator: Operator
     values: tuple[str, ...]
     inverted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operator in {Operator.EQUALS, Operator.PATTERN_MATCH}:
+            if len(self.values) != 1:
+                raise InvalidValueError(f"values of {self.operator}", self.values, "there must be exactly one")
+        elif not self.values:
+            raise InvalidValueError(f"values of {self.operator}", self.values, "there must be at least one")
+        if self.operator is Operator.PATTERN_MATCH:
+            compile_regex(f"pattern for {self.field}", self.values[0])
 
 
 @dataclass(frozen=True, slots=True)

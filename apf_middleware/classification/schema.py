@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from apf_middleware.classification.digest import RequestDigest
 from apf_middleware.classification.rules import Conjunction, Rule
+from apf_middleware.classification.text import compile_regex, require_text
+from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = ["Classification", "Distinguisher", "FlowSchema", "Source"]
 
@@ -21,6 +23,9 @@ class Source(StrEnum):
     QUERY = "query"
     CLIENT_ADDRESS = "clientAddress"
     CALLABLE = "callable"
+
+
+_NAMED = frozenset({Source.HEADER, Source.PATH_PARAMETER, Source.QUERY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,31 @@ class Distinguisher:
     function: Callable[[RequestDigest], str] | None = None
     transform: str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, Source):
+            raise InvalidValueError("source", self.source, f"it must be one of {', '.join(Source)}")
+        require_integer("prefix_v4", self.prefix_v4, least=0, most=32)
+        require_integer("prefix_v6", self.prefix_v6, least=0, most=128)
+        if self.source in _NAMED:
+            require_text(f"argument of {self.source}", self.argument)
+        elif self.argument:
+            raise InvalidValueError("argument", self.argument, f"the source {self.source} takes none")
+        self._check_groups()
+        if (self.source is Source.CALLABLE) != callable(self.function):
+            raise InvalidValueError("function", self.function, "the source callable, and no other, needs a callable")
+        if self.transform is not None:
+            groups = compile_regex("transform", self.transform).groups
+            if groups != 1:
+                raise InvalidValueError("transform", self.transform, f"it must have one capturing group, not {groups}")
+
+    def _check_groups(self) -> None:
+        if (self.source is Source.GROUP) != bool(self.groups):
+            raise InvalidValueError("groups", self.groups, "the source group, and no other, needs at least one")
+        for group in self.groups:
+            require_text("group", group)
+            if "*" in group[:-1]:
+                raise InvalidValueError("group", group, "* can only be its end, as in tenant:*")
+
 
 @dataclass(frozen=True, slots=True)
 class FlowSchema:
@@ -54,6 +84,11 @@ class FlowSchema:
     precedence: int = 1000
     rules: tuple[Rule | Conjunction, ...] = ()
     distinguisher: Distinguisher | None = None
+
+    def __post_init__(self) -> None:
+        require_text("name of a schema", self.name)
+        require_text(f"level of the schema {self.name!r}", self.level)
+        require_integer(f"precedence of the schema {self.name!r}", self.precedence)
 
 
 @dataclass(frozen=True, slots=True)

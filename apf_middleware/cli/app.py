@@ -5,7 +5,10 @@ from typing import Annotated
 import typer
 
 from apf_middleware import __version__
+from apf_middleware.cli.check import check
 from apf_middleware.cli.collisions import collisions
+from apf_middleware.cli.convert import convert
+from apf_middleware.cli.explain import explain
 from apf_middleware.cli.replay import replay
 
 __all__ = ["app", "options"]
@@ -34,5 +37,5 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
-app.command()(replay)
-app.command()(collisions)
+for command in (check, explain, convert, collisions, replay):
+    app.command()(command)

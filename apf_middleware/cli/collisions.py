@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from apf_middleware.cli.output import Output, OutputOption
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import collision_probabilities, entropy_bits
 
@@ -16,16 +17,14 @@ def collisions(
     queues: Annotated[int, typer.Option(help="Queues of the level.")] = 64,
     hand: Annotated[int, typer.Option(help="Queues that one flow may use.")] = 8,
     elephants: Annotated[int, typer.Option(help="How many flows try to fill all queues.")] = 16,
-    output: Annotated[str, typer.Option("--output", "-o", help="text or json")] = "text",
+    output: OutputOption = Output.TEXT,
 ) -> None:
     """Tell how likely the hands of 1, 2, … elephants cover the whole hand of a random mouse."""
-    if output not in {"text", "json"}:
-        raise typer.BadParameter(f"{output!r} is neither text nor json", param_hint="--output")
     try:
         probabilities = collision_probabilities(queues, hand, elephants)
     except InvalidValueError as error:
         raise typer.BadParameter(str(error)) from error
-    if output == "json":
+    if output is Output.JSON:
         typer.echo(json.dumps([{"elephants": n, "covered": p} for n, p in enumerate(probabilities, 1)]))
         return
     typer.echo(f"{queues} queues, hands of {hand}, {entropy_bits(queues, hand)} bits of entropy")

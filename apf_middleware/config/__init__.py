@@ -1,1 +1,25 @@
 """YAML in, domain objects out: the only room that knows pydantic and yaml."""
+
+from apf_middleware.config.emit import convert, emit
+from apf_middleware.config.load import Reading, load, load_text, read, read_source
+from apf_middleware.config.objects import Configuration, Level, Queuing, Route, ServerSettings
+from apf_middleware.config.problems import ConfigurationError, Place, Problem, Severity
+
+__all__ = [
+    "Configuration",
+    "ConfigurationError",
+    "Level",
+    "Place",
+    "Problem",
+    "Queuing",
+    "Reading",
+    "Route",
+    "ServerSettings",
+    "Severity",
+    "convert",
+    "emit",
+    "load",
+    "load_text",
+    "read",
+    "read_source",
+]

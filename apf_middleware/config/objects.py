@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["Configuration", "Level", "Queuing", "Route", "ServerSettings"]
+__all__ = ["FALLBACKS", "Configuration", "Level", "Queuing", "Route", "ServerSettings"]
+
+FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
+    "kubernetes": ("", "catch-all"),
+    "kep": ("exempt-backstop", "non-top-backstop"),
+}
+"""By whose backstops are imagined, the schemas for what nothing else takes: of system:masters, and of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,8 @@ class Level:
     """A priority level.
 
     ``shares`` are its proportions; ``min_seats`` and ``max_seats``, where set, are absolute and go before what the
-    proportions come to. ``wait_limit_ns`` None means the server's.
+    proportions come to. ``wait_limit_ns`` None means the server's. ``gates`` are conditions beside the seats: each has
+    a ``type``, and whatever that kind of gate wants.
     """
 
     name: str
@@ -33,6 +40,7 @@ class Level:
     min_seats: int | None = None
     max_seats: int | None = None
     wait_limit_ns: int | None = None
+    gates: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
 
     @property
     def exempt(self) -> bool:
@@ -54,7 +62,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What holds for the whole server."""
+    """What holds for the whole server.
+
+    ``defaults`` names the suggested objects, ``backstops`` whose mandatory objects are imagined where they are missing.
+    """
 
     seats: int = 100
     request_timeout_ns: int = 60 * 10**9
@@ -62,6 +73,7 @@ class ServerSettings:
     discipline: str = "equal-serial"
     strict_upstream: bool = False
     defaults: Literal["web", "kubernetes", "none"] = "web"
+    backstops: Literal["kubernetes", "kep"] = "kubernetes"
     resolver: Literal["web", "kubernetes"] = "web"
     routes: tuple[Route, ...] = ()
     metrics: Mapping[str, object] = field(default_factory=dict, hash=False)
@@ -76,3 +88,24 @@ class Configuration:
     levels: Mapping[str, Level]
     schemas: tuple[FlowSchema, ...]
     server: ServerSettings = field(default_factory=ServerSettings)
+
+    @property
+    def fallback(self) -> FlowSchema:
+        """Takes what nothing else accepts: the mandatory catch-all, or the KEP's backstop."""
+        return self._named(FALLBACKS[self.server.backstops][1])
+
+    @property
+    def masters_fallback(self) -> FlowSchema | None:
+        """Takes what comes from system:masters and nothing else accepts; only the KEP has a backstop of its own."""
+        name = FALLBACKS[self.server.backstops][0]
+        return self._named(name) if name else None
+
+    @property
+    def flowless_levels(self) -> frozenset[str]:
+        """Where flows don't matter, because nothing queues or there is only one queue."""
+        return frozenset(
+            name for name, level in self.levels.items() if level.queuing is None or level.queuing.queues == 1
+        )
+
+    def _named(self, name: str) -> FlowSchema:
+        return next((schema for schema in self.schemas if schema.name == name), self.schemas[-1])

@@ -15,8 +15,10 @@ from typing import Any, Final
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Dealer, duration_per_seat, flow_hash, format_seat_seconds, seat_seconds
 from tests.differential.pure_conc_alloc import replay_conc_alloc
+from tests.differential.pure_default_config import compare_default_config
+from tests.differential.pure_matching import replay_matching, replay_selection
 
-__all__ = ["CASES", "compare", "load_cases", "main"]
+__all__ = ["CASES", "KNOWN", "WHOLES", "compare", "load_cases", "main"]
 
 Case = Mapping[str, Any]
 
@@ -55,8 +57,15 @@ CASES: Final[Mapping[str, Callable[[Case], str | None]]] = {
     "conc_alloc": lambda case: replay_conc_alloc(dict(case)),
     "dealer": compare_dealer,
     "flow_hash": compare_flow_hash,
+    "matching": replay_matching,
     "seat_seconds": compare_seat_seconds,
+    "selection": replay_selection,
 }
+
+WHOLES: Final[Mapping[str, Callable[[Sequence[Case]], str | None]]] = {"default_config": compare_default_config}
+"""Files whose cases only mean something together."""
+
+KNOWN: Final = (*CASES, *WHOLES)
 
 
 def _differs(expected: object, got: object) -> str | None:
@@ -74,7 +83,11 @@ def load_cases(path: Path) -> Sequence[Case]:
 
 def compare(path: Path) -> list[str]:
     """How the cases in this file differ, one text for each that does."""
-    check = CASES[path.name.split(".")[0]]
+    name = path.name.split(".")[0]
+    if name in WHOLES:
+        difference = WHOLES[name](load_cases(path))
+        return [difference] if difference is not None else []
+    check = CASES[name]
     compared = ((case, check(case)) for case in load_cases(path))
     return [f"{json.dumps(case)[:300]}: {difference}" for case, difference in compared if difference is not None]
 
@@ -82,12 +95,12 @@ def compare(path: Path) -> list[str]:
 def main(names: Sequence[str]) -> int:
     """Compare all files; the exit status."""
     if not names:
-        print(f"usage: python -m tests.differential.pure FILE...  (known: {', '.join(CASES)})", file=sys.stderr)
+        print(f"usage: python -m tests.differential.pure FILE...  (known: {', '.join(KNOWN)})", file=sys.stderr)
         return 2
     status = 0
     for path in map(Path, names):
-        if path.name.split(".")[0] not in CASES:
-            print(f"{path}: unknown function, known are {', '.join(CASES)}", file=sys.stderr)
+        if path.name.split(".")[0] not in KNOWN:
+            print(f"{path}: unknown function, known are {', '.join(KNOWN)}", file=sys.stderr)
             status = 2
             continue
         try:

@@ -114,7 +114,7 @@ def test_collisions_are_told_as_text_and_as_json(apf: Apf) -> None:
     [
         (("collisions", "--queues", "4", "--hand", "5"), "a hand can't exceed"),
         (("collisions", "--elephants", "0"), "it must be at least 1"),
-        (("collisions", "-o", "xml"), "neither text nor json"),
+        (("collisions", "-o", "xml"), "is not one of"),
         (("collisions", "--queues", "many"), "Invalid value for '--queues'"),
         (("replay",), "Missing argument"),
         (("fly",), "No such command"),

@@ -1,0 +1,142 @@
+"""Which flow of its schema does a request belong to: the distinguisher, compiled to a function.
+
+What a request doesn't have is the empty string, and so is what a transformation's regex doesn't match. An address is
+cut to its network, so that one household or one rented server is one flow whatever addresses it uses; what isn't an
+address stands for itself. An IPv4 address written as IPv6 is the IPv4 address.
+"""
+
+import re
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
+
+from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.classification.digest import RequestDigest
+from apf_middleware.classification.paths import parse_template
+from apf_middleware.classification.rules import Rule
+from apf_middleware.classification.schema import Distinguisher, FlowSchema, Source
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["ADDRESSES_REMEMBERED", "compile_distinguisher", "depends_only_on_identity_and_resource", "network_of"]
+
+ADDRESSES_REMEMBERED = 4096
+"""So many addresses' networks are remembered, about."""
+
+_LONGEST_ADDRESS = 64  # of text that is remembered; an IPv6 address with a zone takes less
+
+Reader = Callable[[RequestDigest], str]
+
+
+def compile_distinguisher(schema: FlowSchema) -> Reader:
+    """The function from a request to the flow's distinguisher.
+
+    A path parameter is the one of the request's route, or else of the first path template of the schema's HTTP rules
+    that has it and matches.
+    """
+    if schema.distinguisher is None:
+        return lambda _: ""
+    read = _reader(schema.distinguisher, schema)
+    if schema.distinguisher.transform is None:
+        return read
+    match = re.compile(schema.distinguisher.transform).fullmatch
+
+    def transformed(digest: RequestDigest) -> str:
+        found = match(read(digest))
+        return "" if found is None else found[1] or ""  # a group that took no part is None
+
+    return transformed
+
+
+def depends_only_on_identity_and_resource(distinguisher: Distinguisher | None) -> bool:
+    """Whether two requests by the same identity and about the same resource are always of one flow."""
+    return distinguisher is None or distinguisher.source in {Source.USER, Source.GROUP, Source.NAMESPACE}
+
+
+def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
+    """The network of so many bits, say ``192.0.2.0/24``."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address):
+        parsed = parsed.ipv4_mapped or parsed
+    return str(ip_network((parsed, prefix_v4 if parsed.version == 4 else prefix_v6), strict=False))
+
+
+def _reader(distinguisher: Distinguisher, schema: FlowSchema) -> Reader:
+    argument, source = distinguisher.argument, distinguisher.source
+    if source is Source.GROUP:
+        return _group_reader(distinguisher.groups)
+    if source is Source.PATH_PARAMETER:
+        return _path_parameter_reader(argument, schema)
+    if source is Source.CLIENT_ADDRESS:
+        return _address_reader(distinguisher.prefix_v4, distinguisher.prefix_v6)
+    if source is Source.CALLABLE:
+        return _checked(distinguisher.function, schema.name)
+    header = argument.lower()
+    plain: dict[Source, Reader] = {
+        Source.USER: lambda digest: digest.identity.name,
+        Source.NAMESPACE: lambda digest: "" if digest.resource is None else digest.resource.namespace,
+        Source.HEADER: lambda digest: digest.headers.get(header, ""),
+        Source.QUERY: lambda digest: digest.query.get(argument, ""),
+    }
+    return plain[source]
+
+
+def _group_reader(groups: tuple[str, ...]) -> Reader:
+    exact = frozenset(group for group in groups if group[-1] != "*")
+    beginnings = tuple(group[:-1] for group in groups if group[-1] == "*")
+
+    def read(digest: RequestDigest) -> str:
+        for group in digest.identity.groups:
+            if group in exact or group.startswith(beginnings):
+                return group
+        return ""
+
+    return read
+
+
+def _path_parameter_reader(name: str, schema: FlowSchema) -> Reader:
+    templates = [
+        parse_template(template)
+        for rule in schema.rules
+        if isinstance(rule, Rule)
+        for http in rule.http_rules
+        for template in http.paths
+    ]
+    matches = [re.compile(template.regex(name)).fullmatch for template in templates if name in template.parameters]
+
+    def read(digest: RequestDigest) -> str:
+        value = digest.path_parameters.get(name)
+        if value is not None:
+            return value
+        found = next((found for match in matches if (found := match(digest.path))), None)
+        return "" if found is None else found[1]
+
+    return read
+
+
+def _address_reader(prefix_v4: int, prefix_v6: int) -> Reader:
+    seen: BoundedCache[str, str] = BoundedCache(ADDRESSES_REMEMBERED)
+
+    def read(digest: RequestDigest) -> str:
+        address = digest.client_address
+        network = seen.get(address)
+        if network is None:
+            network = network_of(address, prefix_v4, prefix_v6)
+            if len(address) <= _LONGEST_ADDRESS:
+                seen.put(address, network)
+        return network
+
+    return read
+
+
+def _checked(function: Reader | None, schema: str) -> Reader:
+    def read(digest: RequestDigest) -> str:
+        flow: object = function(digest) if function is not None else None
+        if not isinstance(flow, str):
+            raise InvalidValueError(
+                f"distinguisher of the schema {schema!r}", flow, "its callable must return a string"
+            )
+        return flow
+
+    return read

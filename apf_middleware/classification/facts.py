@@ -1,0 +1,90 @@
+"""What any rule looks at: the facts by which a decision can be remembered.
+
+Two requests that agree on all of them are of the same schema. Who asks and the verb always count; then the path for
+requests that aren't about a resource, and the resource's parts for those that are. Whatever else counts only if some
+rule asks for it: so with Kubernetes' schemas, whose rules don't look at a resource's name, all pods of a namespace are
+one entry.
+"""
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+
+from apf_middleware.classification.digest import RequestDigest
+from apf_middleware.classification.rules import Conjunction, Field, HttpRule
+from apf_middleware.classification.schema import FlowSchema
+
+__all__ = ["compile_keys", "facts_of", "looks_at_uid"]
+
+Key = Callable[[RequestDigest], tuple[object, ...]]
+Fact = tuple[str, str]
+"""A kind, and a name: of an attribute of the digest, or of a header or query parameter."""
+
+_ABSENT = ()  # unlike the empty string
+_UID: Fact = ("attribute", "identity.uid")
+_OF_FIELDS: dict[Field, Fact] = {
+    Field.UID: _UID,
+    Field.METHOD: ("attribute", "method"),
+    Field.PATH: ("attribute", "path"),
+    Field.HOST: ("attribute", "host"),
+    Field.VERSION: ("attribute", "resource.version"),
+    Field.NAME: ("attribute", "resource.name"),
+}
+
+
+def facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
+    """What the rules look at beside what always counts."""
+    facts: set[Fact] = set()
+    for schema in schemas:
+        for rule in schema.rules:
+            if isinstance(rule, Conjunction):
+                facts |= {_OF_FIELDS[test.field] for test in rule.tests if test.field in _OF_FIELDS}
+            else:
+                facts |= {fact for http in rule.http_rules for fact in _of_http_rule(http)}
+    return frozenset(facts)
+
+
+def looks_at_uid(facts: frozenset[Fact]) -> bool:
+    """Whether two identities can differ by their UID alone."""
+    return _UID in facts
+
+
+def _of_http_rule(rule: HttpRule) -> set[Fact]:
+    facts = {("header", match.name.lower()) for match in rule.headers}
+    facts |= {("query", match.name) for match in rule.query}
+    for name, asked in (("method", rule.methods), ("path", rule.paths), ("host", rule.hosts)):
+        if asked:
+            facts.add(("attribute", name))
+    return facts
+
+
+def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
+    """The functions from a digest to its key, without a resource and with one.
+
+    Name and groups come first. All parts have a length. A key without a resource and one with never equal, because
+    the latter has more parts: four of the resource, and whatever else counts counts for both.
+    """
+    who = ("identity.name", "identity.groups")
+    attributes = {name for kind, name in facts if kind == "attribute"}
+    plain = {name for name in attributes if not name.startswith("resource.")} | {"verb", "path"}
+    about = attributes | {"verb", "resource.api_group", "resource.resource", "resource.subresource"}
+    about |= {"resource.namespace"}
+    headers = sorted(name for kind, name in facts if kind == "header")
+    queries = sorted(name for kind, name in facts if kind == "query")
+    return (
+        _with_values(attrgetter(*who, *sorted(plain)), headers, queries),
+        _with_values(attrgetter(*who, *sorted(about)), headers, queries),
+    )
+
+
+def _with_values(attributes: Key, headers: list[str], queries: list[str]) -> Key:
+    if not headers and not queries:
+        return attributes
+
+    def key(digest: RequestDigest) -> tuple[object, ...]:
+        return (
+            *attributes(digest),
+            *[digest.headers.get(name, _ABSENT) for name in headers],
+            *[digest.query.get(name, _ABSENT) for name in queries],
+        )
+
+    return key

@@ -1,0 +1,75 @@
+"""Kubernetes' paths: ``/api/v1/namespaces/x/pods/y/log`` and the like to verb and resource, as upstream reads them.
+
+``/api/VERSION/…`` is the core group, ``/apis/GROUP/VERSION/…`` are the others; then perhaps ``namespaces/NAMESPACE``,
+then resource, name and subresource. Everything else isn't about a resource, and its verb is the method in lower case.
+The API's discovery paths, which end before a resource, are such.
+"""
+
+import re
+from collections.abc import Mapping
+
+from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource
+
+__all__ = ["resolve_kubernetes"]
+
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PREFIXED_VERBS = frozenset({"proxy", "watch"})  # deprecated: the verb stands in the path, before the resource
+_OF_NAMESPACES = frozenset({"status", "finalize"})  # subresources of a namespace, not resources in it
+
+_TERM = re.compile(r"((?:[^\\=!]|\\.)*)(!=|==|=)((?:[^\\=]|\\.)*)")
+_COMMA = re.compile(r"(?:[^\\,]|\\.)+")
+
+
+def resolve_kubernetes(method: str, path: str, query: Mapping[str, str] = NO_VALUES) -> Resolution:
+    """Verb and resource of a request to a Kubernetes-shaped API."""
+    parts = path.strip("/").split("/")
+    match parts:
+        case ["api", version, _, *_]:
+            api_group, rest = "", parts[2:]
+        case ["apis", api_group, version, _, *_]:
+            rest = parts[3:]
+        case _:
+            return Resolution(method.lower())
+    verb = _VERBS.get(method.upper(), "")
+    if rest[0] in _PREFIXED_VERBS:
+        if len(rest) < 2:
+            return Resolution(method.lower())
+        verb, rest = rest[0], rest[1:]
+    namespace, rest = _split_namespace(rest)
+    name = rest[1] if len(rest) > 1 else ""
+    # A proxied path belongs to whatever is behind the proxy.
+    subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
+    if not name:
+        verb, name = _collective(verb, query)
+    return Resolution(verb, Resource(rest[0], api_group, version, subresource, namespace, name))
+
+
+def _split_namespace(parts: list[str]) -> tuple[str, list[str]]:
+    """The namespace, and what follows it: a namespace itself is a resource in itself."""
+    match parts:
+        case ["namespaces", namespace, resource, *_] if resource not in _OF_NAMESPACES:
+            return namespace, parts[2:]
+        case ["namespaces", namespace, *_]:
+            return namespace, parts
+    return "", parts
+
+
+def _collective(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
+    """Without a name it is about many; but a field selector can ask for one by name."""
+    if verb == "delete":
+        return "deletecollection", ""
+    if verb != "get":
+        return verb, ""
+    watches = query.get("watch", "false").lower() not in {"false", "0"}
+    return "watch" if watches else "list", _selected_name(query.get("fieldSelector", ""))
+
+
+def _selected_name(selector: str) -> str:
+    terms = [_TERM.fullmatch(term) for term in _COMMA.findall(selector)]
+    if None in terms:  # upstream doesn't understand it either, and then has no selector
+        return ""
+    for term in terms:
+        if term is not None and term[1] == "metadata.name" and term[2] != "!=":
+            name = re.sub(r"\\(.)", r"\1", term[3])
+            return "" if name in {".", ".."} or set(name) & set("/%") else name
+    return ""

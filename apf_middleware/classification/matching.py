@@ -1,0 +1,199 @@
+"""What rules mean, said plainly: does a schema accept a request, and if not, why not?
+
+This is the semantics to read and the one that `apf explain` speaks; the classifier compiles the same rules for speed.
+Kubernetes' rules mean exactly what upstream's code makes of them, its looseness included: a literal URL ``/healthz``
+also covers everything below it, and ``*`` is a wildcard only as the whole of a list. HTTP rules cover any request,
+about a resource or not.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import assert_never
+
+from apf_middleware.classification.digest import Identity, RequestDigest, Resource
+from apf_middleware.classification.paths import compile_templates
+from apf_middleware.classification.rules import (
+    AnySubject,
+    Conjunction,
+    Field,
+    GroupSubject,
+    HttpRule,
+    NonResourceRule,
+    Operator,
+    ResourceRule,
+    Rule,
+    ServiceAccountSubject,
+    Test,
+    UserSubject,
+    ValueMatch,
+)
+from apf_middleware.classification.schema import FlowSchema
+
+__all__ = ["NO_RESOURCE", "SERVICE_ACCOUNT", "accepts", "host_matches", "plain_host", "values_of", "why_not"]
+
+NO_RESOURCE = Resource("")
+"""What a request that isn't about a resource has of one."""
+
+SERVICE_ACCOUNT = "system:serviceaccount:"
+"""What a service account's user name begins with; its namespace, a colon and its name follow."""
+
+
+def accepts(what: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> bool:
+    """Whether a schema or one of its rules accepts a request."""
+    return why_not(what, digest) is None
+
+
+def why_not(what: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> str | None:
+    """Why a schema or rule doesn't accept a request, in a few words; None when it does."""
+    if isinstance(what, FlowSchema):
+        reasons = [why_not(rule, digest) for rule in what.rules]
+        if None in reasons:
+            return None
+        return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or "it has no rules"
+    if isinstance(what, Conjunction):
+        failed = next((test for test in what.tests if not _test_holds(test, digest)), None)
+        return None if failed is None else f"{_describe(failed)} doesn't hold"
+    return _why_not_rule(what, digest)
+
+
+def _why_not_rule(rule: Rule, digest: RequestDigest) -> str | None:
+    if not any(_subject_asks(subject, digest.identity) for subject in rule.subjects):
+        return f"{digest.identity.name!r} in {_listed(digest.identity.groups)} is none of its subjects"
+    reasons = [_why_not_http(http, digest) for http in rule.http_rules]
+    if digest.resource is not None:
+        about = digest.resource
+        reasons += [_why_not_resource(one, digest.verb, about) for one in rule.resource_rules]
+    else:
+        reasons += [_why_not_path(one, digest.verb, digest.path) for one in rule.non_resource_rules]
+    if None in reasons:
+        return None
+    kind = "requests that aren't about a resource" if digest.resource is None else "resource requests"
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or f"it has no rule for {kind}"
+
+
+def _subject_asks(subject: AnySubject, identity: Identity) -> bool:
+    match subject:
+        case UserSubject(name):
+            return name in ("*", identity.name)
+        case GroupSubject(name):
+            return name == "*" or name in identity.groups
+        case ServiceAccountSubject(namespace, "*"):
+            return identity.name.startswith(f"{SERVICE_ACCOUNT}{namespace}:")
+        case ServiceAccountSubject(namespace, name):
+            return identity.name == f"{SERVICE_ACCOUNT}{namespace}:{name}"
+    assert_never(subject)
+
+
+def _lists(listed: tuple[str, ...], value: str) -> bool:
+    return listed == ("*",) or value in listed
+
+
+def _why_not_resource(rule: ResourceRule, verb: str, about: Resource) -> str | None:
+    resource = f"{about.resource}/{about.subresource}" if about.subresource else about.resource
+    if not _lists(rule.verbs, verb):
+        return f"the verb {verb!r} is not in {_listed(rule.verbs)}"
+    if not _lists(rule.resources, resource):
+        return f"the resource {resource!r} is not in {_listed(rule.resources)}"
+    if not _lists(rule.api_groups, about.api_group):
+        return f"the API group {about.api_group!r} is not in {_listed(rule.api_groups)}"
+    if not about.namespace:
+        return None if rule.cluster_scope else "it doesn't cover requests without a namespace"
+    if not _lists(rule.namespaces, about.namespace):
+        return f"the namespace {about.namespace!r} is not in {_listed(rule.namespaces)}"
+    return None
+
+
+def _why_not_path(rule: NonResourceRule, verb: str, path: str) -> str | None:
+    if not _lists(rule.verbs, verb):
+        return f"the verb {verb!r} is not in {_listed(rule.verbs)}"
+    if not any(_url_matches(url, path) for url in rule.urls):
+        return f"the path {path!r} is not in {_listed(rule.urls)}"
+    return None
+
+
+def _url_matches(url: str, path: str) -> bool:
+    beginning = url.removesuffix("*")
+    return url in ("*", path) or path.startswith(beginning if beginning.endswith("/") else beginning + "/")
+
+
+def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
+    methods = tuple(method.upper() for method in rule.methods)
+    if methods and not _lists(methods, digest.method.upper()):
+        return f"the method {digest.method!r} is not in {_listed(methods)}"
+    if rule.paths and not compile_templates(rule.paths).fullmatch(digest.path):
+        return f"the path {digest.path!r} matches none of {_listed(rule.paths)}"
+    if rule.hosts and not any(host_matches(host, plain_host(digest.host)) for host in rule.hosts):
+        return f"the host {digest.host!r} is not in {_listed(rule.hosts)}"
+    for match in rule.headers:
+        if not _value_matches(match, digest.headers, match.name.lower()):
+            return f"the header {match.name!r} is not as it must be"
+    for match in rule.query:
+        if not _value_matches(match, digest.query, match.name):
+            return f"the query parameter {match.name!r} is not as it must be"
+    return None
+
+
+def plain_host(host: str) -> str:
+    """A host in lower case, without a port and without the dot of the root."""
+    name, colon, port = host.lower().rpartition(":")
+    return (name if colon and not port.strip("0123456789") else host.lower()).removesuffix(".")
+
+
+def host_matches(pattern: str, host: str) -> bool:
+    """Whether a plain host is the one of a rule, or below it when the rule's begins with ``*.``."""
+    pattern = plain_host(pattern)
+    return host.endswith(pattern[1:]) and host != pattern[1:] if pattern.startswith("*.") else host == pattern
+
+
+def _value_matches(match: ValueMatch, among: Mapping[str, str], name: str) -> bool:
+    value = among.get(name)
+    if value is None:
+        return match.absent
+    if match.absent:
+        return False
+    if match.pattern is not None and re.fullmatch(match.pattern, value):
+        return True
+    return value in match.values or (match.pattern is None and not match.values)
+
+
+def values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:
+    """What an atomic test looks at: one value, or all groups."""
+    identity, about = digest.identity, digest.resource or NO_RESOURCE
+    match field:
+        case Field.USER | Field.UID:
+            return (identity.name if field is Field.USER else identity.uid,)
+        case Field.GROUPS:
+            return identity.groups
+        case Field.VERB | Field.METHOD | Field.PATH:
+            return (getattr(digest, field),)
+        case Field.HOST:
+            return (plain_host(digest.host),)
+        case Field.API_GROUP | Field.VERSION:
+            return (about.api_group if field is Field.API_GROUP else about.version,)
+        case Field.RESOURCE | Field.SUBRESOURCE | Field.NAMESPACE | Field.NAME:
+            return (getattr(about, field),)
+    assert_never(field)
+
+
+def _test_holds(test: Test, digest: RequestDigest) -> bool:
+    values = values_of(test.field, digest)
+    match test.operator:
+        case Operator.EQUALS | Operator.IN_SET:
+            holds = any(value in test.values for value in values)
+        case Operator.SUPER_SET:
+            holds = set(values) >= set(test.values)
+        case Operator.PATTERN_MATCH:
+            holds = any(re.fullmatch(test.values[0], value) for value in values)
+        case _:
+            assert_never(test.operator)
+    return holds is not test.inverted
+
+
+def _describe(test: Test) -> str:
+    inverse = f"not{test.operator[0].upper()}{test.operator[1:]}"
+    return f"{test.field} {inverse if test.inverted else test.operator} {_listed(test.values)}"
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    shown = ", ".join(map(repr, values[:5]))
+    return f"[{shown}{', …' if len(values) > 5 else ''}]"

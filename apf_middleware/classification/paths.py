@@ -1,0 +1,113 @@
+"""Paths: templates of web apps, Kubernetes' URL patterns, and by which first segment either can be found.
+
+A template is literal segments, ``{name}`` or ``*`` for one segment that isn't empty, and ``/*`` at the end for
+everything below and the path itself; ``*`` and ``/*`` alone are every path. The *head* of a path is its first
+segment. Each pattern knows the heads of all paths that it can match, unless those are unlimited: so a path needs to be
+tried only against the patterns that share its head, however many there are.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = [
+    "ANY_SEGMENT",
+    "PathTemplate",
+    "compile_templates",
+    "head_of",
+    "heads_of_templates",
+    "heads_of_urls",
+    "is_parameter",
+    "parse_template",
+]
+
+ANY_SEGMENT = "*"
+"""A segment of a template that stands for any, without a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathTemplate:
+    """A template taken apart: ``{name}`` stays as it is among ``segments``; ``below`` is a ``/*`` at the end."""
+
+    segments: tuple[str, ...]
+    below: bool
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters, in order."""
+        return tuple(segment[1:-1] for segment in self.segments if is_parameter(segment))
+
+    def regex(self, wanted: str | None = None) -> str:
+        """What matches a path completely; the segment of the parameter ``wanted`` is its capturing group."""
+        if self.below and not self.segments:
+            return "(?s:.*)"  # also the path of OPTIONS *, which begins with no slash
+        parts = []
+        for segment in self.segments:
+            if is_parameter(segment) and segment[1:-1] == wanted:
+                parts.append("/([^/]+)")
+            elif segment == ANY_SEGMENT or is_parameter(segment):
+                parts.append("/[^/]+")
+            else:
+                parts.append("/" + re.escape(segment))
+        return "".join(parts) + (r"(?s:/.*)?" if self.below else "")
+
+
+def is_parameter(segment: str) -> bool:
+    """Whether a segment of a template has a name and stands for any."""
+    return segment[:1] == "{"
+
+
+def parse_template(template: object) -> PathTemplate:
+    """The parts of a template, or an InvalidValueError."""
+    if not isinstance(template, str) or not template.startswith("/"):
+        if template == ANY_SEGMENT:
+            return PathTemplate((), below=True)
+        raise InvalidValueError("path template", template, "it must be * or begin with /")
+    segments = template[1:].split("/")
+    below = segments[-1] == ANY_SEGMENT
+    parsed = PathTemplate(tuple(segments[:-1] if below else segments), below=below)
+    for segment in parsed.segments:
+        if is_parameter(segment):
+            if segment[-1] != "}" or not segment[1:-1].isidentifier():
+                raise InvalidValueError(
+                    "path template", template, f"{segment} must be a whole segment, a name in braces"
+                )
+        elif segment != ANY_SEGMENT and set(segment) & set("*{}"):
+            raise InvalidValueError("path template", template, f"in {segment!r}, * or {{name}} must be a whole segment")
+    if len(set(parsed.parameters)) < len(parsed.parameters):
+        raise InvalidValueError("path template", template, "each parameter must have a name of its own")
+    return parsed
+
+
+def compile_templates(templates: Iterable[str]) -> re.Pattern[str]:
+    """One regex for all of them."""
+    return re.compile("|".join(f"(?:{parse_template(template).regex()})" for template in templates))
+
+
+def head_of(path: str) -> str:
+    """The first segment."""
+    return path[1:].partition("/")[0]
+
+
+def heads_of_templates(templates: Iterable[str]) -> frozenset[str] | None:
+    """Of all paths that one of these matches; None when they are unlimited."""
+    heads = set()
+    for template in templates:
+        segments = parse_template(template).segments
+        if not segments or segments[0] == ANY_SEGMENT or is_parameter(segments[0]):
+            return None
+        heads.add(segments[0])
+    return frozenset(heads)
+
+
+def heads_of_urls(urls: Iterable[str]) -> frozenset[str] | None:
+    """Of all paths that one of these patterns of Kubernetes matches; None when they are unlimited."""
+    heads = set()
+    for url in urls:
+        beginning = url.removesuffix("*").removesuffix("/") + "/"
+        if beginning == "/" or not url.startswith("/"):
+            return None
+        heads |= {head_of(beginning), head_of(url)}  # a pattern can also be the path itself, its star included
+    return frozenset(heads)

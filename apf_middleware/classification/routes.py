@@ -1,0 +1,132 @@
+"""An ordinary web app's paths as resources, by a table of templates such as ``/tenants/{namespace}/orders/{name}``.
+
+The table is one trie of segments. Literal segments go before parameters, from the left, and a route for everything
+below goes last; when the better branch leads nowhere the other is tried. A node has one parent, so each is visited at
+most once: the cost is linear in the path's length, whatever it says. Verbs are Kubernetes': get and delete are about
+one thing, list and deletecollection about many.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource
+from apf_middleware.classification.paths import ANY_SEGMENT, is_parameter, parse_template
+from apf_middleware.classification.text import require_text
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["RouteTable", "RouteTemplate"]
+
+_ANY_METHOD = ""
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_COLLECTIVE = {"get": "list", "delete": "deletecollection"}
+
+
+class RouteTemplate(Protocol):
+    """What a table is made of; no methods means all."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def methods(self) -> tuple[str, ...]: ...
+    @property
+    def subresource(self) -> str: ...
+
+
+class _Target:
+    """The end of a route: the parameters in the order of their segments, and what it is about."""
+
+    __slots__ = ("names", "resource", "subresource")
+
+    def __init__(self, names: tuple[str, ...], resource: str, subresource: str) -> None:
+        self.names = names
+        self.resource = resource
+        self.subresource = subresource
+
+
+class _Node:
+    __slots__ = ("any_segment", "below", "here", "literal")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Node] = {}
+        self.any_segment: _Node | None = None
+        self.here: dict[str, _Target] = {}  # by method
+        self.below: dict[str, _Target] = {}
+
+
+class RouteTable:
+    """Resolves method, path and query by routes; what no route covers isn't about a resource."""
+
+    __slots__ = ("_root", "_size")
+
+    def __init__(self, routes: Iterable[RouteTemplate]) -> None:
+        self._root = _Node()
+        self._size = 0
+        for route in routes:
+            self._add(route)
+            self._size += 1
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __repr__(self) -> str:
+        return f"RouteTable: {self._size} routes"
+
+    def resolve(self, method: str, path: str, query: Mapping[str, str] = NO_VALUES) -> Resolution:  # noqa: ARG002
+        """As `resolve_kubernetes`, so that either can serve; the query decides nothing here."""
+        method = method.upper()
+        found = _find(self._root, path.split("/")[1:], 0, method, []) if path.startswith("/") else None
+        if found is None:
+            return Resolution(method.lower())
+        target, values = found
+        parameters = {name: value for name, value in zip(target.names, values, strict=True) if name}
+        namespace, name = parameters.pop("namespace", ""), parameters.pop("name", "")
+        verb = _VERBS.get(method, method.lower())
+        if not name:
+            verb = _COLLECTIVE.get(verb, verb)
+        resource = Resource(target.resource, "", "", target.subresource, namespace, name)
+        return Resolution(verb, resource, parameters or NO_VALUES)
+
+    def _add(self, route: RouteTemplate) -> None:
+        require_text(f"resource of the route {route.path!r}", route.resource)
+        template = parse_template(route.path)
+        node = self._root
+        names = []
+        for segment in template.segments:
+            if segment == ANY_SEGMENT or is_parameter(segment):
+                names.append(segment[1:-1])  # of * that is no name
+                node.any_segment = node.any_segment or _Node()
+                node = node.any_segment
+            else:
+                node = node.literal.setdefault(segment, _Node())
+        targets = node.below if template.below else node.here
+        target = _Target(tuple(names), route.resource, route.subresource)
+        for method in route.methods or (_ANY_METHOD,):
+            if method.upper() in targets:
+                raise InvalidValueError(
+                    "route", route.path, f"another one covers the same paths with {method.upper() or 'any method'}"
+                )
+            targets[method.upper()] = target
+
+
+_Found = tuple[_Target, list[str]]
+
+
+def _find(node: _Node, segments: list[str], index: int, method: str, values: list[str]) -> _Found | None:
+    if index == len(segments):
+        target = node.here.get(method) or node.here.get(_ANY_METHOD)
+    else:
+        segment = segments[index]
+        literal = node.literal.get(segment)
+        if literal is not None:
+            found = _find(literal, segments, index + 1, method, values)
+            if found is not None:
+                return found
+        if node.any_segment is not None and segment:
+            found = _find(node.any_segment, segments, index + 1, method, [*values, segment])
+            if found is not None:
+                return found
+        target = None
+    target = target or node.below.get(method) or node.below.get(_ANY_METHOD)
+    return None if target is None else (target, values)

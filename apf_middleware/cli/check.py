@@ -1,0 +1,59 @@
+"""``apf check``: everything that is wrong with a configuration, and everything that is legal but odd."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths
+from apf_middleware.config import Reading, read
+
+__all__ = ["check"]
+
+_ERRORS: Final = 1
+
+
+def check(
+    paths: Paths,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Check configuration files, and tell all problems at once with file, line and field.
+
+    Exit status 0 if it can be used, 1 if there are errors, 2 if there is nothing to check.
+    """
+    require_paths(paths)
+    reading = read(paths)
+    failed = bool(reading.errors or (strict and reading.warnings))
+    if output is Output.JSON:
+        typer.echo(json.dumps(_as_document(reading, failed=failed), indent=2))
+    else:
+        _tell(reading, paths)
+    raise typer.Exit(_ERRORS if failed else 0)
+
+
+def _as_document(reading: Reading, *, failed: bool) -> dict[str, object]:
+    configuration = reading.configuration
+    return {
+        "ok": not failed,
+        "levels": sorted(configuration.levels) if configuration else [],
+        "schemas": [schema.name for schema in configuration.schemas] if configuration else [],
+        "problems": [problem.as_dict() for problem in reading.problems],
+    }
+
+
+def _tell(reading: Reading, paths: list[Path]) -> None:
+    for problem in reading.problems:
+        typer.echo(problem)
+    counted = f"{_number(len(reading.errors), 'error')}, {_number(len(reading.warnings), 'warning')}"
+    if reading.configuration is None:
+        typer.echo(f"{' '.join(map(str, paths))}: {counted}")
+        return
+    levels, schemas = len(reading.configuration.levels), len(reading.configuration.schemas)
+    typer.echo(f"{_number(levels, 'level')}, {_number(schemas, 'schema')}: {counted}")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

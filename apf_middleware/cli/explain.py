@@ -1,0 +1,130 @@
+"""``apf explain``: what a configuration makes of one request, and why."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import typer
+
+from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
+from apf_middleware.cli.output import Output, OutputOption, require_paths
+from apf_middleware.config import Configuration, ConfigurationError, load
+from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
+
+__all__ = ["explain"]
+
+_AUTHENTICATED: Final = "system:authenticated"
+_LEAST_ARGUMENTS: Final = 3
+
+_Words = Annotated[
+    list[str], typer.Argument(metavar="PATH... METHOD URL", help="Configuration files, then the request.")
+]
+
+
+def explain(
+    words: _Words,
+    *,
+    user: Annotated[str, typer.Option(help="Who asks; without, it is anonymous.")] = "",
+    group: Annotated[list[str] | None, typer.Option(help="A group of the user; may be repeated.")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
+    client_ip: Annotated[str, typer.Option("--client-ip", help="The client's address.")] = "",
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Tell which schema takes a request and why each before it doesn't, its level, flow, queues and seats."""
+    if len(words) < _LEAST_ARGUMENTS:
+        raise typer.BadParameter("it takes files, a method and a URL", param_hint="PATH... METHOD URL")
+    paths, (method, url) = [Path(word) for word in words[:-2]], words[-2:]
+    require_paths(paths)
+    try:
+        configuration = load(*paths)
+    except ConfigurationError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(1) from error
+    identity = _identity(user, group or [])
+    digest = _digest(configuration, (method, url), identity, _headers(header or []), client_ip)
+    explanation = derive_classifier(configuration).explain(digest)
+    told = _tell(configuration, digest, explanation)
+    if output is Output.JSON:
+        typer.echo(json.dumps(told, indent=2))
+        return
+    for name, value in told.items():
+        for line in _lines(name, value):
+            typer.echo(line)
+
+
+def _identity(user: str, groups: list[str]) -> Identity:
+    """As authentication would make it: whoever has a name is authenticated."""
+    if not user:
+        return Identity(ANONYMOUS.name, (*groups, *ANONYMOUS.groups)) if groups else ANONYMOUS
+    return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
+
+
+def _headers(headers: list[str]) -> dict[str, str]:
+    parsed: dict[str, str] = {}
+    for header in headers:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise typer.BadParameter(f"{header!r} is not NAME:VALUE", param_hint="--header")
+        parsed.setdefault(name.strip().lower(), value.strip())
+    return parsed
+
+
+def _digest(
+    configuration: Configuration, request: tuple[str, str], identity: Identity, headers: dict[str, str], client_ip: str
+) -> RequestDigest:
+    method, url = request
+    parts = urlsplit(url)
+    path = parts.path or "/"
+    if not path.startswith("/"):
+        raise typer.BadParameter(f"the path of {url!r} doesn't begin with a slash", param_hint="URL")
+    query = dict(reversed(parse_qsl(parts.query, keep_blank_values=True)))  # the first of several counts
+    resolution = derive_resolver(configuration)(method.upper(), path, query)
+    return RequestDigest(
+        identity=identity,
+        verb=resolution.verb,
+        path=path,
+        method=method.upper(),
+        resource=resolution.resource,
+        host=parts.hostname or headers.get("host", ""),
+        headers=headers,
+        query=query,
+        path_parameters=resolution.path_parameters,
+        client_address=client_ip,
+    )
+
+
+def _tell(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:
+    found = explanation.classification
+    level = configuration.levels[found.level]
+    limits = derive_limits(configuration)[found.level]
+    dealer = derive_settings(level, limits).dealer()
+    resource = digest.resource
+    return {
+        "user": digest.identity.name,
+        "groups": list(digest.identity.groups),
+        "verb": digest.verb,
+        "resource": "/".join(filter(None, (resource.resource, resource.subresource))) if resource else None,
+        "namespace": resource.namespace if resource else None,
+        "schema": found.schema,
+        "level": found.level,
+        "flow": found.flow,
+        "hand": list(dealer.deal(found.entropy)) if dealer else [],
+        "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else limits.max},
+        "exempt": level.exempt,
+        "fallback": explanation.fallback,
+        "passed_over": [{"schema": name, "why": why} for name, why in explanation.passed_over],
+    }
+
+
+def _lines(name: str, value: object) -> list[str]:
+    """One fact as lines of text; what doesn't apply has none."""
+    if value is None or value in ([], False, ""):
+        return []
+    if name == "passed_over" and isinstance(value, list):
+        return ["tried before, and why not:", *(f"  {one['schema']}: {one['why']}" for one in value)]
+    if isinstance(value, dict):
+        value = ", ".join(f"{part} {number}" for part, number in value.items() if number is not None)
+    if isinstance(value, list):
+        value = " ".join(map(str, value))
+    return [f"{name:<10} {value}"]

@@ -1,0 +1,31 @@
+"""What several commands share: how to write results, and which paths to read."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+__all__ = ["Output", "OutputOption", "Paths", "require_paths"]
+
+
+_WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is told with the other problems
+
+
+class Output(StrEnum):
+    """For people or for programs."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people or for programs.")]
+
+Paths = Annotated[list[Path], typer.Argument(help="Files, directories or globs of YAML or JSON.", show_default=False)]
+
+
+def require_paths(paths: list[Path]) -> None:
+    """End with status 2 when one of these isn't there."""
+    missing = [path for path in paths if not path.exists() and not _WILDCARDS & set(str(path))]
+    if missing:
+        raise typer.BadParameter(f"there is no {', '.join(map(str, missing))}", param_hint="PATH")

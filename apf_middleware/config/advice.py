@@ -1,0 +1,147 @@
+"""Warnings: what is legal but may not mean what its writer thinks. Nobody is warned of what nobody wrote."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from apf_middleware.classification import FlowSchema
+from apf_middleware.config.build import Assembly, Known, builtin
+from apf_middleware.config.cover import covers, size_of, takes_everything
+from apf_middleware.config.dialects import Definition
+from apf_middleware.config.objects import Level
+from apf_middleware.config.problems import Path, Problems, dotted
+from apf_middleware.fairqueuing.shuffle import collision_probabilities
+
+__all__ = ["MOST_COMPARED", "NOTICEABLE", "advise"]
+
+NOTICEABLE: Final = 0.01
+"""A mouse that one elephant covers more often than this will be noticed."""
+
+MOST_COMPARED: Final = 300_000
+"""Pairs of parts of rules that are compared, in the order in which schemas are tried, to see which never match."""
+
+_PATHS: Final[dict[str, dict[str, Path]]] = {
+    "kubernetes": {
+        "level": ("spec", "priorityLevelConfiguration", "name"),
+        "precedence": ("spec", "matchingPrecedence"),
+        "name": ("metadata", "name"),
+        "shares": ("spec", "limited", "nominalConcurrencyShares"),
+        "hand": ("spec", "limited", "limitResponse", "queuing", "handSize"),
+    },
+    "kep": {
+        "level": ("spec", "requestPriority", "name"),
+        "precedence": ("spec", "matchingPriority"),
+        "name": ("meta", "name"),
+        "shares": ("spec", "assuredConcurrencyShares"),
+        "hand": ("spec", "handSize"),
+    },
+    "apf": {
+        "level": ("spec", "level"),
+        "precedence": ("spec", "precedence"),
+        "name": ("metadata", "name"),
+        "shares": ("spec", "shares"),
+        "hand": ("spec", "queuing", "handSize"),
+    },
+}
+
+
+def advise(assembly: Assembly, problems: Problems) -> None:
+    """Add all warnings about what has been put together."""
+    _advise_references(assembly, problems)
+    _advise_order(assembly, problems)
+    _advise_shares(assembly, problems)
+    for known in assembly.levels.values():
+        _advise_hand(known, problems)
+
+
+def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
+    path = _PATHS[definition.dialect][key]
+    document = definition.document
+    version = document.root.get("apiVersion")
+    if key == "shares" and version and str(version.value).endswith(("beta1", "beta2")):
+        path = (*path[:-1], "assuredConcurrencyShares")
+    problems.warn(document.place(path), rule, field=dotted((*document.base, *path)), value=value, hint=hint)
+
+
+def _advise_references(assembly: Assembly, problems: Problems) -> None:
+    """Schemas without a level, and levels without a schema."""
+    used = {known.thing.level for known in assembly.schemas}
+    for known in assembly.schemas:
+        schema = known.thing
+        if known.definition and schema.level not in assembly.levels:
+            rule = "there is no such level, so this schema is ignored"
+            _warn(problems, known.definition, "level", schema.level, rule=rule, hint="Add the level, or name another")
+    ours = {thing.name for thing in builtin("mandatory") if isinstance(thing, Level)}
+    for name, level in assembly.levels.items():
+        if level.definition and not level.definition.catch_all and name not in used | ours:
+            rule = "no schema refers to this level, so it only takes seats from the others"
+            _warn(problems, level.definition, "name", name, rule=rule, hint="Add a schema, or remove the level")
+
+
+def _live(assembly: Assembly) -> list[Known[FlowSchema]]:
+    return [known for known in assembly.schemas if known.thing.level in assembly.levels]
+
+
+def _advise_order(assembly: Assembly, problems: Problems) -> None:
+    """Schemas that can't match because an earlier one takes all that they would."""
+    mandatory = builtin("mandatory")
+    before: list[FlowSchema] = []
+    left = MOST_COMPARED
+    everything: Known[FlowSchema] | None = None
+    hidden = sizes = 0
+    for known in _live(assembly):
+        schema = known.thing
+        if known.definition and schema not in mandatory:
+            hidden += everything is not None
+            left -= 0 if everything else sizes * size_of(schema)
+            over = everything.thing if everything else _covering(before, schema) if left >= 0 else None
+            if over is not None:
+                rule = f"this schema never matches: {over.name!r} covers it and is tried first (at {over.precedence})"
+                _warn(
+                    problems,
+                    known.definition,
+                    "precedence",
+                    schema.precedence,
+                    rule=rule,
+                    hint="Give it a lower number",
+                )
+            elif not schema.rules:
+                rule = "this schema never matches: it has no rules"
+                _warn(problems, known.definition, "name", schema.name, rule=rule, hint="Add rules, or remove it")
+        if everything is None and takes_everything(schema):
+            everything = known
+        before.append(schema)
+        sizes += size_of(schema)
+    if everything and everything.definition and hidden:
+        rule = f"this schema takes everything, and {hidden} more {'is' if hidden == 1 else 'are'} tried after it"
+        hint = "Give it a higher number than theirs"
+        _warn(problems, everything.definition, "precedence", everything.thing.precedence, rule=rule, hint=hint)
+
+
+def _covering(before: Sequence[FlowSchema], schema: FlowSchema) -> FlowSchema | None:
+    return next((one for one in before if covers(one, schema)), None)
+
+
+def _advise_shares(assembly: Assembly, problems: Problems) -> None:
+    """Nominal seats are rounded up, so a level with less than one has one: more than its part."""
+    seats = assembly.server.seats
+    total = sum(known.thing.shares.shares for known in assembly.levels.values())
+    for known in assembly.levels.values():
+        shares = known.thing.shares.shares
+        if known.definition and shares and shares * seats < total and not known.thing.exempt:
+            rule = (
+                f"of {seats} seats that comes to {shares * seats / total:.2g}, and less than one is rounded up to one"
+            )
+            hint = f"Give it at least {-(-total // seats)} of the {total} shares, or the server more seats"
+            _warn(problems, known.definition, "shares", shares, rule=rule, hint=hint)
+
+
+def _advise_hand(known: Known[Level], problems: Problems) -> None:
+    """Hands so small, or decks, that one elephant is likely to have a mouse's whole hand."""
+    queuing = known.thing.queuing
+    if known.definition is None or queuing is None or queuing.queues == 1:
+        return  # with one queue nobody expects flows to be kept apart
+    likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
+    if likely > NOTICEABLE:
+        rule = f"one elephant covers {likely:.0%} of all mice with {queuing.queues} queues"
+        hint = "Take more queues, or a hand between 4 and half of the queues"
+        _warn(problems, known.definition, "hand", queuing.hand_size, rule=rule, hint=hint)

@@ -1,0 +1,227 @@
+"""One configuration from all definitions: which objects there are in the end.
+
+The union of what documents define, of suggested objects where no document defines one of the same name, and of the
+mandatory objects or backstops that are missing. Nothing depends on the order of documents and files.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Generic, Literal, TypeVar
+
+from apf_middleware.classification import Distinguisher, FlowSchema, Source
+from apf_middleware.classification.rules import Conjunction, Field, Operator, Test
+from apf_middleware.config.dialects import Definition, define
+from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Queuing, ServerSettings
+from apf_middleware.config.problems import ConfigurationError, Problems
+from apf_middleware.config.source import read_text
+from apf_middleware.fairqueuing.allocation import LevelShares
+
+__all__ = ["Assembly", "Defaults", "Known", "assemble", "builtin"]
+
+Defaults = Literal["web", "kubernetes", "none"]
+"""Whose suggested objects are added."""
+
+_Thing = TypeVar("_Thing", Level, FlowSchema)
+_BUILTIN: Final = Path(__file__).parent / "defaults"
+_EXACT_LEVELS: Final = {"kubernetes"}
+_LAST: Final = 10_000
+_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tried before the other
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[_Thing]):
+    """An object and where it is from; ``definition`` is None for one that nobody wrote."""
+
+    thing: _Thing
+    definition: Definition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """Everything there is, before schemas without a level are left out; by name, and schemas in order."""
+
+    levels: Mapping[str, Known[Level]]
+    schemas: tuple[Known[FlowSchema], ...]
+    server: ServerSettings
+
+    def configuration(self) -> Configuration:
+        """The domain's object; a schema whose level doesn't exist is ignored, as upstream does."""
+        levels = {name: known.thing for name, known in self.levels.items()}
+        schemas = tuple(known.thing for known in self.schemas if known.thing.level in levels)
+        return Configuration(MappingProxyType(levels), schemas, self.server)
+
+
+@lru_cache(maxsize=8)
+def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
+    """The objects of one of the files that come with this package."""
+    problems = Problems()
+    documents = read_text((_BUILTIN / f"{name}.yaml").read_bytes(), f"<{name}>", problems)
+    things = [definition.thing for document in documents for definition in define(document, problems)]
+    if problems.errors:
+        raise ConfigurationError(problems)
+    return tuple(thing for thing in things if not isinstance(thing, ServerSettings))
+
+
+def assemble(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None = None) -> Assembly:
+    """Put together whatever the definitions say; conflicts are told and settled in favour of the first place."""
+    ordered = sorted(definitions, key=lambda one: (one.document.place(), str(one.document.base)))
+    server = _server(ordered, problems, defaults)
+    own = [one for one in ordered if not isinstance(one.thing, ServerSettings)]
+    levels: dict[str, Known[Level]] = {}
+    schemas: dict[str, Known[FlowSchema]] = {}
+    for definition in _without_twins(own, problems):
+        if isinstance(definition.thing, Level):
+            levels[definition.thing.name] = Known(definition.thing, definition)
+        elif isinstance(definition.thing, FlowSchema):
+            schemas[definition.thing.name] = Known(definition.thing, definition)
+    for thing in builtin(server.defaults) if server.defaults != "none" else ():
+        _imagine(thing, levels, schemas)
+    if server.backstops == "kubernetes":
+        _check_mandatory(levels, schemas, problems)
+        for thing in builtin("mandatory"):
+            _imagine(thing, levels, schemas)
+    else:
+        _add_backstops(
+            levels, schemas, [one.thing.name for one in own if one.catch_all and isinstance(one.thing, Level)]
+        )
+    in_order = sorted(schemas.values(), key=lambda known: (known.thing.precedence, known.thing.name))
+    return Assembly(dict(sorted(levels.items())), tuple(in_order), server)
+
+
+def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:
+    """The settings, those that follow the other documents settled."""
+    servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
+    for second in servers[1:]:
+        rule = f"there can be only one Server, and {servers[0].document.place()} has it already"
+        problems.error(second.document.place(("kind",)), rule, field="kind", value="Server")
+    used = {one.dialect for one in definitions if not isinstance(one.thing, ServerSettings)}
+    settings = servers[0].thing if servers else ServerSettings()
+    if not isinstance(settings, ServerSettings):
+        raise TypeError(settings)
+    told = servers[0].told if servers else frozenset()
+    following: Defaults = "none" if used and "apf" not in used else "web"
+    if defaults is not None or "defaults" not in told:
+        settings = replace(settings, defaults=defaults or following)
+    if "backstops" not in told:
+        settings = replace(
+            settings, backstops="kep" if used == {"kep"} and settings.defaults == "none" else "kubernetes"
+        )
+    if "resolver" not in told:
+        kubernetes = settings.defaults == "kubernetes" or (used and "apf" not in used)
+        settings = replace(settings, resolver="kubernetes" if kubernetes else "web")
+    return settings
+
+
+def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Iterable[Definition]:
+    """Of several objects of one kind and name the first, unless the KEP's form has told them apart by a new name."""
+    groups: dict[tuple[str, str], list[Definition]] = defaultdict(list)
+    for one in definitions:
+        groups[type(one.thing).__name__, getattr(one.thing, "name", "")].append(one)
+    taken = {name for _, name in groups}
+    for same in groups.values():
+        yield from [same[0]] if len(same) == 1 else _settled(same, taken, problems)
+
+
+def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Iterable[Definition]:
+    first = same[0]
+    if not all(isinstance(one.thing, FlowSchema) and one.dialect == "kep" for one in same):
+        for one in same[1:]:
+            _tell_twin(one, first, problems)
+        return [first]
+    # The KEP's examples themselves have two schemas of one name. Each has its own flows, hence gets its own name; which
+    # is decided by what they say rather than by where they stand.
+    same = sorted(
+        same, key=lambda one: (one.thing.precedence if isinstance(one.thing, FlowSchema) else 0, repr(one.thing))
+    )
+    settled = [same[0]]
+    number = 2
+    for one in same[1:]:
+        if not isinstance(one.thing, FlowSchema) or one.thing == settled[-1].thing:
+            continue
+        while f"{one.thing.name}-{number}" in taken:
+            number += 1
+        name = f"{one.thing.name}-{number}"
+        taken.add(name)
+        problems.warn(
+            one.document.place(("meta", "name")),
+            f"{same[0].document.place()} has a schema of this name too, so this one is called {name!r}",
+            field="meta.name",
+            value=one.thing.name,
+            hint="Give each schema a name of its own",
+        )
+        settled.append(replace(one, thing=replace(one.thing, name=name)))
+    return settled
+
+
+def _tell_twin(one: Definition, first: Definition, problems: Problems) -> None:
+    meta = "meta" if one.dialect == "kep" else "metadata"
+    kind = "level" if isinstance(one.thing, Level) else "schema"
+    problems.error(
+        one.document.place((meta, "name")),
+        f"{first.document.place((meta, 'name'))} has a {kind} of this name already",
+        field=f"{meta}.name",
+        value=getattr(one.thing, "name", ""),
+        hint="Rename or remove one of them",
+    )
+
+
+def _imagine(thing: Level | FlowSchema, levels: dict[str, Known[Level]], schemas: dict[str, Known[FlowSchema]]) -> None:
+    if isinstance(thing, Level):
+        levels.setdefault(thing.name, Known(thing))
+    else:
+        schemas.setdefault(thing.name, Known(thing))
+
+
+def _check_mandatory(
+    levels: Mapping[str, Known[Level]], schemas: Mapping[str, Known[FlowSchema]], problems: Problems
+) -> None:
+    """Nobody locks everybody out: the mandatory objects mean what they always mean."""
+    for thing in builtin("mandatory"):
+        known = levels.get(thing.name) if isinstance(thing, Level) else schemas.get(thing.name)
+        if known is None or known.definition is None or known.thing == thing:
+            continue
+        definition = known.definition
+        place, name = definition.document.place(("spec",)), thing.name
+        if isinstance(thing, FlowSchema):
+            rule = f"the spec of the mandatory schema {name!r} can't be changed"
+        elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
+            if thing.exempt or definition.dialect not in _EXACT_LEVELS:
+                continue  # what an exempt level lends is the user's to say, and so is our own catch-all's strength
+            rule = f"the spec of the mandatory level {name!r} can't be changed"
+        else:
+            rule = f"the mandatory level {name!r} must {'' if thing.exempt else 'not '}be exempt"
+        problems.error(place, rule, field="spec", value=name, hint="Remove this object: it is there anyway")
+
+
+def _add_backstops(
+    levels: dict[str, Known[Level]], schemas: dict[str, Known[FlowSchema]], catch_alls: Sequence[str]
+) -> None:
+    """The KEP's figments of imagination, where there is need of them; one that dangles is no backstop."""
+    for name in (_TOP_BACKSTOP, _REST_BACKSTOP):
+        if name in schemas and schemas[name].thing.level not in levels:
+            del schemas[name]
+    exempt = sorted(name for name, known in levels.items() if known.thing.exempt)
+    if not exempt:
+        exempt = [_free("system-top", levels)]
+        levels[exempt[0]] = Known(Level(exempt[0], LevelShares(0, exempt=True)))
+    masters = Conjunction((Test(Field.GROUPS, Operator.SUPER_SET, ("system:masters",)),))
+    _imagine(FlowSchema(_TOP_BACKSTOP, exempt[0], _LAST, (masters,)), levels, schemas)
+    if _REST_BACKSTOP in schemas:
+        return
+    others = {name for name, known in levels.items() if not known.thing.exempt}
+    catch_all = sorted(catch_alls) or sorted(others & {"workload-low", "catch-all"})
+    if not catch_all:
+        catch_all = [_free("workload-low", levels)]
+        levels[catch_all[0]] = Known(Level(catch_all[0], LevelShares(100), Queuing(128, 6, 100)))
+    rest = FlowSchema(_REST_BACKSTOP, catch_all[0], _LAST, (Conjunction(),), Distinguisher(Source.USER))
+    _imagine(rest, levels, schemas)
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    while name in taken:
+        name += "-backstop"
+    return name

@@ -1,0 +1,83 @@
+"""One module for each way to write a configuration; all of them read documents into the same definitions."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from apf_middleware.config.dialects import apf, kep, kubernetes
+from apf_middleware.config.dialects.base import Definition
+from apf_middleware.config.documents import Document, Entry, Node
+from apf_middleware.config.problems import Absent, Problems, dotted
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["Definition", "define", "unwrapped"]
+
+_LISTS: Final = {"FlowSchemaList": "FlowSchema", "PriorityLevelConfigurationList": "PriorityLevelConfiguration"}
+_VERSIONS: Final = (apf.VERSION, *(f"{kubernetes.GROUP}/{version}" for version in kubernetes.VERSIONS))
+
+
+def define(document: Document, problems: Problems) -> Iterator[Definition]:
+    """What this document defines, in whichever dialect it is written."""
+    for one in unwrapped(document, problems):
+        read = _reader(one, problems)
+        try:
+            definition = read(one, problems) if read else None
+        except InvalidValueError as error:  # a rule of the domain that no dialect knows
+            problems.error(one.place(("spec",)), error.rule, field=error.name, value=error.value, hint=error.hint)
+        else:
+            if definition is not None:
+                yield definition
+
+
+def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
+    """The objects of a list kind; any other document is itself the only one."""
+    kind, version = document.root.get("kind"), document.root.get("apiVersion")
+    if kind is None or not isinstance(kind.value, str) or kind.value not in ("List", *_LISTS):
+        yield document
+        return
+    items = document.root.get("items")
+    if items is None or not isinstance(items.value, tuple):
+        value = Absent.ABSENT if items is None else items.plain()
+        field = dotted((*document.base, "items"))
+        problems.error(document.place(("items",)), "it must be a list", field=field, value=value)
+        return
+    implied = {"apiVersion": version, "kind": Node(kind.line, _LISTS[kind.value])} if kind.value in _LISTS else {}
+    for place, item in enumerate(items.value):
+        root = item
+        if isinstance(item.value, Mapping):  # what a typed list already says isn't repeated in its items
+            missing = {key: Entry(item.line, node) for key, node in implied.items() if node and not item.get(key)}
+            root = Node(item.line, {**missing, **item.value})
+        inner = Document(document.file, document.number, root, (*document.base, "items", place))
+        yield from unwrapped(inner, problems)
+
+
+def _reader(document: Document, problems: Problems) -> Callable[[Document, Problems], Definition | None] | None:
+    """The dialect's reader; None when there is none, which is then a problem."""
+
+    def error(key: str, rule: str, hint: str = "") -> None:
+        node = document.root.get(key)
+        value = node.plain() if node else Absent.ABSENT
+        problems.error(document.place((key,)), rule, field=dotted((*document.base, key)), value=value, hint=hint)
+
+    if not isinstance(document.root.value, Mapping):
+        rule = "an object must be a mapping with apiVersion, kind and the rest"
+        field = dotted(document.base) or "the document"
+        problems.error(document.place(), rule, field=field, value=document.root.plain())
+        return None
+    version, kind = (node.value if node else None for node in map(document.root.get, ("apiVersion", "kind")))
+    known: tuple[str, ...]
+    if version is None and (kind == "RequestPriority" or document.root.get("meta")):
+        known, reader = kep.KINDS, kep.define
+    elif version == apf.VERSION:
+        known, reader = apf.KINDS, apf.define
+    elif version in _VERSIONS:
+        known, reader = kubernetes.KINDS, kubernetes.define
+    else:
+        close = difflib.get_close_matches(str(version)[:60], _VERSIONS, 1) if version is not None else []
+        error("apiVersion", f"it must be one of {', '.join(_VERSIONS)}", f"Did you mean {close[0]}?" if close else "")
+        return None
+    if kind not in known:
+        close = difflib.get_close_matches(str(kind)[:60], known, 1)
+        error("kind", f"it must be one of {', '.join(known)}", f"Did you mean {close[0]}?" if close else "")
+        return None
+    return reader

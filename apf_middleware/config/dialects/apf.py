@@ -1,0 +1,237 @@
+"""Our own form, ``apf/v1``: what the other dialects can say, in fewer words, and what web apps need beside it.
+
+Kinds: PriorityLevel, FlowSchema, and Server for what isn't any level's or schema's. Server is in its own module.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from apf_middleware.classification import FlowSchema
+from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
+from apf_middleware.config.dialects.base import Broken, Definition, parse, report, without_nulls
+from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
+from apf_middleware.config.dialects.predicates import read_match
+from apf_middleware.config.dialects.rules import (
+    CamelModel,
+    NonResourceRuleModel,
+    QueuingModel,
+    ResourceRuleModel,
+    precedence_rules,
+)
+from apf_middleware.config.dialects.server import ServerModel
+from apf_middleware.config.dialects.values import (
+    Amount,
+    DnsLabel,
+    DnsSubdomain,
+    Duration,
+    NonEmpty,
+    Percent,
+    duration_ns,
+    is_subdomain,
+)
+from apf_middleware.config.documents import Document
+from apf_middleware.config.objects import Level
+from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.fairqueuing.allocation import LevelShares
+
+__all__ = ["DIALECT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "define"]
+
+DIALECT: Final = "apf"
+VERSION: Final = "apf/v1"
+KINDS: Final = ("FlowSchema", "PriorityLevel", "Server")
+
+
+class _Metadata(CamelModel):
+    name: DnsSubdomain
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class _LevelSpec(CamelModel):
+    renamed: ClassVar = {
+        "nominalConcurrencyShares": "shares",
+        "assuredConcurrencyShares": "shares",
+        "limited": "the fields of spec itself",
+        "limitResponse": "response",
+    }
+
+    type: Literal["Limited", "Exempt"] = "Limited"
+    shares: Amount | None = None
+    lendable_percent: Percent = 0
+    borrowing_limit_percent: Amount | None = None
+    min_seats: Amount | None = None
+    max_seats: Amount | None = None
+    response: Literal["Queue", "Reject"] = "Queue"
+    queuing: QueuingModel | None = None
+    wait_limit: Duration | None = None
+    gates: list[dict[str, Any]] = Field(default_factory=list)
+
+    def rules(self) -> Iterator[Broken]:
+        if self.type == "Exempt":
+            unlimited: dict[str, object] = {
+                "borrowingLimitPercent": self.borrowing_limit_percent,
+                "maxSeats": self.max_seats,
+            }
+            unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
+            for key, value in unlimited.items():
+                if value is not None:
+                    yield Broken((key,), value, "an exempt level must not have it")
+        if self.queuing is not None and (self.type == "Exempt" or self.response == "Reject"):
+            yield Broken(("queuing",), self.queuing.model_dump(), "it must be absent where nobody waits")
+        if self.wait_limit is not None and self.response == "Reject":
+            yield Broken(("waitLimit",), self.wait_limit, "it must be absent where nobody waits")
+        if None not in (self.min_seats, self.max_seats) and (self.min_seats or 0) > (self.max_seats or 0):
+            yield Broken(("minSeats",), self.min_seats, f"it must not exceed maxSeats, which is {self.max_seats}")
+        for place, gate in enumerate(self.gates):
+            if not isinstance(gate.get("type"), str) or not gate["type"]:
+                yield Broken(("gates", place, "type"), gate.get("type", Absent.ABSENT), "a gate must name its type")
+
+
+class PriorityLevelModel(CamelModel):
+    """A priority level."""
+
+    api_version: Literal["apf/v1"]
+    kind: Literal["PriorityLevel"]
+    metadata: _Metadata
+    spec: _LevelSpec
+
+    def built(self) -> Level:
+        """The domain's object."""
+        spec, name = self.spec, self.metadata.name
+        if spec.type == "Exempt":
+            return Level(name, LevelShares(spec.shares or 0, spec.lendable_percent, exempt=True))
+        shares = 30 if spec.shares is None else spec.shares
+        return Level(
+            name,
+            LevelShares(shares, spec.lendable_percent, spec.borrowing_limit_percent),
+            (spec.queuing or QueuingModel()).built() if spec.response == "Queue" else None,
+            spec.min_seats,
+            spec.max_seats,
+            None if spec.wait_limit is None else duration_ns(spec.wait_limit),
+            tuple(spec.gates),
+        )
+
+
+class _ServiceAccount(CamelModel):
+    namespace: DnsLabel
+    name: NonEmpty
+
+    def rules(self) -> Iterator[Broken]:
+        if self.name != "*" and not is_subdomain(self.name):
+            yield Broken(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
+
+
+class _Subject(CamelModel):
+    renamed: ClassVar = {"kind": "not said: write 'user: name', 'group: name' or 'serviceAccount: {…}'"}
+
+    user: NonEmpty | None = None
+    group: NonEmpty | None = None
+    service_account: _ServiceAccount | None = None
+
+    def rules(self) -> Iterator[Broken]:
+        given = [one for one in (self.user, self.group, self.service_account) if one is not None]
+        if len(given) != 1:
+            yield Broken((), Absent.ABSENT, "a subject must be exactly one of user, group and serviceAccount")
+
+    def built(self) -> AnySubject:
+        if self.service_account is not None:
+            return ServiceAccountSubject(self.service_account.namespace, self.service_account.name)
+        return GroupSubject(self.group) if self.group is not None else UserSubject(self.user or "")
+
+
+class _Rule(CamelModel):
+    subjects: list[_Subject] | None = Field(default=None, description="Without it, everybody.")
+    resource_rules: list[ResourceRuleModel] = Field(default_factory=list)
+    non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
+    http_rules: list[HttpRuleModel] = Field(default_factory=list)
+
+    def rules(self) -> Iterator[Broken]:
+        if self.subjects is not None and not self.subjects:
+            yield Broken(("subjects",), [], "a rule must have at least one subject", "Leave it out for everybody")
+        if not (self.resource_rules or self.non_resource_rules or self.http_rules):
+            rule = "a rule must have resourceRules, nonResourceRules or httpRules"
+            yield Broken((), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
+
+    def built(self) -> Rule:
+        subjects = (UserSubject("*"),) if self.subjects is None else tuple(one.built() for one in self.subjects)
+        return Rule(
+            subjects,
+            tuple(rule.rule() for rule in self.resource_rules),
+            tuple(rule.rule() for rule in self.non_resource_rules),
+            tuple(rule.built() for rule in self.http_rules),
+        )
+
+
+class _SchemaSpec(CamelModel):
+    renamed: ClassVar = {
+        "matchingPrecedence": "precedence",
+        "matchingPriority": "precedence",
+        "priorityLevelConfiguration": "level",
+        "requestPriority": "level",
+        "distinguisherMethod": "distinguisher",
+        "flowDistinguisher": "distinguisher",
+    }
+
+    level: DnsSubdomain
+    precedence: int = Field(default=1000, json_schema_extra={"minimum": 1, "maximum": 10_000})
+    distinguisher: DistinguisherModel | None = None
+    rules_: list[_Rule] = Field(default_factory=list, alias="rules")
+    match: list[dict[str, Any]] = Field(
+        default_factory=list, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."
+    )
+
+
+class FlowSchemaModel(CamelModel):
+    """A flow schema. Its ``match`` is read by `read_match`, which knows both ways to write a test."""
+
+    api_version: Literal["apf/v1"]
+    kind: Literal["FlowSchema"]
+    metadata: _Metadata
+    spec: _SchemaSpec
+
+    def rules(self) -> Iterator[Broken]:
+        if not self.spec.rules_ and not self.spec.match:
+            yield Broken(("spec",), Absent.ABSENT, "a schema must have rules or match", "Without any it takes nothing")
+
+    def built(self) -> FlowSchema:
+        """The domain's object, without what ``match`` says."""
+        spec = self.spec
+        distinguisher = spec.distinguisher.built() if spec.distinguisher else None
+        rules = tuple(rule.built() for rule in spec.rules_)
+        return FlowSchema(self.metadata.name, spec.level, spec.precedence, rules, distinguisher)
+
+
+def define(document: Document, problems: Problems) -> Definition | None:
+    """The object of a document whose apiVersion is ``apf/v1``."""
+    raw = document.root.plain()
+    if not isinstance(raw, dict):
+        return None
+    if raw["kind"] == "PriorityLevel":
+        level = parse(PriorityLevelModel, without_nulls(raw), document, problems)
+        return Definition(level.built(), document, DIALECT) if level else None
+    if raw["kind"] == "Server":
+        server = parse(ServerModel, without_nulls(raw), document, problems)
+        return (
+            Definition(server.built(), document, DIALECT, told=frozenset(server.spec.model_fields_set))
+            if server
+            else None
+        )
+    return _define_schema(raw, document, problems)
+
+
+def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) -> Definition | None:
+    spec = raw["spec"] if isinstance(raw.get("spec"), dict) else {}
+    name = raw["metadata"].get("name") if isinstance(raw.get("metadata"), dict) else None
+    found = list(precedence_rules(("spec", "precedence"), name, spec.get("precedence")))
+    for one in found:
+        report(document, problems, one)
+    match = spec.get("match")
+    alternatives = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else ()
+    schema = parse(FlowSchemaModel, without_nulls(raw), document, problems)
+    if schema is None or alternatives is None or found:
+        return None
+    built = schema.built()
+    whole = FlowSchema(built.name, built.level, built.precedence, (*built.rules, *alternatives), built.distinguisher)
+    return Definition(whole, document, DIALECT)

@@ -1,0 +1,204 @@
+"""What the dialects share: strict models that tell every broken rule, and definitions, which are what they read.
+
+A model says what shape its part of a document has; `Model.rules` yields the rules that its fields break together.
+Pydantic stops a model at its first complaint, so all of a model's own are carried in one.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from apf_middleware.classification import FlowSchema
+from apf_middleware.config.documents import Document
+from apf_middleware.config.objects import Level, ServerSettings
+from apf_middleware.config.problems import Absent, Path, Problems, dotted
+
+__all__ = ["MOST_HINTS", "Broken", "Definition", "Model", "ModelType", "broken", "parse", "report", "without_nulls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that a field breaks; ``path`` starts at the model that tells it."""
+
+    path: Path
+    value: object
+    rule: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An object and the document that defines it.
+
+    ``catch_all`` is the KEP's mark of the level for whatever nothing else takes. ``told`` are
+    the settings that a Server document gives.
+    """
+
+    thing: Level | FlowSchema | ServerSettings
+    document: Document
+    dialect: str
+    catch_all: bool = False
+    told: frozenset[str] = frozenset()
+
+
+class Model(BaseModel):
+    """Strict: no conversions, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Keys of other dialects, and what they are called here."""
+
+    def rules(self) -> Iterator[Broken]:
+        """The rules that the fields break together."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _keeps_its_rules(self) -> Self:
+        found = tuple(self.rules())
+        if found:
+            raise PydanticCustomError("rules", "rules are broken", {"found": found})
+        return self
+
+
+ModelType = TypeVar("ModelType", bound=Model)
+
+MOST_HINTS: Final = 200
+"""After so many problems nothing is guessed any more about what a misspelt key may have meant, for that takes time."""
+
+_WANTED: Final[Mapping[str, str]] = {
+    "string_type": "it must be text",
+    "int_type": "it must be a whole number",
+    "bool_type": "it must be true or false",
+    "list_type": "it must be a list",
+    "dict_type": "it must be a mapping",
+    "model_type": "it must be a mapping",
+    "missing": "it is required",
+}
+
+
+def broken(rule: str, hint: str = "") -> PydanticCustomError:
+    """The complaint of a single field's validator."""
+    return PydanticCustomError("rule", "a rule is broken", {"rule": rule, "hint": hint})
+
+
+def without_nulls(data: object) -> object:
+    """A key without a value says as much as no key."""
+    if isinstance(data, Mapping):
+        return {key: without_nulls(value) for key, value in data.items() if value is not None}
+    return [without_nulls(one) for one in data] if isinstance(data, list) else data
+
+
+def parse(
+    model: type[ModelType], data: object, document: Document, problems: Problems, root: Path = ()
+) -> ModelType | None:
+    """The model of this part of a document, or None when problems were found in it."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        for details in error.errors(include_url=False):
+            hinting = len(problems) < MOST_HINTS
+            for one in _explained(model, details, data, hinting=hinting):
+                report(document, problems, Broken((*root, *one.path), one.value, one.rule, one.hint))
+    return None
+
+
+def report(document: Document, problems: Problems, one: Broken, *, warning: bool = False) -> None:
+    """Adds file, document and line to a broken rule."""
+    tell = problems.warn if warning else problems.error
+    tell(document.place(one.path), one.rule, field=dotted((*document.base, *one.path)), value=one.value, hint=one.hint)
+
+
+def _explained(model: type[Model], details: ErrorDetails, data: object, *, hinting: bool) -> Iterator[Broken]:
+    context: Mapping[str, Any] = details.get("ctx", {})
+    path, kind = _real(details["loc"], data), details["type"]
+    if kind == "rules":
+        for one in context["found"]:
+            yield Broken((*path, *one.path), one.value, one.rule, one.hint)
+    elif kind == "extra_forbidden":
+        yield Broken(path, details["input"], "there is no such key here", _nearest(model, path) if hinting else "")
+    else:
+        value = Absent.ABSENT if kind == "missing" else details["input"]
+        yield Broken(path, value, *_rule(kind, context, value, details["msg"]))
+
+
+def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) -> tuple[str, str]:
+    if kind == "rule":
+        return context["rule"], context["hint"]
+    if kind == "literal_error":
+        return f"it must be {context['expected']}", _close(value, context["expected"].replace("'", "").split())
+    if kind == "greater_than_equal":
+        return f"it must be at least {context['ge']}", ""
+    if kind == "less_than_equal":
+        return f"it must be at most {context['le']}", ""
+    if kind == "too_short":
+        return f"it must have at least {context['min_length']}", ""
+    return _WANTED.get(kind, message), _remedy(kind, value)
+
+
+def _remedy(kind: str, value: object) -> str:
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        return "Put it in quotes"
+    if kind == "int_type" and isinstance(value, str):
+        return "Write it in decimal digits, without quotes"
+    if kind == "bool_type" and isinstance(value, str):
+        return "yes, no, on and off are text in YAML 1.2"
+    return ""
+
+
+def _real(loc: tuple[str | int, ...], data: object) -> Path:
+    """The steps that are fields: pydantic also names the branch of a union and the like."""
+    path: list[str | int] = []
+    last = len(loc) - 1
+    for place, step in enumerate(loc):
+        if isinstance(step, int):
+            within = isinstance(data, list) and step < len(data)
+            data = data[step] if isinstance(data, list) and within else data
+        else:
+            within = isinstance(data, Mapping) and (step in data or place == last)  # the last may be what is missing
+            data = data.get(step) if isinstance(data, Mapping) and within else data
+        if within:
+            path.append(step)
+    return tuple(path)
+
+
+def _nearest(model: type[Model], path: Path) -> str:
+    """What a misspelt key may have meant."""
+    inner: type[Model] | None = model
+    for step in path[:-1]:
+        if inner is not None and isinstance(step, str):
+            inner = _inside(inner, step)
+    if inner is None:
+        return ""
+    key = str(path[-1])
+    if key in inner.renamed:
+        return f"Here it is called {inner.renamed[key]}"
+    known = [field.alias or name for name, field in inner.model_fields.items()]
+    return _close(key, known) or f"Known are {', '.join(sorted(known))}"
+
+
+def _close(given: object, known: list[str]) -> str:
+    close = difflib.get_close_matches(str(given)[:60], known, 1)
+    return f"Did you mean {close[0]}?" if close else ""
+
+
+def _inside(model: type[Model], key: str) -> type[Model] | None:
+    """The model of a field, if it has one: also inside Optional, Annotated and lists."""
+    for name, field in model.model_fields.items():
+        if key in (name, field.alias):
+            return _first_model(field.annotation)
+    return None
+
+
+def _first_model(annotation: Any) -> type[Model] | None:  # noqa: ANN401 (a type hint may be anything)
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        found = _first_model(argument)
+        if found is not None:
+            return found
+    return None

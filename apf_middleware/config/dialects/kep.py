@@ -1,0 +1,122 @@
+"""The form of KEP-1040's first drafts: RequestPriority and FlowSchema with ``meta``, and predicates of atomic tests.
+
+What it asks for is enough to build it: the KEP names no defaults for a level's shares, queues and lengths.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Literal
+
+from apf_middleware.classification import Distinguisher, FlowSchema, Source
+from apf_middleware.classification.rules import Conjunction
+from apf_middleware.config.dialects.base import Broken, Definition, parse, report, without_nulls
+from apf_middleware.config.dialects.predicates import read_match
+from apf_middleware.config.dialects.rules import CamelModel, NameModel, precedence_rules, queuing_rules
+from apf_middleware.config.dialects.values import Amount, Transform
+from apf_middleware.config.documents import Document
+from apf_middleware.config.objects import Level, Queuing
+from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.fairqueuing.allocation import LevelShares
+
+__all__ = ["DIALECT", "KINDS", "define"]
+
+DIALECT: Final = "kep"
+KINDS: Final = ("FlowSchema", "RequestPriority")
+
+
+class _PrioritySpec(CamelModel):
+    renamed: ClassVar = {"shares": "assuredConcurrencyShares", "nominalConcurrencyShares": "assuredConcurrencyShares"}
+
+    exempt: bool = False
+    catch_all: bool = False
+    assured_concurrency_shares: Amount | None = None
+    queues: int | None = None
+    hand_size: int | None = None
+    queue_length_limit: int | None = None
+
+    def rules(self) -> Iterator[Broken]:
+        numbers = {
+            "assuredConcurrencyShares": self.assured_concurrency_shares,
+            "queues": self.queues,
+            "handSize": self.hand_size,
+            "queueLengthLimit": self.queue_length_limit,
+        }
+        if self.exempt:
+            for key, value in numbers.items():
+                if value is not None:
+                    yield Broken((key,), value, "an exempt level must not have it")
+            if self.catch_all:
+                yield Broken(("catchAll",), self.catch_all, "an exempt level can't be the catch-all")
+            return
+        for key, value in numbers.items():
+            if value is None and (key != "handSize" or (self.queues or 0) > 1):
+                more = " and more than one queue" if key == "handSize" else ""
+                yield Broken((key,), Absent.ABSENT, f"it is required for a level that isn't exempt{more}")
+        yield from queuing_rules(self.queuing())
+
+    def queuing(self) -> Queuing:
+        """What is missing is told elsewhere, so here it gets something that breaks no other rule."""
+        queues = 1 if self.queues is None else self.queues
+        hand = 1 if self.hand_size is None else self.hand_size
+        return Queuing(queues, hand, 1 if self.queue_length_limit is None else self.queue_length_limit)
+
+
+class _Priority(CamelModel):
+    renamed: ClassVar = {"metadata": "meta"}
+
+    kind: str
+    meta: NameModel
+    spec: _PrioritySpec
+
+    def built(self) -> Level:
+        if self.spec.exempt:
+            return Level(self.meta.name, LevelShares(0, exempt=True))
+        return Level(self.meta.name, LevelShares(self.spec.assured_concurrency_shares or 0), self.spec.queuing())
+
+
+class _FlowDistinguisher(CamelModel):
+    renamed: ClassVar = {"transformation": "transform", "regex": "transform"}
+
+    source: Literal["user", "namespace"]
+    transform: Transform | None = None
+
+
+class _SchemaSpec(CamelModel):
+    renamed: ClassVar = {"matchingPrecedence": "matchingPriority", "priorityLevelConfiguration": "requestPriority"}
+
+    request_priority: NameModel
+    matching_priority: int = 1000
+    flow_distinguisher: _FlowDistinguisher | None = None
+    match: list[Any]
+
+
+class _Schema(CamelModel):
+    renamed: ClassVar = {"metadata": "meta"}
+
+    kind: str
+    meta: NameModel
+    spec: _SchemaSpec
+
+    def built(self, rules: tuple[Conjunction, ...]) -> FlowSchema:
+        spec, told = self.spec, self.spec.flow_distinguisher
+        distinguisher = Distinguisher(Source(told.source), transform=told.transform) if told else None
+        return FlowSchema(self.meta.name, spec.request_priority.name, spec.matching_priority, rules, distinguisher)
+
+
+def define(document: Document, problems: Problems) -> Definition | None:
+    """The object of a document in the KEP's form."""
+    data = document.root.plain()
+    if not isinstance(data, dict):
+        return None
+    if data.get("kind") == "RequestPriority":
+        level = parse(_Priority, without_nulls(data), document, problems)
+        return Definition(level.built(), document, DIALECT, catch_all=level.spec.catch_all) if level else None
+    spec, meta = data.get("spec"), data.get("meta")
+    match = spec.get("match") if isinstance(spec, dict) else None
+    rules = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else None
+    name = meta.get("name") if isinstance(meta, dict) else None
+    precedence = spec.get("matchingPriority") if isinstance(spec, dict) else None
+    found = list(precedence_rules(("spec", "matchingPriority"), name, precedence))
+    for one in found:
+        report(document, problems, one)
+    schema = parse(_Schema, without_nulls(data), document, problems)
+    return None if schema is None or rules is None or found else Definition(schema.built(rules), document, DIALECT)

@@ -1,0 +1,118 @@
+"""The KEP's predicates: alternatives, each of which is a list of atomic tests that must all hold.
+
+An alternative is ``and:`` with a list, or a single test. A test is written in one of two ways: with its parts inside
+(``superSet: {field: groups, set: [a]}``), or, as the KEP's own examples have it, beside (``superSet:`` without a value,
+and ``field:`` and ``set:`` as its neighbours).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from pydantic import Field
+
+from apf_middleware.classification.rules import Conjunction, Operator, Test
+from apf_middleware.classification.rules import Field as TestField
+from apf_middleware.config.dialects.base import Broken, Model, parse, report, without_nulls
+from apf_middleware.config.dialects.values import Pattern, StringSet
+from apf_middleware.config.documents import Document
+from apf_middleware.config.problems import Absent, Path, Problems
+
+__all__ = ["OPERANDS", "OPERATORS", "read_match"]
+
+OPERATORS: Final[Mapping[str, tuple[Operator, bool]]] = {
+    name: (operator, inverted)
+    for operator in Operator
+    for name, inverted in ((str(operator), False), (f"not{operator[0].upper()}{operator[1:]}", True))
+}
+"""An operator and whether it is inverted, by the name that YAML gives it."""
+
+OPERANDS: Final[Mapping[Operator, str]] = {
+    Operator.EQUALS: "value",
+    Operator.IN_SET: "set",
+    Operator.SUPER_SET: "set",
+    Operator.PATTERN_MATCH: "pattern",
+}
+"""The key of what a test compares with."""
+
+
+class _Parts(Model):
+    """A test without its operator."""
+
+    field: str
+    value: str | None = None
+    set_: StringSet | None = Field(default=None, alias="set")
+    pattern: Pattern | None = None
+
+    def rules(self) -> Iterator[Broken]:
+        if self.field not in set(TestField):
+            yield Broken(("field",), self.field, f"it must be one of {', '.join(sorted(TestField))}")
+        if self.set_ is not None and not self.set_:
+            yield Broken(("set",), self.set_, "it must not be empty")
+
+    def operands(self) -> dict[str, tuple[str, ...]]:
+        """The values by key, of those that are there."""
+        given = {
+            "value": None if self.value is None else (self.value,),
+            "set": None if self.set_ is None else tuple(self.set_),
+            "pattern": None if self.pattern is None else (self.pattern,),
+        }
+        return {key: values for key, values in given.items() if values is not None}
+
+
+def read_match(
+    match: Sequence[object], path: Path, document: Document, problems: Problems
+) -> tuple[Conjunction, ...] | None:
+    """The alternatives; None when problems were found in them."""
+    read = [_alternative(one, (*path, place), document, problems) for place, one in enumerate(match)]
+    complete = tuple(one for one in read if one is not None)
+    return complete if len(complete) == len(read) else None
+
+
+def _alternative(given: object, path: Path, document: Document, problems: Problems) -> Conjunction | None:
+    if isinstance(given, Mapping) and "and" in given:
+        tests = given["and"]
+        for key in given.keys() - {"and"}:
+            report(document, problems, Broken((*path, key), given[key], "nothing may stand beside 'and'"))
+        if not isinstance(tests, list):
+            hint = "Write 'and: []' to match everything"
+            report(document, problems, Broken((*path, "and"), tests, "it must be a list of tests", hint))
+            return None
+        read = [_test(one, (*path, "and", place), document, problems) for place, one in enumerate(tests)]
+        if len(given) > 1:
+            return None
+    else:
+        read = [_test(given, path, document, problems)]
+    complete = tuple(one for one in read if one is not None)
+    return Conjunction(complete) if len(complete) == len(read) else None
+
+
+def _test(given: object, path: Path, document: Document, problems: Problems) -> Test | None:
+    operators = [key for key in given if key in OPERATORS] if isinstance(given, Mapping) else []
+    if not isinstance(given, Mapping) or len(operators) != 1:
+        rule = f"it must be a test with exactly one of {', '.join(OPERATORS)}"
+        report(document, problems, Broken(path, given, rule, "Or 'and:' with a list of tests"))
+        return None
+    name = operators[0]
+    beside = {key: value for key, value in given.items() if key != name}
+    inside = given[name]
+    if inside is not None and (beside or not isinstance(inside, Mapping)):
+        rule = "its parts must stand either all inside it, or all beside it while it has no value"
+        report(document, problems, Broken((*path, name), inside, rule))
+        return None
+    data, root = (beside, path) if inside is None else (inside, (*path, name))
+    parts = parse(_Parts, without_nulls(data), document, problems, root)
+    return None if parts is None else _built(name, parts, root, document, problems)
+
+
+def _built(name: str, parts: _Parts, path: Path, document: Document, problems: Problems) -> Test | None:
+    operator, inverted = OPERATORS[name]
+    wanted = OPERANDS[operator]
+    given = parts.operands()
+    wrong = [
+        Broken((*path, key), values, f"{name} takes {wanted} instead") for key, values in given.items() if key != wanted
+    ]
+    if wanted not in given:
+        wrong.append(Broken((*path, wanted), Absent.ABSENT, f"{name} requires it"))
+    for one in wrong:
+        report(document, problems, one)
+    return None if wrong else Test(TestField(parts.field), operator, given[wanted], inverted)

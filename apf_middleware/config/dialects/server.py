@@ -1,0 +1,101 @@
+"""The Server document of ``apf/v1``: what holds for the whole server rather than for a level or a schema.
+
+Authentication, metrics, admin and gates are rooms of their own; what they want is theirs to know. Here it is checked
+only as far as it is plain data with the keys that tell those rooms apart.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from apf_middleware.classification import RouteTable
+from apf_middleware.config.dialects.base import Broken
+from apf_middleware.config.dialects.http import path_rule
+from apf_middleware.config.dialects.rules import CamelModel
+from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
+from apf_middleware.config.objects import Route, ServerSettings
+from apf_middleware.config.problems import Absent
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["ServerModel"]
+
+
+class _Metadata(CamelModel):
+    name: DnsSubdomain = "server"
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class _Route(CamelModel):
+    path: NonEmpty
+    resource: NonEmpty
+    subresource: str = ""
+    methods: StringSet = Field(default_factory=list)
+
+    def rules(self) -> Iterator[Broken]:
+        rule = path_rule(self.path)
+        if rule:
+            yield Broken(("path",), self.path, rule)
+        for place, method in enumerate(self.methods):
+            if not method.isalpha() or method != method.upper():
+                yield Broken(("methods", place), method, "it must be an HTTP method in upper case")
+
+    def built(self) -> Route:
+        return Route(self.path, self.resource, tuple(self.methods), self.subresource)
+
+
+class _ServerSpec(CamelModel):
+    renamed: ClassVar = {"concurrencyLimit": "seats", "timeout": "requestTimeout", "requestTimeOut": "requestTimeout"}
+
+    seats: int = Field(default=100, ge=1, le=10_000_000)
+    request_timeout: Duration = "1m"
+    borrowing: Literal["immediate", "periodic"] = "immediate"
+    discipline: Literal["equal-serial", "max-min-serial", "max-min-concurrent"] = "equal-serial"
+    strict_upstream: bool = False
+    defaults: Literal["web", "kubernetes", "none"] | None = None
+    backstops: Literal["kubernetes", "kep"] | None = None
+    resolver: Literal["web", "kubernetes"] | None = None
+    routes: list[_Route] = Field(default_factory=list)
+    authentication: list[dict[str, Any]] = Field(default_factory=list)
+    metrics: dict[str, Any] = Field(default_factory=dict)
+    admin: dict[str, Any] = Field(default_factory=dict)
+
+    def rules(self) -> Iterator[Broken]:
+        if duration_ns(self.request_timeout) == 0:
+            yield Broken(("requestTimeout",), self.request_timeout, "it must be more than nothing")
+        try:
+            RouteTable([route.built() for route in self.routes])
+        except InvalidValueError as error:  # two routes for one path
+            yield Broken(("routes",), error.value, error.rule, "Remove one of them")
+        for place, one in enumerate(self.authentication):
+            if not isinstance(one.get("type"), str) or not one["type"]:
+                given = one.get("type", Absent.ABSENT)
+                yield Broken(("authentication", place, "type"), given, "an authenticator must name its type")
+
+
+class ServerModel(CamelModel):
+    """The server's settings; ``defaults``, ``backstops`` and ``resolver`` follow the other documents if not given."""
+
+    api_version: Literal["apf/v1"]
+    kind: Literal["Server"]
+    metadata: _Metadata = Field(default_factory=_Metadata)
+    spec: _ServerSpec
+
+    def built(self) -> ServerSettings:
+        """The domain's object; what isn't given has its default, to be settled when all documents are known."""
+        spec = self.spec
+        return ServerSettings(
+            seats=spec.seats,
+            request_timeout_ns=duration_ns(spec.request_timeout),
+            borrowing=spec.borrowing,
+            discipline=spec.discipline,
+            strict_upstream=spec.strict_upstream,
+            defaults=spec.defaults or "web",
+            backstops=spec.backstops or "kubernetes",
+            resolver=spec.resolver or "web",
+            routes=tuple(route.built() for route in spec.routes),
+            metrics=spec.metrics,
+            authentication=tuple(spec.authentication),
+            admin=spec.admin,
+        )

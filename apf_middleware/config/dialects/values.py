@@ -1,0 +1,183 @@
+"""The kinds of values that several dialects share, and the rule of each."""
+
+import importlib
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field
+
+from apf_middleware.config.dialects.base import broken
+
+__all__ = [
+    "MAX_INT32",
+    "MAX_PATTERN",
+    "VERBS",
+    "Amount",
+    "DnsLabel",
+    "DnsSubdomain",
+    "Duration",
+    "NonEmpty",
+    "Pattern",
+    "Percent",
+    "StringSet",
+    "Transform",
+    "Verbs",
+    "WildcardSet",
+    "duration_ns",
+    "is_label",
+    "is_subdomain",
+    "load_callable",
+    "written_duration",
+]
+
+MAX_INT32: Final = 2**31 - 1
+"""The API's whole numbers have 32 bits."""
+
+MAX_PATTERN: Final = 1_000
+"""The longest regex."""
+
+VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy")
+"""Verbs that a rule can name; any other is matched by ``*`` alone."""
+
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_RULE: Final = "it must be a DNS label: lower-case letters, digits and '-', at most 63, not '-' first or last"
+_SUBDOMAIN_RULE: Final = (
+    "it must be a DNS name: lower-case letters, digits, '-' and '.', at most 253, a letter or digit first and last"
+)
+_UNITS: Final = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DURATION: Final = r"([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s|us|ns))+"
+_DURATION_PART: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?(h|ms|m|s|us|ns)")
+_MAX_DURATION_NS: Final = 365 * 24 * 3600 * 10**9
+
+
+def is_label(text: str) -> bool:
+    return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    return len(text) <= 253 and re.fullmatch(_SUBDOMAIN, text) is not None
+
+
+def _label(text: str) -> str:
+    if not is_label(text):
+        raise broken(_LABEL_RULE)
+    return text
+
+
+def _subdomain(text: str) -> str:
+    if not is_subdomain(text):
+        raise broken(_SUBDOMAIN_RULE)
+    return text
+
+
+def _non_empty(text: str) -> str:
+    if not text:
+        raise broken("it must not be empty")
+    return text
+
+
+def _set(values: list[str]) -> list[str]:
+    twice = sorted(value for value, times in Counter(values).items() if times > 1)
+    if twice:
+        raise broken(f"it must not have {', '.join(map(repr, twice[:5]))} more than once")
+    return values
+
+
+def _wildcard(values: list[str]) -> list[str]:
+    if not values:
+        raise broken("it must not be empty", "Write ['*'] for all")
+    if "*" in values and len(values) > 1:
+        raise broken("'*' must stand alone", "Remove either '*' or the others")
+    return values
+
+
+def _verbs(values: list[str]) -> list[str]:
+    unknown = [value for value in values if value != "*" and value not in VERBS]
+    if unknown:
+        hint = "HTTP methods other than these are matched by '*' alone, or by an httpRule of apf/v1"
+        raise broken(f"{', '.join(map(repr, unknown[:5]))} must be one of {', '.join(VERBS)}", hint)
+    return values
+
+
+def _pattern(text: str) -> str:
+    if len(text) > MAX_PATTERN:
+        raise broken(f"a regex must not be longer than {MAX_PATTERN}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(text)
+    except (re.error, OverflowError, RecursionError, ValueError, Warning) as error:
+        raise broken(f"it must be a regex of Python's re: {error}") from None
+    return text
+
+
+def _transform(text: str) -> str:
+    if re.compile(text).groups != 1:
+        raise broken("it must have exactly one capturing group", "Write the others as (?:…)")
+    return text
+
+
+def duration_ns(text: str) -> int:
+    """Nanoseconds of ``1m30s``, ``250ms`` and the like; text that is nothing of the kind is a ValueError."""
+    if not re.fullmatch(_DURATION, text):
+        raise ValueError(text)
+    total = 0
+    for whole, part, unit in _DURATION_PART.findall(text):
+        total += (int(whole) * 10**9 + int(part.ljust(9, "0") or 0)) * _UNITS[unit] // 10**9
+    return total
+
+
+def written_duration(duration: int) -> str:
+    """The shortest way to write it."""
+    for unit, size in _UNITS.items():
+        if duration % size == 0:
+            return f"{duration // size}{unit}" if duration else "0s"
+    raise AssertionError  # every duration is a multiple of a nanosecond
+
+
+def _duration(text: str) -> str:
+    try:
+        duration = duration_ns(text)
+    except ValueError:
+        raise broken("it must be a duration", "Write it like 15s, 1m30s or 250ms") from None
+    if duration > _MAX_DURATION_NS:
+        raise broken("it must be at most a year")
+    return text
+
+
+def load_callable(text: str) -> Callable[..., Any]:
+    """What ``package.module:function`` names; whatever is wrong with it is a ValueError."""
+    module, _, names = text.partition(":")
+    try:
+        found = importlib.import_module(module)
+        for name in names.split("."):
+            found = getattr(found, name)
+    except Exception as error:
+        # Importing runs other people's code, which may raise anything.
+        raise ValueError(f"it can't be imported: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise ValueError("it isn't callable")  # noqa: TRY004 (one error for all that may be wrong)
+    return found
+
+
+def _schema(**more: object) -> Any:  # noqa: ANN401 (what Field returns has no type of its own)
+    return Field(json_schema_extra=dict(more))  # type: ignore[arg-type]
+
+
+DnsLabel = Annotated[str, AfterValidator(_label), _schema(pattern=f"^{_LABEL}$", maxLength=63)]
+DnsSubdomain = Annotated[str, AfterValidator(_subdomain), _schema(pattern=f"^{_SUBDOMAIN}$", maxLength=253)]
+NonEmpty = Annotated[str, AfterValidator(_non_empty), _schema(minLength=1)]
+Duration = Annotated[str, AfterValidator(_duration), _schema(pattern=f"^{_DURATION}$", examples=["15s", "1m30s"])]
+Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
+Transform = Annotated[Pattern, AfterValidator(_transform)]
+Amount = Annotated[int, Field(ge=0, le=MAX_INT32)]
+Percent = Annotated[int, Field(ge=0, le=100)]
+StringSet = Annotated[list[str], AfterValidator(_set), _schema(uniqueItems=True)]
+WildcardSet = Annotated[StringSet, AfterValidator(_wildcard), _schema(uniqueItems=True, minItems=1)]
+Verbs = Annotated[
+    WildcardSet, AfterValidator(_verbs), _schema(items={"enum": ["*", *VERBS], "type": "string"}, minItems=1)
+]

@@ -1,0 +1,53 @@
+"""Writing a configuration: domain objects as documents of Kubernetes' v1 or of ``apf/v1``, and those as YAML.
+
+What is written says everything there is, the imagined and suggested objects too, so that reading it gives the same
+objects. What the target can't say is a problem that names object and field, and nothing is written.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import yaml
+
+from apf_middleware.config.emit_apf import level_document, schema_document, server_document
+from apf_middleware.config.emit_kubernetes import level_manifest, schema_manifest, unsaid_settings
+from apf_middleware.config.objects import Configuration
+from apf_middleware.config.problems import ConfigurationError, Problems
+
+__all__ = ["Target", "convert", "documents", "emit"]
+
+Target = Literal["v1", "apf"]
+"""Kubernetes' flowcontrol.apiserver.k8s.io/v1, or apf/v1."""
+
+_WIDTH: Final = 120
+
+_Dumper: type[yaml.SafeDumper] = type("_Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+
+
+def emit(configuration: Configuration, target: Target = "apf") -> str:
+    """The configuration as YAML; ConfigurationError when the target can't say all of it."""
+    problems = Problems()
+    text = convert(configuration, target, problems)
+    if problems.errors:
+        raise ConfigurationError(problems)
+    return text
+
+
+def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
+    """As `emit`, but what the target can't say is added to the problems; the text then lacks it."""
+    written = documents(configuration, target, problems)
+    return yaml.dump_all(
+        list(written), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
+    )
+
+
+def documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
+    """One document an object, as plain data: settings, levels by name, schemas in order."""
+    if target == "apf":
+        yield server_document(configuration.server)
+    else:
+        unsaid_settings(configuration.server, problems)
+    for level in configuration.levels.values():
+        yield level_document(level) if target == "apf" else level_manifest(level, problems)
+    for schema in configuration.schemas:
+        yield schema_document(schema, problems) if target == "apf" else schema_manifest(schema, problems)

@@ -1,0 +1,177 @@
+"""Domain objects as documents of ``apf/v1``. What has its default isn't written."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Final
+
+from apf_middleware.classification import Distinguisher, FlowSchema
+from apf_middleware.classification.rules import (
+    AnySubject,
+    Conjunction,
+    GroupSubject,
+    HttpRule,
+    NonResourceRule,
+    ResourceRule,
+    Rule,
+    Test,
+    UserSubject,
+    ValueMatch,
+)
+from apf_middleware.config.dialects.apf import VERSION
+from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
+from apf_middleware.config.dialects.values import load_callable, written_duration
+from apf_middleware.config.objects import Level, Queuing, ServerSettings
+from apf_middleware.config.problems import Place, Problems
+
+__all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
+
+_OPERATOR_NAMES: Final = {meaning: name for name, meaning in OPERATORS.items()}
+
+
+def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _said(**given: Any) -> dict[str, Any]:  # noqa: ANN401 (values of any kind)
+    """Without what is empty or None."""
+    return {key: value for key, value in given.items() if value not in (None, (), [], {}, "")}
+
+
+def server_document(settings: ServerSettings) -> dict[str, Any]:
+    """All settings, so that none depends on what other documents say."""
+    written = {
+        "seats": settings.seats,
+        "requestTimeout": written_duration(settings.request_timeout_ns),
+        "borrowing": settings.borrowing,
+        "discipline": settings.discipline,
+        "strictUpstream": settings.strict_upstream,
+        "defaults": settings.defaults,
+        "backstops": settings.backstops,
+        "resolver": settings.resolver,
+    }
+    routes = [
+        {"path": route.path, "resource": route.resource}
+        | _said(subresource=route.subresource, methods=list(route.methods))
+        for route in settings.routes
+    ]
+    more = _said(
+        routes=routes,
+        authentication=[dict(one) for one in settings.authentication],
+        metrics=dict(settings.metrics),
+        admin=dict(settings.admin),
+    )
+    return _document("Server", "server", written | more)
+
+
+def queuing_part(queuing: Queuing) -> dict[str, Any]:
+    """The numbers of queues."""
+    return {
+        "queues": queuing.queues,
+        "handSize": queuing.hand_size,
+        "queueLengthLimit": queuing.queue_length_limit,
+    }
+
+
+def level_document(level: Level) -> dict[str, Any]:
+    """A PriorityLevel."""
+    shares = level.shares
+    spec: dict[str, Any] = {"type": "Exempt"} if level.exempt else {}
+    spec["shares"] = shares.shares
+    spec |= _said(lendablePercent=shares.lendable_percent or None, borrowingLimitPercent=shares.borrowing_percent)
+    spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=[dict(gate) for gate in level.gates])
+    if not level.exempt:
+        spec |= {"queuing": queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
+    if level.wait_limit_ns is not None:
+        spec["waitLimit"] = written_duration(level.wait_limit_ns)
+    return _document("PriorityLevel", level.name, spec)
+
+
+def schema_document(schema: FlowSchema, problems: Problems) -> dict[str, Any]:
+    """A FlowSchema; a callable without an importable name can't be written."""
+    spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
+    if schema.distinguisher:
+        spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
+    spec |= _said(
+        rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
+        match=[{"and": list(map(_test, rule.tests))} for rule in schema.rules if isinstance(rule, Conjunction)],
+    )
+    return _document("FlowSchema", schema.name, spec)
+
+
+def _distinguisher(schema: FlowSchema, told: Distinguisher, problems: Problems) -> dict[str, Any]:
+    default = {one.name: one.default for one in fields(Distinguisher)}
+    part = {"source": str(told.source)} | _said(name=told.argument, groups=list(told.groups), transform=told.transform)
+    if told.prefix_v4 != default["prefix_v4"]:
+        part["prefixV4"] = told.prefix_v4
+    if told.prefix_v6 != default["prefix_v6"]:
+        part["prefixV6"] = told.prefix_v6
+    if told.function is not None:
+        name = named_callable(told.function)
+        if name is None:
+            rule = "only a callable that can be imported by its name can be written"
+            place = Place(f"<schema {schema.name}>")
+            problems.error(place, rule, field="distinguisher.callable", value=told.function)
+        else:
+            part["callable"] = name
+    return part
+
+
+def named_callable(function: Callable[..., object]) -> str | None:
+    """``package.module:function``; None when that isn't how it can be had again."""
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+    try:
+        return name if load_callable(name) == function else None
+    except ValueError:
+        return None
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    everybody = rule.subjects == (UserSubject("*"),)
+    return _said(
+        subjects=None if everybody else [_subject(one) for one in rule.subjects],
+        resourceRules=[resource_part(one) for one in rule.resource_rules],
+        nonResourceRules=[resource_part(one) for one in rule.non_resource_rules],
+        httpRules=[_http(one) for one in rule.http_rules],
+    )
+
+
+def _subject(subject: AnySubject) -> dict[str, Any]:
+    if isinstance(subject, UserSubject):
+        return {"user": subject.name}
+    if isinstance(subject, GroupSubject):
+        return {"group": subject.name}
+    return {"serviceAccount": {"namespace": subject.namespace, "name": subject.name}}
+
+
+def resource_part(rule: ResourceRule | NonResourceRule) -> dict[str, Any]:
+    """A resource or non-resource rule, which has the same form in v1."""
+    if isinstance(rule, NonResourceRule):
+        return {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
+    part: dict[str, Any] = {"verbs": list(rule.verbs), "apiGroups": list(rule.api_groups)}
+    part["resources"] = list(rule.resources)
+    if rule.cluster_scope:
+        part["clusterScope"] = True
+    return part | _said(namespaces=list(rule.namespaces))
+
+
+def _http(rule: HttpRule) -> dict[str, Any]:
+    return _said(
+        methods=list(rule.methods),
+        paths=list(rule.paths),
+        hosts=list(rule.hosts),
+        headers=[_value(one) for one in rule.headers],
+        query=[_value(one) for one in rule.query],
+    )
+
+
+def _value(match: ValueMatch) -> dict[str, Any]:
+    part: dict[str, Any] = {"name": match.name} | _said(values=list(match.values))
+    if match.pattern is not None:
+        part["pattern"] = match.pattern
+    return part | ({"absent": True} if match.absent else {})
+
+
+def _test(test: Test) -> dict[str, Any]:
+    operand = OPERANDS[test.operator]
+    values = list(test.values) if operand == "set" else test.values[0]
+    return {_OPERATOR_NAMES[test.operator, test.inverted]: {"field": str(test.field), operand: values}}

@@ -1,0 +1,131 @@
+"""Domain objects as manifests of flowcontrol.apiserver.k8s.io/v1, as far as those can say what they mean.
+
+Of the KEP's alternatives only those can be said that ask who it is, and only where that means exactly the same.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from apf_middleware.classification import FlowSchema, Source
+from apf_middleware.classification.rules import (
+    AnySubject,
+    Conjunction,
+    Field,
+    GroupSubject,
+    NonResourceRule,
+    Operator,
+    ResourceRule,
+    Rule,
+    UserSubject,
+)
+from apf_middleware.config.dialects.kubernetes import GROUP
+from apf_middleware.config.emit_apf import queuing_part, resource_part
+from apf_middleware.config.objects import Level, ServerSettings
+from apf_middleware.config.problems import Place, Problems
+
+__all__ = ["level_manifest", "schema_manifest", "unsaid_settings"]
+
+_SOURCES: Final = {Source.USER: "ByUser", Source.NAMESPACE: "ByNamespace"}
+_ALL_RESOURCES: Final = ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_scope=True)
+_ALL_PATHS: Final = NonResourceRule(("*",), ("*",))
+
+
+def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def unsaid_settings(settings: ServerSettings, problems: Problems) -> None:
+    """Warns when there are settings of the server, for which v1 has no words."""
+    plain = ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
+    if settings != plain:
+        problems.warn(Place("<server>"), "v1 has no words for the server's settings", hint="Keep the Server document")
+
+
+def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
+    """A PriorityLevelConfiguration."""
+    place = Place(f"<level {level.name}>")
+    unsaid = {
+        "minSeats": level.min_seats,
+        "maxSeats": level.max_seats,
+        "waitLimit": level.wait_limit_ns,
+        "gates": level.gates or None,
+    }
+    for field, value in unsaid.items():
+        if value is not None:
+            problems.error(place, "v1 can't say this", field=field, value=value)
+    shares = level.shares
+    seats: dict[str, Any] = {"nominalConcurrencyShares": shares.shares, "lendablePercent": shares.lendable_percent}
+    if level.exempt != (level.name == "exempt"):
+        rule = "in v1 the level 'exempt', and no other, is exempt"
+        problems.error(place, rule, field="type", value="Exempt" if level.exempt else "Limited")
+    if level.exempt:
+        return _manifest("PriorityLevelConfiguration", level.name, {"type": "Exempt", "exempt": seats})
+    if shares.borrowing_percent is not None:
+        seats["borrowingLimitPercent"] = shares.borrowing_percent
+    seats["limitResponse"] = (
+        {"type": "Queue", "queuing": queuing_part(level.queuing)} if level.queuing else {"type": "Reject"}
+    )
+    return _manifest("PriorityLevelConfiguration", level.name, {"type": "Limited", "limited": seats})
+
+
+def schema_manifest(schema: FlowSchema, problems: Problems) -> dict[str, Any]:
+    """A FlowSchema."""
+    place, told = Place(f"<schema {schema.name}>"), schema.distinguisher
+    spec: dict[str, Any] = {
+        "priorityLevelConfiguration": {"name": schema.level},
+        "matchingPrecedence": schema.precedence,
+    }
+    if told is not None:
+        if told.source not in _SOURCES:
+            rule = "v1 tells flows apart by user or namespace only"
+            problems.error(place, rule, field="distinguisher.source", value=str(told.source))
+        if told.transform is not None:
+            problems.error(place, "v1 can't say this", field="distinguisher.transform", value=told.transform)
+        spec["distinguisherMethod"] = {"type": _SOURCES.get(told.source, "ByUser")}
+    spec["rules"] = []
+    for number, one in enumerate(schema.rules):
+        said = one if isinstance(one, Rule) else _said_as_rule(one)
+        if said is None:
+            problems.error(place, "v1 can't say these tests", field=f"match[{number}]", value=one)
+            continue
+        if said.http_rules:
+            problems.error(place, "v1 can't say this", field=f"rules[{number}].httpRules", value=said.http_rules)
+        spec["rules"].append(_rule_part(said))
+    return _manifest("FlowSchema", schema.name, spec)
+
+
+def _said_as_rule(alternative: Conjunction) -> Rule | None:
+    """A rule that accepts exactly the same, if there is one."""
+    whole = Rule((UserSubject("*"),), (_ALL_RESOURCES,), (_ALL_PATHS,))
+    if not alternative.tests:
+        return whole
+    if len(alternative.tests) > 1 or alternative.tests[0].inverted:
+        return None
+    test = alternative.tests[0]
+    if "*" in test.values or test.operator is Operator.PATTERN_MATCH:
+        return None
+    subjects: tuple[AnySubject, ...] = ()
+    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them will do
+        if test.field is Field.USER:
+            subjects = tuple(map(UserSubject, test.values))
+        elif test.field is Field.GROUPS:
+            subjects = tuple(map(GroupSubject, test.values))
+    return replace(whole, subjects=subjects) if subjects and all(test.values) else None
+
+
+def _rule_part(rule: Rule) -> dict[str, Any]:
+    part: dict[str, Any] = {"subjects": [_subject(one) for one in rule.subjects]}
+    if rule.resource_rules:
+        part["resourceRules"] = [resource_part(one) for one in rule.resource_rules]
+    if rule.non_resource_rules:
+        part["nonResourceRules"] = [resource_part(one) for one in rule.non_resource_rules]
+    return part
+
+
+def _subject(subject: AnySubject) -> dict[str, Any]:
+    if isinstance(subject, UserSubject):
+        return {"kind": "User", "user": {"name": subject.name}}
+    if isinstance(subject, GroupSubject):
+        return {"kind": "Group", "group": {"name": subject.name}}
+    account = {"namespace": subject.namespace, "name": subject.name}
+    return {"kind": "ServiceAccount", "serviceAccount": account}

@@ -1,0 +1,135 @@
+"""What is wrong with a configuration, and where: every problem is a value, and all of them are told at once."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as declared
+from enum import Enum, StrEnum
+from typing import Final
+
+from apf_middleware.exceptions import APFError
+
+__all__ = ["MOST_LINES", "Absent", "ConfigurationError", "Path", "Place", "Problem", "Problems", "Severity", "dotted"]
+
+MOST_LINES: Final = 200
+"""More problems than this are kept but not written out."""
+
+_MOST_CHARACTERS: Final = 80  # of a value in a message
+
+Path = tuple[str | int, ...]
+"""The way from a document's root to a field: ``("spec", "rules", 0)`` is written ``spec.rules[0]``."""
+
+
+class Absent(Enum):
+    """Stands where there is no value to show; None is a value that YAML can say."""
+
+    ABSENT = "absent"
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+class Severity(StrEnum):
+    """An error makes a configuration unusable; a warning says that it may not mean what its writer thinks."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where something is written; document and line count from 1, and 0 means the whole."""
+
+    file: str
+    document: int = 0
+    line: int = 0
+
+    def __str__(self) -> str:
+        line = f":{self.line}" if self.line else ""
+        return f"{self.file}{line}" + (f" (document {self.document})" if self.document else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: which field has which value, the rule that it breaks, and the next step."""
+
+    place: Place
+    field: str
+    value: object = declared(hash=False)
+    rule: str
+    hint: str = ""
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        said = f"{self.field} is {_short(self.value)}, but " if self.field else ""
+        hint = f". {self.hint}" if self.hint else ""
+        return f"{self.place}: {self.severity}: {said}{self.rule}{hint}"
+
+    def as_dict(self) -> dict[str, str | int]:
+        """For JSON; the value is shown as it would be in the message."""
+        return {
+            "severity": str(self.severity),
+            "file": self.place.file,
+            "document": self.place.document,
+            "line": self.place.line,
+            "field": self.field,
+            "value": _short(self.value),
+            "rule": self.rule,
+            "hint": self.hint,
+        }
+
+
+def _short(value: object) -> str:
+    if isinstance(value, Sequence | Mapping) and not isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        return f"{'a mapping' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
+    text = repr(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A path as people write it."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
+class Problems:
+    """The problems found so far; reading goes on after each, so that all come together."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+
+    def __repr__(self) -> str:
+        return f"Problems({len(self.errors)} errors, {len(self._found) - len(self.errors)} warnings)"
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Problem]:
+        """In the order of their places, whatever the order in which they were found."""
+        return iter(sorted(self._found, key=lambda problem: (problem.place, problem.field, problem.rule)))
+
+    def error(self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = "") -> None:
+        self._found.append(Problem(place, field, value, rule, hint))
+
+    def warn(self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = "") -> None:
+        self._found.append(Problem(place, field, value, rule, hint, Severity.WARNING))
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self._found if problem.severity is Severity.ERROR)
+
+
+class ConfigurationError(APFError, ValueError):
+    """A configuration can't be used; ``problems`` are all of its errors and warnings, one a line in the message."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:MOST_LINES]]
+        left = len(self.problems) - len(lines)
+        return "\n".join([*lines, *([f"… and {left} more"] if left else [])])

@@ -1,0 +1,117 @@
+"""From paths to texts: files, directories and globs, and what a text must be before anybody parses it.
+
+A directory stands for the YAML and JSON files right in it. Names that begin with a dot are passed over: editors leave
+such files, and a mounted ConfigMap keeps its older versions there.
+"""
+
+import glob
+import re
+from collections.abc import Iterable, Iterator
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Final
+
+from apf_middleware.config.documents import Document, compose
+from apf_middleware.config.problems import Place, Problems
+
+__all__ = ["MAX_BYTES", "MAX_FILES", "MAX_TOTAL_BYTES", "SUFFIXES", "find_files", "read_files", "read_text"]
+
+MAX_BYTES: Final = 2**20
+"""The longest file."""
+
+MAX_TOTAL_BYTES: Final = 8 * MAX_BYTES
+"""All files of one configuration together."""
+
+MAX_FILES: Final = 1_000
+"""The most files of one configuration."""
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""What a directory's files must end with to belong to the configuration."""
+
+_SURROGATES: Final = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+
+
+def find_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list[Path]:
+    """The files that these paths stand for, each once, sorted."""
+    found: dict[Path, Path] = {}
+    for given in [fspath(path) for path in paths]:
+        try:
+            for path in _expand(given):
+                found.setdefault(path.resolve(), path)
+        except (OSError, ValueError, RuntimeError) as error:
+            problems.error(Place(given), f"it must be readable: {_reason(error)}")
+    if len(found) > MAX_FILES:
+        problems.error(Place(str(next(iter(found.values())).parent)), f"there must not be more than {MAX_FILES} files")
+    return sorted(found.values())[:MAX_FILES]
+
+
+def _expand(given: str) -> Iterator[Path]:
+    path = Path(given)
+    if path.is_dir():
+        inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and not one.name.startswith("."))
+        files = [one for one in inside if one.is_file()]
+        if not files:
+            raise ValueError(f"the directory has no {', '.join(SUFFIXES)} file")
+        yield from files
+    elif path.exists() or not glob.has_magic(given):
+        if not path.exists():
+            raise ValueError("there is no such file or directory")
+        if not path.is_file():  # a pipe or a device may never end
+            raise ValueError("it must be a regular file")
+        yield path
+    else:
+        names = sorted(glob.glob(given, recursive=True))  # noqa: PTH207 (Path.glob takes no absolute patterns)
+        files = [one for one in map(Path, names) if one.is_file()]
+        if not files:
+            raise ValueError("no file matches this pattern")
+        yield from files
+
+
+def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list[Document]:
+    """The documents of all files that these paths stand for."""
+    documents = []
+    total = 0
+    for path in find_files(paths, problems):
+        try:
+            with path.open("rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            problems.error(Place(str(path)), f"it must be readable: {_reason(error)}")
+            continue
+        total += len(raw)
+        if total > MAX_TOTAL_BYTES:
+            problems.error(Place(str(path)), f"all files together must not be longer than {MAX_TOTAL_BYTES} bytes")
+            break
+        documents += read_text(raw, str(path), problems)
+    return documents
+
+
+def read_text(text: str | bytes, name: str, problems: Problems) -> list[Document]:
+    """The documents of one text, which is told apart from others by ``name``."""
+    try:
+        raw = text if isinstance(text, bytes) else text.encode()
+        if len(raw) > MAX_BYTES:
+            problems.error(Place(name), f"a file must not be longer than {MAX_BYTES} bytes", hint="Split it")
+            return []
+        decoded = raw.decode("utf-8-sig")
+    except UnicodeError as error:
+        start = error.start if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else 0
+        line = text[:start].count(b"\n" if isinstance(text, bytes) else "\n") + 1  # type: ignore[arg-type]
+        problems.error(Place(name, 0, line), "the text must be UTF-8", hint="Save the file in this encoding")
+        return []
+    if name.endswith(".json") or decoded.lstrip()[:1] in ("{", "["):
+        decoded = _as_yaml(decoded)
+    return compose(decoded, name, problems)
+
+
+def _as_yaml(text: str) -> str:
+    """JSON is YAML but for tabs, and for characters written as two halves."""
+
+    def joined(halves: re.Match[str]) -> str:
+        return chr(0x10000 + (int(halves[1], 16) - 0xD800) * 0x400 + int(halves[2], 16) - 0xDC00)
+
+    return _SURROGATES.sub(joined, text.replace("\t", " "))
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,138 @@
+"""``apf check``, ``apf explain`` and ``apf convert`` on files, as a person runs them."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import apf_middleware.config
+from apf_middleware.config import load
+
+Apf = Callable[..., subprocess.CompletedProcess[str]]
+
+DEFAULTS = Path(apf_middleware.config.__file__).parent / "defaults"
+KUBERNETES, WEB = DEFAULTS / "kubernetes.yaml", DEFAULTS / "web.yaml"
+
+ODD = """
+apiVersion: apf/v1
+kind: FlowSchema
+metadata:
+  name: nowhere
+spec:
+  level: missing
+  precedence: 500
+  rules:
+  - subjects: [{user: alice}]
+    httpRules: [{methods: [GET]}]
+"""
+
+
+@pytest.mark.parametrize("path", [KUBERNETES, WEB], ids=lambda path: path.name)
+def test_the_suggested_objects_are_fine_even_strictly(apf: Apf, path: Path) -> None:
+    result = apf("check", "--strict", path)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "0 errors, 0 warnings" in result.stdout
+
+
+def test_a_warning_is_an_error_only_if_one_says_so(apf: Apf, tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text(ODD)
+
+    assert apf("check", tmp_path).returncode == 0
+    result = apf("check", "--strict", tmp_path)
+
+    assert result.returncode == 1
+    assert "odd.yaml:7" in result.stdout
+    assert "warning: spec.level is 'missing'" in result.stdout
+
+
+def test_all_errors_are_told_with_file_line_and_field(apf: Apf, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(ODD.replace("500", "0").replace("methods", "metods"))
+
+    result = apf("check", path)
+    rows = json.loads(apf("check", path, "-o", "json").stdout)
+
+    assert result.returncode == 1
+    assert f"{path}:8" in result.stdout
+    assert f"{path}:11" in result.stdout
+    assert "Did you mean methods?" in result.stdout
+    assert rows["ok"] is False
+    assert {8, 11} <= {problem["line"] for problem in rows["problems"]}
+
+
+@pytest.mark.parametrize("command", ["check", "convert"])
+def test_what_is_not_there_cannot_be_used(apf: Apf, command: str) -> None:
+    result = apf(command, "/does/not/exist.yaml")
+
+    assert result.returncode == 2
+    assert "there is no /does/not/exist.yaml" in result.stderr
+
+
+def test_a_binary_file_is_told_without_a_traceback(apf: Apf, tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(bytes(range(256)))
+
+    result = apf("check", path)
+
+    assert result.returncode == 1
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_a_request_is_explained(apf: Apf) -> None:
+    result = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/log", "--user", "alice", "--group", "dev")
+
+    assert result.returncode == 0
+    assert "schema     global-default" in result.stdout
+    assert "flow       alice" in result.stdout
+    assert "hand       55 62 126 125 105 1" in result.stdout
+    assert "probes: it has no rule for resource requests" in result.stdout
+
+
+def test_a_request_is_explained_to_programs(apf: Apf) -> None:
+    request = ("OPTIONS", "https://shop.example/orders?x=1", "--client-ip", "10.1.2.3")
+    preflight = ("--header", "Origin: https://a.example", "--header", "Access-Control-Request-Method: PUT")
+
+    plain = json.loads(apf("explain", WEB, "GET", *request[1:], "-o", "json").stdout)
+    cors = json.loads(apf("explain", WEB, *request, *preflight, "-o", "json").stdout)
+
+    assert (plain["schema"], plain["flow"], plain["exempt"]) == ("anonymous-clients", "10.1.2.0/24", False)
+    assert cors["exempt"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((WEB, "GET"), "it takes files, a method and a URL"),
+        ((WEB, "GET", "orders"), "doesn't begin with a slash"),
+        ((WEB, "GET", "/", "--header", "novalue"), "'novalue' is not NAME:VALUE"),
+        (("/nope.yaml", "GET", "/"), "there is no /nope.yaml"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_told(apf: Apf, arguments: tuple[object, ...], said: str) -> None:
+    result = apf("explain", *arguments)
+
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(("path", "to"), [(KUBERNETES, "v1"), (KUBERNETES, "apf"), (WEB, "apf")])
+def test_what_is_converted_means_the_same(apf: Apf, path: Path, to: str, tmp_path: Path) -> None:
+    result = apf("convert", path, "--to", to)
+    (tmp_path / "converted.yaml").write_text(result.stdout)
+
+    before, after = load(path), load(tmp_path / "converted.yaml")
+
+    assert result.returncode == 0
+    assert after.levels == before.levels
+    assert after.schemas == before.schemas
+
+
+def test_what_v1_cannot_say_is_told(apf: Apf) -> None:
+    result = apf("convert", WEB, "--to", "v1")
+
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "cors-preflights" in result.stderr

@@ -1,0 +1,246 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apf_middleware.classification import (
+    Classification,
+    Classifier,
+    Conjunction,
+    Distinguisher,
+    Field,
+    FlowSchema,
+    GroupSubject,
+    HttpRule,
+    Identity,
+    NonResourceRule,
+    Operator,
+    RequestDigest,
+    Resource,
+    Rule,
+    Source,
+    UserSubject,
+    ValueMatch,
+)
+from apf_middleware.classification import Test as Atom  # under its own name pytest would collect it
+from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import flow_hash
+
+LAST = FlowSchema("last", "catch-all", distinguisher=Distinguisher(Source.USER))
+TOP = FlowSchema("top", "exempt")
+ANN = Identity("ann", ("dev",))
+DIGEST = RequestDigest(ANN, "get", "/a")
+
+
+def schema(name: str, precedence: int = 1000, *, paths: tuple[str, ...] = ("*",), **more: Any) -> FlowSchema:  # noqa: ANN401
+    rules = (Rule((UserSubject("*"),), non_resource_rules=(NonResourceRule(("*",), paths),)),)
+    return FlowSchema(name, f"level-{name}", precedence, rules, **more)
+
+
+def classifier(*schemas: FlowSchema, **more: Any) -> Classifier:  # noqa: ANN401
+    arguments: dict[str, Any] = {"hash_flow": flow_hash, "fallback": LAST, "masters_fallback": TOP}
+    return Classifier(schemas, **arguments | more)
+
+
+def test_the_lowest_precedence_wins_and_then_the_name() -> None:
+    ours = classifier(schema("b", 5), schema("c", 5), schema("a", 6), schema("z", 4, paths=("/x",)))
+
+    assert ours.classify(DIGEST).schema == "b"
+    assert ours.classify(replace(DIGEST, path="/x")).schema == "z"
+    assert [one.name for one in ours.schemas] == ["z", "b", "c", "a"]
+
+
+def test_what_nothing_accepts_falls_to_the_backstops() -> None:
+    ours = classifier()
+    root = replace(DIGEST, identity=Identity("root", ("system:masters",)))
+
+    assert ours.classify(DIGEST) == Classification("last", "catch-all", "ann", flow_hash("last", "ann"))
+    assert ours.classify(root) == Classification("top", "exempt", "", flow_hash("top", ""))
+    assert classifier(masters_fallback=None).classify(root).schema == "last"
+
+
+def test_a_level_without_flows_has_neither_distinguisher_nor_entropy() -> None:
+    ours = classifier(schema("a", distinguisher=Distinguisher(Source.USER)), flowless_levels=["level-a", "catch-all"])
+
+    assert ours.classify(DIGEST) == Classification("a", "level-a", "", 0)
+    assert classifier(flowless_levels=["catch-all"]).classify(DIGEST) == Classification("last", "catch-all", "", 0)
+
+
+def test_a_fallback_may_bear_the_name_of_a_schema_and_have_another_level() -> None:
+    ours = classifier(schema("last", paths=("/x",)))
+
+    for path, level in (("/x", "level-last"), ("/y", "catch-all"), ("/x/1", "level-last"), ("/z", "catch-all")):
+        found = ours.classify(replace(DIGEST, path=path, identity=Identity("")))
+        assert (found.schema, found.level, found.flow) == ("last", level, "")
+
+
+def test_a_url_that_ends_with_a_star_within_a_segment_is_also_the_path_that_does() -> None:
+    ours = classifier(schema("a", paths=("/a*",)))
+
+    assert ours.classify(replace(DIGEST, path="/a*")).schema == "a"
+    assert ours.classify(replace(DIGEST, path="/a/b")).schema == "a"
+    assert ours.classify(replace(DIGEST, path="/ab")).schema == "last"
+
+
+def test_a_remembered_decision_is_the_same_object() -> None:
+    ours = classifier(schema("a"))
+
+    assert ours.classify(DIGEST) is ours.classify(replace(DIGEST))
+
+
+@pytest.mark.parametrize(
+    ("source", "one", "other"),
+    [
+        ({"source": Source.HEADER, "argument": "k"}, {"headers": {"k": "1"}}, {"headers": {"k": "2"}}),
+        ({"source": Source.QUERY, "argument": "k"}, {"query": {"k": "1"}}, {"query": {"k": "2"}}),
+        ({"source": Source.CLIENT_ADDRESS}, {"client_address": "1.2.3.4"}, {"client_address": "1.2.4.4"}),
+        (
+            {"source": Source.PATH_PARAMETER, "argument": "k"},
+            {"path_parameters": {"k": "1"}},
+            {"path_parameters": {"k": "2"}},
+        ),
+        ({"source": Source.CALLABLE, "function": lambda digest: digest.host}, {"host": "1"}, {"host": "2"}),
+    ],
+)
+def test_a_flow_is_found_anew_when_it_depends_on_more_than_the_decision(
+    source: dict[str, Any], one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    ours = classifier(schema("a", distinguisher=Distinguisher(**source)))
+
+    flows = [ours.classify(replace(DIGEST, **facts)).flow for facts in (one, other, one)]
+
+    assert flows[0] == flows[2] != flows[1]
+    assert len(ours._decisions) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "yes", "no"),
+    [
+        (HttpRule(headers=(ValueMatch("X-K", ("1",)),)), {"headers": {"x-k": "1"}}, {"headers": {"x-k": "2"}}),
+        (HttpRule(query=(ValueMatch("k", absent=True),)), {"query": {}}, {"query": {"k": ""}}),
+        (HttpRule(hosts=("h",)), {"host": "h"}, {"host": "i"}),
+        (HttpRule(methods=("PUT",)), {"method": "PUT"}, {"method": "GET"}),
+        (HttpRule(paths=("/b",)), {"path": "/b"}, {"path": "/c"}),
+        (Atom(Field.UID, Operator.EQUALS, ("1",)), {"identity": replace(ANN, uid="1")}, {"identity": ANN}),
+        (
+            Atom(Field.NAME, Operator.EQUALS, ("1",)),
+            {"resource": Resource("r", name="1")},
+            {"resource": Resource("r", name="2")},
+        ),
+        (
+            Atom(Field.VERSION, Operator.EQUALS, ("1",)),
+            {"resource": Resource("r", version="1")},
+            {"resource": Resource("r", version="2")},
+        ),
+    ],
+)
+@pytest.mark.parametrize("resource", [None, Resource("r")])
+def test_what_a_rule_looks_at_is_part_of_what_is_remembered(
+    rule: HttpRule | Atom, yes: dict[str, Any], no: dict[str, Any], resource: Resource | None
+) -> None:
+    found = Rule((UserSubject("*"),), http_rules=(rule,)) if isinstance(rule, HttpRule) else Conjunction((rule,))
+    ours = classifier(FlowSchema("a", "level", rules=(found,)))
+    digest = replace(DIGEST, resource=resource)
+
+    for facts, expected in ((yes, "a"), (no, "last"), (yes, "a"), (no, "last")):
+        assert ours.classify(replace(digest, **facts)).schema == expected
+
+
+def test_what_no_rule_looks_at_is_not() -> None:
+    ours = classifier(schema("a"))
+    for n in range(10):
+        ours.classify(replace(DIGEST, resource=Resource("r", name=str(n)), path=f"/r/{n}", host=str(n), method=str(n)))
+
+    assert len(ours._decisions) == 1
+
+
+def test_a_request_about_a_resource_is_never_taken_for_another() -> None:
+    """Also when the parts of their keys could be equal."""
+    ours = classifier(FlowSchema("a", "l", rules=(Conjunction((Atom(Field.RESOURCE, Operator.EQUALS, ("",)),)),)))
+
+    assert ours.classify(DIGEST).schema == "a"
+    assert ours.classify(replace(DIGEST, resource=Resource("r"))).schema == "last"
+    assert ours.classify(DIGEST).schema == "a"
+
+
+def test_memory_is_bounded_in_entries() -> None:
+    ours = classifier(schema("a", distinguisher=Distinguisher(Source.USER)), remembered=10)
+    for n in range(1000):
+        ours.classify(RequestDigest(Identity(f"user-{n}"), "get", f"/{n}"))
+
+    assert len(ours._decisions) <= 20
+    assert len(ours._plans) <= 20
+    assert len(ours._flows) <= 20
+
+
+def test_memory_is_bounded_in_length() -> None:
+    ours = classifier(
+        schema("a", 1, paths=("/x",)),
+        FlowSchema("b", "l", rules=(Rule((GroupSubject("g"),), http_rules=(HttpRule(headers=(ValueMatch("k"),)),)),)),
+    )
+    long = "x" * 100_000
+    for digest in (
+        replace(DIGEST, path="/" + long),
+        replace(DIGEST, verb=long),
+        replace(DIGEST, headers={"k": long}),
+        replace(DIGEST, identity=Identity(long)),
+        replace(DIGEST, identity=Identity("ann", (long,))),
+        replace(DIGEST, identity=Identity("ann", ("",) * 5000)),
+        replace(DIGEST, resource=Resource("r", namespace=long)),
+    ):
+        assert ours.classify(digest) == ours.classify(digest)
+
+    assert len(ours._decisions) == 0
+    assert len(ours._flows) <= 1
+    assert len(ours._plans) == 1
+
+
+def test_an_explanation_says_why_each_schema_before_was_passed_over() -> None:
+    ours = classifier(schema("a", 1, paths=("/x",)), schema("b", 2), schema("c", 3))
+    explanation = ours.explain(DIGEST)
+
+    assert explanation.classification == ours.classify(DIGEST)
+    assert explanation.passed_over == (("a", "the path '/a' is not in ['/x']"),)
+    assert not explanation.fallback
+    assert classifier().explain(DIGEST).fallback
+
+
+def test_its_repr_helps() -> None:
+    ours = classifier(schema("a"))
+    ours.classify(DIGEST)
+
+    assert repr(ours) == "Classifier: 1 schemas, 1 decisions remembered"
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: classifier(schema("a"), schema("a", 2)), "name of a schema is 'a', but another schema has the same"),
+        (lambda: classifier("a"), "schema is 'a', but it must be a FlowSchema"),  # type: ignore[arg-type]
+        (lambda: classifier(hash_flow=7), "hash_flow is 7"),
+        (lambda: classifier(fallback=None), "fallback is None"),
+        (lambda: classifier(masters_fallback="x"), "masters_fallback is 'x'"),
+        (lambda: classifier(remembered=0), "remembered is 0, but it must be at least 1"),
+        (lambda: classifier(flowless_levels="exempt"), "flowless_levels is 'exempt'"),
+        (lambda: BoundedCache(0), "generation is 0, but it must be at least 1"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        make()
+
+    assert told in str(caught.value)
+
+
+def test_the_cache_keeps_what_is_asked_for() -> None:
+    cache: BoundedCache[str, int] = BoundedCache(2)
+    cache.put("hot", 1)
+    for n in range(10):
+        cache.put(f"cold-{n}", n)
+        assert cache.get("hot") == 1
+
+    assert cache.get("cold-0") is None
+    assert len(cache) <= 4
+    assert repr(cache).startswith("BoundedCache(2)")

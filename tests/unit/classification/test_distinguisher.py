@@ -1,0 +1,158 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apf_middleware.classification import (
+    Distinguisher,
+    FlowSchema,
+    HttpRule,
+    Identity,
+    RequestDigest,
+    Resource,
+    Rule,
+    Source,
+    UserSubject,
+)
+from apf_middleware.classification.distinguisher import compile_distinguisher, network_of
+from apf_middleware.exceptions import InvalidValueError
+
+DIGEST = RequestDigest(
+    Identity("ann", ("dev", "tenant:7", "tenant:8")),
+    "get",
+    "/shops/acme/orders/9",
+    resource=Resource("orders", namespace="acme"),
+    headers={"x-tenant": "eu-acme"},
+    query={"key": "k1"},
+    path_parameters={"which": "9"},
+    client_address="192.0.2.77",
+)
+
+
+def flow(digest: RequestDigest = DIGEST, paths: tuple[str, ...] = (), **how: Any) -> str:  # noqa: ANN401
+    rules = (Rule((UserSubject("*"),), http_rules=(HttpRule(paths=paths),)),)
+    return compile_distinguisher(FlowSchema("s", "l", rules=rules, distinguisher=Distinguisher(**how)))(digest)
+
+
+def test_without_a_distinguisher_there_is_one_flow() -> None:
+    assert compile_distinguisher(FlowSchema("s", "l"))(DIGEST) == ""
+
+
+def test_each_source_reads_its_part_of_the_request() -> None:
+    assert flow(source=Source.USER) == "ann"
+    assert flow(source=Source.NAMESPACE) == "acme"
+    assert flow(source=Source.HEADER, argument="X-Tenant") == "eu-acme"
+    assert flow(source=Source.QUERY, argument="key") == "k1"
+    assert flow(source=Source.PATH_PARAMETER, argument="which") == "9"
+    assert flow(source=Source.CALLABLE, function=lambda digest: digest.path) == "/shops/acme/orders/9"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"source": Source.NAMESPACE},
+        {"source": Source.GROUP, "groups": ("dev",)},
+        {"source": Source.HEADER, "argument": "x"},
+        {"source": Source.QUERY, "argument": "x"},
+        {"source": Source.PATH_PARAMETER, "argument": "x"},
+        {"source": Source.CLIENT_ADDRESS},
+    ],
+)
+def test_what_a_request_does_not_have_is_the_empty_string(how: dict[str, Any]) -> None:
+    assert flow(RequestDigest(Identity("ann"), "get", "/"), **how) == ""
+
+
+def test_the_tenants_group_is_the_first_of_the_identitys_in_the_set() -> None:
+    assert flow(source=Source.GROUP, groups=("tenant:*",)) == "tenant:7"
+    assert flow(source=Source.GROUP, groups=("tenant:8", "tenant:7")) == "tenant:7"
+    assert flow(source=Source.GROUP, groups=("tenant",)) == ""
+    assert flow(source=Source.GROUP, groups=("*",)) == "dev"
+
+
+def test_a_path_parameter_is_the_routes_or_else_that_of_the_schemas_own_templates() -> None:
+    paths = ("/x/{shop}", "/shops/{shop}/*", "/{shop}/*")
+
+    assert flow(source=Source.PATH_PARAMETER, argument="shop", paths=paths) == "acme"
+    assert flow(source=Source.PATH_PARAMETER, argument="which", paths=("/{which}/*",)) == "9"
+
+
+@pytest.mark.parametrize(
+    ("regex", "expected"),
+    [
+        ("(.*)-acme", "eu"),
+        ("eu-(.*)", "acme"),
+        ("(eu)", ""),  # it must match completely
+        (".*(x)?", ""),  # the group takes no part
+        ("()eu-acme", ""),
+        (r"(?:eu|us)-(\w+)", "acme"),
+    ],
+)
+def test_a_transformation_keeps_what_the_group_captures_of_a_complete_match(regex: str, expected: str) -> None:
+    assert flow(source=Source.HEADER, argument="x-tenant", transform=regex) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "v4", "v6", "network"),
+    [
+        ("192.0.2.77", 24, 56, "192.0.2.0/24"),
+        ("192.0.2.77", 32, 56, "192.0.2.77/32"),
+        ("192.0.2.77", 0, 56, "0.0.0.0/0"),
+        ("2001:db8:1:2ff:3::4", 24, 56, "2001:db8:1:200::/56"),
+        ("2001:DB8::1", 24, 128, "2001:db8::1/128"),
+        ("::ffff:192.0.2.77", 24, 56, "192.0.2.0/24"),
+        ("fe80::1%eth0", 24, 64, "fe80::/64"),
+        ("", 24, 56, ""),
+        ("/run/socket", 24, 56, "/run/socket"),
+        ("192.0.2.300", 24, 56, "192.0.2.300"),
+    ],
+)
+def test_an_address_is_cut_to_its_network(address: str, v4: int, v6: int, network: str) -> None:
+    digest = replace(DIGEST, client_address=address)
+
+    assert network_of(address, v4, v6) == network
+    assert flow(digest, source=Source.CLIENT_ADDRESS, prefix_v4=v4, prefix_v6=v6) == network
+
+
+def test_a_remembered_address_gives_the_same_network() -> None:
+    schema = FlowSchema("s", "l", distinguisher=Distinguisher(Source.CLIENT_ADDRESS))
+    read = compile_distinguisher(schema)
+
+    assert [read(DIGEST), read(DIGEST)] == ["192.0.2.0/24"] * 2
+
+
+@pytest.mark.parametrize("bad", [None, 7, b"x"])
+def test_a_callable_that_returns_no_string_is_told_so(bad: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidValueError, match=r"distinguisher of the schema 's' is .* must return a string"):
+        flow(source=Source.CALLABLE, function=lambda _: bad)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"source": "user-agent"}, "source is 'user-agent', but it must be one of user, namespace"),
+        ({"source": Source.HEADER}, "argument of header is ''"),
+        ({"source": Source.QUERY, "argument": 7}, "argument of query is 7"),
+        ({"source": Source.PATH_PARAMETER}, "argument of pathParameter is ''"),
+        ({"source": Source.USER, "argument": "x"}, "argument is 'x', but the source user takes none"),
+        ({"source": Source.GROUP}, "groups is (), but the source group, and no other, needs at least one"),
+        ({"source": Source.USER, "groups": ("a",)}, "groups is ('a',)"),
+        ({"source": Source.GROUP, "groups": ("",)}, "group is ''"),
+        ({"source": Source.GROUP, "groups": ("a*b",)}, "group is 'a*b', but * can only be its end"),
+        ({"source": Source.CLIENT_ADDRESS, "prefix_v4": 33}, "prefix_v4 is 33, but it must be at most 32"),
+        ({"source": Source.CLIENT_ADDRESS, "prefix_v4": -1}, "prefix_v4 is -1, but it must be at least 0"),
+        ({"source": Source.CLIENT_ADDRESS, "prefix_v6": 129}, "prefix_v6 is 129, but it must be at most 128"),
+        ({"source": Source.CLIENT_ADDRESS, "prefix_v6": "56"}, "prefix_v6 is '56', but it must be an integer"),
+        ({"source": Source.CALLABLE}, "function is None"),
+        ({"source": Source.CALLABLE, "function": "x"}, "function is 'x'"),
+        ({"source": Source.USER, "function": str}, "function is <class 'str'>"),
+        ({"source": Source.USER, "transform": "("}, "transform is '(', but it must be a regular expression: missing )"),
+        ({"source": Source.USER, "transform": "x"}, "it must have one capturing group, not 0"),
+        ({"source": Source.USER, "transform": "(x)(y)"}, "it must have one capturing group, not 2"),
+        ({"source": Source.USER, "transform": 7}, "transform is 7"),
+    ],
+)
+def test_a_distinguisher_that_makes_no_sense_is_refused(how: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Distinguisher(**how)
+
+    assert told in str(caught.value)

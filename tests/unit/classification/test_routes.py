@@ -1,0 +1,132 @@
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from apf_middleware.classification import Resolution, Resource, RouteTable
+from apf_middleware.exceptions import InvalidValueError
+
+
+@dataclass(frozen=True)
+class Route:
+    path: str
+    resource: str
+    methods: tuple[str, ...] = ()
+    subresource: str = ""
+
+
+SHOP = RouteTable(
+    [
+        Route("/tenants/{namespace}/orders", "orders"),
+        Route("/tenants/{namespace}/orders/{name}", "orders"),
+        Route("/tenants/{namespace}/orders/{name}/cancel", "orders", subresource="cancel"),
+        Route("/tenants/{namespace}/orders/latest", "latest"),
+        Route("/tenants/all/{what}/{which}", "everything"),
+        Route("/files/*", "files"),
+        Route("/files/{name}", "files"),
+        Route("/reports/*/{year}", "reports", ("get", "POST")),
+        Route("/reports/*/{year}", "old-reports", ("DELETE",)),
+        Route("/", "home"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb", "resource"),
+    [
+        ("GET", "/tenants/acme/orders", "list", Resource("orders", namespace="acme")),
+        ("POST", "/tenants/acme/orders", "create", Resource("orders", namespace="acme")),
+        ("DELETE", "/tenants/acme/orders", "deletecollection", Resource("orders", namespace="acme")),
+        ("HEAD", "/tenants/acme/orders/7", "get", Resource("orders", namespace="acme", name="7")),
+        ("PUT", "/tenants/acme/orders/7", "update", Resource("orders", namespace="acme", name="7")),
+        ("PATCH", "/tenants/acme/orders/7", "patch", Resource("orders", namespace="acme", name="7")),
+        ("DELETE", "/tenants/acme/orders/7", "delete", Resource("orders", namespace="acme", name="7")),
+        (
+            "POST",
+            "/tenants/acme/orders/7/cancel",
+            "create",
+            Resource("orders", subresource="cancel", namespace="acme", name="7"),
+        ),
+        ("GET", "/", "list", Resource("home")),
+        ("OPTIONS", "/files/a", "options", Resource("files", name="a")),
+    ],
+)
+def test_a_route_says_what_a_request_is_about(method: str, path: str, verb: str, resource: Resource) -> None:
+    assert SHOP.resolve(method, path) == Resolution(verb, resource)
+
+
+def test_a_literal_segment_goes_before_a_parameter() -> None:
+    found = SHOP.resolve("GET", "/tenants/acme/orders/latest")
+
+    assert found.resource == Resource("latest", namespace="acme")
+
+
+def test_the_literal_branch_is_left_when_it_leads_nowhere() -> None:
+    """/tenants/all begins another route, which has no third segment fewer."""
+    assert SHOP.resolve("GET", "/tenants/all/orders").resource == Resource("orders", namespace="all")
+    assert SHOP.resolve("GET", "/tenants/all/orders/7").resource == Resource("everything")
+
+
+def test_everything_below_includes_the_path_itself_and_comes_last() -> None:
+    assert SHOP.resolve("GET", "/files/a").resource == Resource("files", name="a")
+    assert SHOP.resolve("GET", "/files/a/b/c").resource == Resource("files")
+    assert SHOP.resolve("GET", "/files").resource == Resource("files")
+    assert SHOP.resolve("GET", "/files/").resource == Resource("files")
+
+
+def test_methods_tell_routes_of_one_path_apart() -> None:
+    assert SHOP.resolve("GET", "/reports/x/2024").resource == Resource("reports")
+    assert SHOP.resolve("POST", "/reports/x/2024").resource == Resource("reports")
+    assert SHOP.resolve("delete", "/reports/x/2024").resource == Resource("old-reports")
+    assert SHOP.resolve("PUT", "/reports/x/2024") == Resolution("put")
+
+
+def test_other_parameters_are_kept_by_name() -> None:
+    assert SHOP.resolve("GET", "/reports/x/2024").path_parameters == {"year": "2024"}
+    assert SHOP.resolve("GET", "/tenants/all/a/b").path_parameters == {"what": "a", "which": "b"}
+    assert SHOP.resolve("GET", "/tenants/acme/orders/7").path_parameters == {}
+
+
+@pytest.mark.parametrize(
+    "path", ["/tenants", "/tenants//orders", "/tenants/acme/orders/", "/x", "", "tenants", "*", "//"]
+)
+def test_what_no_route_covers_is_not_about_a_resource(path: str) -> None:
+    assert SHOP.resolve("GET", path) == Resolution("get")
+
+
+def test_an_empty_table_covers_nothing() -> None:
+    assert RouteTable([]).resolve("GET", "/") == Resolution("get")
+    assert repr(RouteTable([])) == "RouteTable: 0 routes"
+    assert len(SHOP) == 10
+
+
+@pytest.mark.parametrize(
+    ("routes", "told"),
+    [
+        ([Route("a/b", "x")], "path template is 'a/b', but it must be"),
+        ([Route("/a/{b", "x")], "{b must be a whole segment"),
+        ([Route("/a/{1}", "x")], "{1} must be a whole segment"),
+        ([Route("/a/b{c}", "x")], "in 'b{c}', * or {name} must be a whole segment"),
+        ([Route("/a*/b", "x")], "in 'a*', * or {name} must be a whole segment"),
+        ([Route("/{a}/{a}", "x")], "each parameter must have a name of its own"),
+        ([Route("/a", "")], "resource of the route '/a' is ''"),
+        ([Route("/a/{b}", "x"), Route("/a/{c}", "y")], "route is '/a/{c}', but another one covers the same paths"),
+        ([Route("/a", "x", ("GET",)), Route("/a", "y", ("get",))], "with GET"),
+    ],
+)
+def test_a_table_that_makes_no_sense_is_refused(routes: list[Route], told: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        RouteTable(routes)
+
+    assert told in str(caught.value)
+
+
+def test_a_path_made_to_branch_at_each_segment_costs_no_more_than_the_table_is_large() -> None:
+    """With both branches at each of 12 segments a table has 2^12 ends; this one has 13, and a path that misses all."""
+    routes = [Route("/" + "/".join(["a"] * n + [f"{{p{i}}}" for i in range(n, 12)]), "x") for n in range(12)]
+    table = RouteTable(routes)
+    path = "/a" * 12 + "/b" * 10_000
+
+    begin = time.perf_counter()
+    assert table.resolve("GET", path) == Resolution("get")
+    assert time.perf_counter() - begin < 0.5

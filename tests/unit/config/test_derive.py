@@ -1,0 +1,110 @@
+from dataclasses import replace
+
+import pytest
+
+from apf_middleware.classification import Identity, RequestDigest, Resolution, Resource
+from apf_middleware.config import Configuration, Level, Queuing, Route, load, load_text
+from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
+from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares
+
+LIMITS = LevelLimits(nominal=7, min=3, max=20)
+
+
+@pytest.mark.parametrize(
+    ("level", "settings"),
+    [
+        (Level("a", LevelShares(1), Queuing(16, 4, 9)), QueueSetSettings(7, 16, 4, 9)),
+        (Level("a", LevelShares(1)), QueueSetSettings.without_queues(7)),
+        (Level("a", LevelShares(0, exempt=True)), QueueSetSettings.without_limit(7)),
+    ],
+)
+def test_a_level_s_queue_set_begins_with_its_nominal_seats(level: Level, settings: QueueSetSettings) -> None:
+    assert derive_settings(level, LIMITS) == settings
+
+
+def test_kubernetes_defaults_come_to_kubernetes_seats() -> None:
+    configuration = load(defaults="kubernetes")
+    configuration = replace(configuration, server=replace(configuration.server, seats=600))
+
+    nominal = {name: limits.nominal for name, limits in derive_limits(configuration).items()}
+
+    assert nominal == {
+        "catch-all": 13,
+        "exempt": 0,
+        "global-default": 49,
+        "leader-election": 25,
+        "node-high": 98,
+        "system": 74,
+        "workload-high": 98,
+        "workload-low": 245,
+    }
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "limits"),
+    [
+        (None, None, LevelLimits(50, 25, 150)),
+        (60, None, LevelLimits(60, 60, 150)),
+        (10, None, LevelLimits(50, 10, 150)),
+        (None, 40, LevelLimits(40, 25, 40)),
+        (None, 10, LevelLimits(10, 10, 10)),
+        (0, 0, LevelLimits(0, 0, 0)),
+    ],
+)
+def test_seats_in_numbers_go_before_what_shares_come_to(
+    least: int | None, most: int | None, limits: LevelLimits
+) -> None:
+    levels = {
+        "a": Level("a", LevelShares(10, lendable_percent=50), min_seats=least, max_seats=most),
+        "b": Level("b", LevelShares(10)),
+    }
+
+    assert derive_limits(Configuration(levels, ()))["a"] == limits
+
+
+def test_paths_are_understood_as_the_server_says() -> None:
+    kubernetes = derive_resolver(load(defaults="kubernetes"))
+    web = load()
+    routed = replace(web, server=replace(web.server, routes=(Route("/tenants/{namespace}/orders/{name}", "orders"),)))
+
+    assert kubernetes("GET", "/api/v1/pods", {}) == Resolution("list", Resource("pods", version="v1"))
+    assert derive_resolver(web)("GET", "/tenants/a/orders/7", {}).resource is None
+    assert derive_resolver(routed)("GET", "/tenants/a/orders/7", {}).resource == Resource(
+        "orders", namespace="a", name="7"
+    )
+
+
+def test_flows_do_not_matter_where_nothing_queues() -> None:
+    text = """
+kind: FlowSchema
+apiVersion: apf/v1
+metadata: {name: all}
+spec: {level: LEVEL, precedence: 10, distinguisher: {source: user}, rules: [{subjects: [{user: '*'}], httpRules: [{}]}]}
+---
+kind: PriorityLevel
+apiVersion: apf/v1
+metadata: {name: queued}
+spec: {shares: 10, queuing: {queues: 8, handSize: 2}}
+---
+kind: PriorityLevel
+apiVersion: apf/v1
+metadata: {name: single}
+spec: {shares: 10, queuing: {queues: 1, handSize: 1}}
+---
+kind: PriorityLevel
+apiVersion: apf/v1
+metadata: {name: rejecting}
+spec: {shares: 10, response: Reject}
+"""
+    digest = RequestDigest(Identity("alice"), "get", "/")
+
+    for level, flow, entropy in (("queued", "alice", flow_hash("all", "alice")), ("single", "", 0)):
+        found = derive_classifier(load_text(text.replace("LEVEL", level))).classify(digest)
+        assert (found.level, found.flow, found.entropy) == (level, flow, entropy)
+
+
+def test_somebody_must_take_what_no_other_schema_takes() -> None:
+    with pytest.raises(InvalidValueError, match="there must be a schema for what no other takes"):
+        derive_classifier(Configuration({}, ()))

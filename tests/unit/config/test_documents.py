@@ -1,0 +1,169 @@
+"""Text to documents: values and their lines, limits, and what YAML 1.1 would have taken for something else."""
+
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from apf_middleware.config.documents import MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES, Document, compose
+from apf_middleware.config.problems import Problems
+from apf_middleware.config.source import MAX_BYTES, read_text
+
+
+def read(text: str | bytes, name: str = "f.yaml") -> tuple[list[Document], list[str]]:
+    problems = Problems()
+    documents = read_text(text, name, problems)
+    return documents, [str(problem) for problem in problems]
+
+
+def plain(text: str) -> object:
+    documents, problems = read(text)
+    assert problems == []
+    return documents[0].root.plain()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", "yes"),
+        ("on", "on"),
+        ("No", "No"),
+        ("y", "y"),
+        ("0777", "0777"),
+        ("0o17", "0o17"),
+        ("0x1f", "0x1f"),
+        ("1_000", "1_000"),
+        ("12:30:45", "12:30:45"),
+        ("2026-01-02", "2026-01-02"),
+        ("9" * 30, "9" * 30),
+        (".inf", ".inf"),
+        ("=", "="),
+        ("true", True),
+        ("FALSE", False),
+        ("~", None),
+        ("", None),
+        ("12", 12),
+        ("-3", -3),
+        ("1.50", 1.5),
+        ("1e3", 1000.0),
+        ("'12'", "12"),
+        ("!!str 12", "12"),
+        ("! 12", "12"),
+        ("!!int 12", 12),
+        ("|\n  a\n  b", "a\nb\n"),
+    ],
+)
+def test_scalars_follow_yaml_1_2(text: str, value: object) -> None:
+    got = plain(f"a: {text}\n")
+
+    assert got == {"a": value}
+    assert isinstance(got, Mapping)
+    assert type(got["a"]) is type(value)
+
+
+def test_every_field_has_its_line() -> None:
+    [first, second], _ = read("# comment\na:\n  b: 1\n  c:\n  - 1\n  - d: 2\n---\n\nx: y\n")
+
+    assert [first.root.line_of(path) for path in [("a",), ("a", "b"), ("a", "c", 0), ("a", "c", 1, "d")]] == [
+        2,
+        3,
+        5,
+        6,
+    ]
+    assert first.root.line_of(("a", "nothing", "there")) == 2
+    assert (second.number, second.place(("x",)).line) == (2, 9)
+
+
+def test_aliases_and_merge_keys_are_written_out() -> None:
+    text = "base: &b {x: 1, y: 2}\nmore: &c {x: 5, z: 3}\none:\n  <<: *b\n  y: 9\ntwo:\n  <<: [*b, *c]\nthree: *b\n"
+
+    assert plain(text) == {
+        "base": {"x": 1, "y": 2},
+        "more": {"x": 5, "z": 3},
+        "one": {"y": 9, "x": 1},
+        "two": {"x": 1, "y": 2, "z": 3},
+        "three": {"x": 1, "y": 2},
+    }
+
+
+def test_empty_documents_are_none() -> None:
+    assert read("---\n---\n# nothing\n---\na: 1\n...\n")[0][0].number == 3
+    assert read("")[0] == []
+
+
+def test_json_may_have_tabs_and_split_characters() -> None:
+    documents, problems = read('{\n\t"a": [1,\t"\\ud83d\\udc18"]\n}', "f.json")
+
+    assert problems == []
+    assert documents[0].root.plain() == {"a": [1, "🐘"]}
+
+
+def bomb() -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    return "\n".join(lines)
+
+
+WRONG = [
+    ("a: 1\nb: 2\na: 3\n", "f.yaml:3 (document 1): error: the key 'a' stands here twice, first in line 1"),
+    ("x:\n- k: 1\n  k: 1\n", "the key 'k' stands here twice"),
+    ("a: !!python/object/apply:os.system [ls]\n", "the tag !!python/object/apply:os.system"),
+    ("a: !foo b\n", "the tag !foo"),
+    ("a: !!int b\n", "the tag !!int"),
+    ("a: !!binary aGk=\n", "the tag !!binary"),
+    ("1: a\n", "a key must be text"),
+    ("true: a\n", "a key must be text. Put it in quotes"),
+    ("? [a, b]\n: c\n", "a key must be text"),
+    ("a:\n\tb: 1\n", "Indent with spaces"),
+    ("a: [1, 2\n", "the text must be YAML"),
+    ("a: *b\n", "the alias *b names no anchor"),
+    ("a: &b [*b]\n", "the alias *b contains itself"),
+    ("a: {<<: 1}\n", "<< takes a mapping"),
+    ("a: \x07\n", "the text must be YAML"),
+    ("a: 1\x00b\n", "the text must be YAML"),
+    ("a: \ud800\n", "the text must be UTF-8"),
+    (b"a: 1\nb: \xff\n", "f.yaml:2: error: the text must be UTF-8"),
+    ("a: 1\n".encode("utf-16"), "the text must be UTF-8"),
+    ('{"a": "\\ud800"}', "the text must be YAML"),
+    ("[" * (MAX_DEPTH + 1), f"nested deeper than {MAX_DEPTH}"),
+    ("[" * 500_000, "nested deeper"),
+    ("- " * 300_000, "nested deeper"),
+    ("{a: " * 100_000, "nested deeper"),
+    ("? " * 100_000, "nested deeper"),
+    (bomb(), f"not have more than {MAX_NODES} values"),
+    ("- a\n" * (MAX_NODES + 1), f"not have more than {MAX_NODES} values"),
+    ("---\na\n" * (MAX_DOCUMENTS + 1), f"not have more than {MAX_DOCUMENTS} documents"),
+    ("a" * (MAX_BYTES + 1), f"must not be longer than {MAX_BYTES} bytes"),
+    ("a: " + "b" * 10_000_000, "must not be longer"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), WRONG, ids=lambda value: repr(value[:30]))
+def test_what_is_wrong_is_told_within_a_second(text: str | bytes, problem: str) -> None:
+    began = time.perf_counter()
+    _, problems = read(text)
+
+    assert time.perf_counter() - began < 1
+    assert any(problem in one for one in problems), problems
+
+
+@pytest.mark.parametrize(
+    "text", ["a: " + "'" * (MAX_BYTES - 4), '"' + "\\n" * 500_000 + '"', "#" * MAX_BYTES, "a\n" * 500_000]
+)
+def test_a_megabyte_of_anything_takes_less_than_a_second(text: str) -> None:
+    began = time.perf_counter()
+    read(text)
+
+    assert time.perf_counter() - began < 1
+
+
+def test_all_duplicates_are_told() -> None:
+    assert len(read("a: 1\na: 2\nb: 1\nb: 2\n")[1]) == 2
+
+
+def test_what_was_read_before_a_mistake_is_kept() -> None:
+    problems = Problems()
+    documents = compose("a: 1\n---\nb: [\n", "f", problems)
+
+    assert [document.root.plain() for document in documents] == [{"a": 1}]
+    assert repr(problems) == "Problems(1 errors, 0 warnings)"

@@ -1,0 +1,64 @@
+"""Paths to files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.config import ConfigurationError, load, read
+from apf_middleware.config.problems import Problems
+from apf_middleware.config.source import find_files
+
+LEVEL = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: %s}\nspec: {}\n"
+
+
+def found(*paths: Path | str) -> list[str]:
+    problems = Problems()
+    files = find_files(paths, problems)
+    assert list(problems) == []
+    return [file.name for file in files]
+
+
+def test_directories_and_globs_stand_for_their_files(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "c.json", "d.txt", ".e.yaml"):
+        (tmp_path / name).write_text(LEVEL % name[0])
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "f.yaml").write_text("")
+
+    assert found(tmp_path) == ["a.yml", "b.yaml", "c.json"]
+    assert found(f"{tmp_path}/**/*.yaml") == ["b.yaml", "f.yaml"]
+    assert found(tmp_path / "d.txt") == ["d.txt"]
+    assert found(tmp_path, tmp_path / "b.yaml", f"{tmp_path}/../{tmp_path.name}/b.yaml") == [
+        "a.yml",
+        "b.yaml",
+        "c.json",
+    ]
+    assert {"a", "b", "c"} <= load(tmp_path).levels.keys()
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "big.yaml").write_bytes(b"a" * 10_000_000)
+    (tmp_path / "empty").mkdir()
+    paths: list[Path | str] = [
+        tmp_path / "none.yaml",
+        f"{tmp_path}/x*.yaml",
+        tmp_path / "pipe",
+        tmp_path / "big.yaml",
+        tmp_path / "empty",
+    ]
+
+    problems = {Path(one.place.file).name: one.rule for one in read(paths).errors}
+
+    assert "no such file" in problems["none.yaml"]
+    assert "no file matches" in problems["x*.yaml"]
+    assert "regular file" in problems["pipe"]
+    assert "longer than" in problems["big.yaml"]
+    assert "has no .yaml" in problems["empty"]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 5000, ""])
+def test_odd_paths_are_told(path: str) -> None:
+    if path:
+        with pytest.raises(ConfigurationError):
+            load(path)
