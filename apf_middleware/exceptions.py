@@ -4,6 +4,7 @@ APFError
 ├── InvalidValueError          an argument breaks a rule (also a ValueError)
 │   ├── ClockError             time ran backwards
 │   └── InfeasibleError        an allocation problem without a solution
+├── ConfigurationError         a configuration can't be used: all its problems (also a ValueError; in `config`)
 ├── TicketStateError           a ticket was used out of turn, say released twice (also a RuntimeError)
 ├── TraceFormatError           a trace file is not what it should be (also a ValueError)
 └── MissingExtraError          an optional package is not installed (also an ImportError)

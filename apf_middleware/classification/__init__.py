@@ -7,6 +7,7 @@ from apf_middleware.classification.matching import accepts, why_not
 from apf_middleware.classification.routes import RouteTable, RouteTemplate
 from apf_middleware.classification.rules import (
     AnySubject,
+    AtomicTest,
     Conjunction,
     Field,
     GroupSubject,
@@ -16,7 +17,6 @@ from apf_middleware.classification.rules import (
     ResourceRule,
     Rule,
     ServiceAccountSubject,
-    Test,
     UserSubject,
     ValueMatch,
 )
@@ -25,6 +25,7 @@ from apf_middleware.classification.schema import Classification, Distinguisher, 
 __all__ = [
     "ANONYMOUS",
     "AnySubject",
+    "AtomicTest",
     "Classification",
     "Classifier",
     "Conjunction",
@@ -46,7 +47,6 @@ __all__ = [
     "Rule",
     "ServiceAccountSubject",
     "Source",
-    "Test",
     "UserSubject",
     "ValueMatch",
     "accepts",

@@ -14,6 +14,7 @@ from apf_middleware.classification.digest import Identity, RequestDigest, Resour
 from apf_middleware.classification.paths import compile_templates
 from apf_middleware.classification.rules import (
     AnySubject,
+    AtomicTest,
     Conjunction,
     Field,
     GroupSubject,
@@ -23,7 +24,6 @@ from apf_middleware.classification.rules import (
     ResourceRule,
     Rule,
     ServiceAccountSubject,
-    Test,
     UserSubject,
     ValueMatch,
 )
@@ -175,7 +175,7 @@ def values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:
     assert_never(field)
 
 
-def _test_holds(test: Test, digest: RequestDigest) -> bool:
+def _test_holds(test: AtomicTest, digest: RequestDigest) -> bool:
     values = values_of(test.field, digest)
     match test.operator:
         case Operator.EQUALS | Operator.IN_SET:
@@ -189,7 +189,7 @@ def _test_holds(test: Test, digest: RequestDigest) -> bool:
     return holds is not test.inverted
 
 
-def _describe(test: Test) -> str:
+def _describe(test: AtomicTest) -> str:
     inverse = f"not{test.operator[0].upper()}{test.operator[1:]}"
     return f"{test.field} {inverse if test.inverted else test.operator} {_listed(test.values)}"
 

@@ -16,6 +16,7 @@ from apf_middleware.classification.matching import SERVICE_ACCOUNT, host_matches
 from apf_middleware.classification.paths import compile_templates, head_of, heads_of_templates, heads_of_urls
 from apf_middleware.classification.rules import (
     AnySubject,
+    AtomicTest,
     Conjunction,
     Field,
     GroupSubject,
@@ -24,7 +25,6 @@ from apf_middleware.classification.rules import (
     Operator,
     ResourceRule,
     Rule,
-    Test,
     UserSubject,
     ValueMatch,
 )
@@ -245,7 +245,7 @@ def _identity_values(identity: Identity, field: Field) -> tuple[str, ...]:
     return identity.groups if field is Field.GROUPS else (getattr(identity, _ATTRIBUTES[field]),)
 
 
-def _compile_test(test: Test) -> tuple[Field, Callable[[tuple[str, ...]], bool]]:
+def _compile_test(test: AtomicTest) -> tuple[Field, Callable[[tuple[str, ...]], bool]]:
     values, inverted = frozenset(test.values), test.inverted
     if test.operator is Operator.PATTERN_MATCH:
         match = re.compile(test.values[0]).fullmatch
@@ -255,7 +255,7 @@ def _compile_test(test: Test) -> tuple[Field, Callable[[tuple[str, ...]], bool]]
     return test.field, lambda found: values.isdisjoint(found) is inverted
 
 
-def _compile_request_test(test: Test) -> Predicate:
+def _compile_request_test(test: AtomicTest) -> Predicate:
     field, holds = _compile_test(test)
     if field is Field.HOST:
         return lambda digest, _: holds((plain_host(digest.host),))

@@ -15,6 +15,7 @@ from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "AnySubject",
+    "AtomicTest",
     "Conjunction",
     "Field",
     "GroupSubject",
@@ -24,7 +25,6 @@ __all__ = [
     "ResourceRule",
     "Rule",
     "ServiceAccountSubject",
-    "Test",
     "UserSubject",
     "ValueMatch",
 ]
@@ -160,7 +160,7 @@ class Operator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
+class AtomicTest:
     """One atomic test, or its inverse.
 
     ``values`` is the one value of ``equals``, the set of ``inSet`` and ``superSet``, the one regex of ``patternMatch``,
@@ -188,4 +188,4 @@ class Test:
 class Conjunction:
     """All ``tests`` hold; without any it accepts everything."""
 
-    tests: tuple[Test, ...] = ()
+    tests: tuple[AtomicTest, ...] = ()

@@ -1,6 +1,7 @@
 """Checks of what people write: names and regexes."""
 
 import re
+import warnings
 
 from apf_middleware.exceptions import InvalidValueError
 
@@ -12,8 +13,10 @@ def compile_regex(name: str, pattern: object) -> re.Pattern[str]:
     if not isinstance(pattern, str):
         raise InvalidValueError(name, pattern, "it must be a regular expression")
     try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # a set that Python will read otherwise one day
+            return re.compile(pattern)
+    except (re.error, FutureWarning, OverflowError, RecursionError) as error:
         raise InvalidValueError(name, pattern, f"it must be a regular expression: {error}") from error
 
 

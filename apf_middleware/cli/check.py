@@ -6,12 +6,13 @@ from typing import Annotated, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths
-from apf_middleware.config import Reading, read
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.config import Reading, Severity, read
 
 __all__ = ["check"]
 
 _ERRORS: Final = 1
+_STYLES: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
 def check(
@@ -46,13 +47,14 @@ def _as_document(reading: Reading, *, failed: bool) -> dict[str, object]:
 
 def _tell(reading: Reading, paths: list[Path]) -> None:
     for problem in reading.problems:
-        typer.echo(problem)
+        tell(problem, _STYLES[problem.severity])
     counted = f"{_number(len(reading.errors), 'error')}, {_number(len(reading.warnings), 'warning')}"
     if reading.configuration is None:
-        typer.echo(f"{' '.join(map(str, paths))}: {counted}")
+        tell(f"{' '.join(map(str, paths))}: {counted}", "bold red")
         return
     levels, schemas = len(reading.configuration.levels), len(reading.configuration.schemas)
-    typer.echo(f"{_number(levels, 'level')}, {_number(schemas, 'schema')}: {counted}")
+    style = "bold yellow" if reading.warnings else "bold green"
+    tell(f"{_number(levels, 'level')}, {_number(schemas, 'schema')}: {counted}", style)
 
 
 def _number(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
-from apf_middleware.cli.output import Output, OutputOption, require_paths
+from apf_middleware.cli.output import Output, OutputOption, require_paths, tell
 from apf_middleware.config import Configuration, ConfigurationError, load
 from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
 
@@ -16,6 +16,7 @@ __all__ = ["explain"]
 
 _AUTHENTICATED: Final = "system:authenticated"
 _LEAST_ARGUMENTS: Final = 3
+_ANSWERS: Final = ("schema", "level", "flow")
 
 _Words = Annotated[
     list[str], typer.Argument(metavar="PATH... METHOD URL", help="Configuration files, then the request.")
@@ -50,7 +51,7 @@ def explain(
         return
     for name, value in told.items():
         for line in _lines(name, value):
-            typer.echo(line)
+            tell(line, "bold" if name in _ANSWERS else "")
 
 
 def _identity(user: str, groups: list[str]) -> Identity:

@@ -1,12 +1,17 @@
-"""What several commands share: how to write results, and which paths to read."""
+"""What several commands share: how to write results, and which paths to read.
+
+Colours are for terminals only. Elsewhere the same lines come out plain and unbroken, for people who grep.
+"""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-__all__ = ["Output", "OutputOption", "Paths", "require_paths"]
+__all__ = ["Output", "OutputOption", "Paths", "require_paths", "tell"]
 
 
 _WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is told with the other problems
@@ -29,3 +34,8 @@ def require_paths(paths: list[Path]) -> None:
     missing = [path for path in paths if not path.exists() and not _WILDCARDS & set(str(path))]
     if missing:
         raise typer.BadParameter(f"there is no {', '.join(map(str, missing))}", param_hint="PATH")
+
+
+def tell(line: object, style: str = "") -> None:
+    """One line on standard output; ``style`` is rich's name for a colour or weight."""
+    Console(highlight=False, soft_wrap=True).print(Text(str(line), style=style))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from apf_middleware.cli.output import tell
 from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.testing import replay as run
 from apf_middleware.testing.trace import load, store
@@ -44,7 +45,7 @@ def _replay_one(file: Path, *, strict: bool, write: Path | None) -> int:
         typer.echo(f"apf replay: {error}", err=True)
         return _UNUSABLE
     if difference is not None:
-        typer.echo(f"{file}: {difference}")
+        tell(f"{file}: {difference}", "red")
         return _DIFFERS
-    typer.echo(f"{file}: ok" if result.trace.columns else f"{file}: ran, and has no results to compare with")
+    tell(f"{file}: ok" if result.trace.columns else f"{file}: ran, and has no results to compare with", "green")
     return 0

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
-from apf_middleware.classification.rules import Conjunction, Field, Operator, Test
+from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
 from apf_middleware.config.dialects import Definition, define
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Queuing, ServerSettings
 from apf_middleware.config.problems import ConfigurationError, Problems
@@ -208,7 +208,7 @@ def _add_backstops(
     if not exempt:
         exempt = [_free("system-top", levels)]
         levels[exempt[0]] = Known(Level(exempt[0], LevelShares(0, exempt=True)))
-    masters = Conjunction((Test(Field.GROUPS, Operator.SUPER_SET, ("system:masters",)),))
+    masters = Conjunction((AtomicTest(Field.GROUPS, Operator.SUPER_SET, ("system:masters",)),))
     _imagine(FlowSchema(_TOP_BACKSTOP, exempt[0], _LAST, (masters,)), levels, schemas)
     if _REST_BACKSTOP in schemas:
         return

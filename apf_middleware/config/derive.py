@@ -6,11 +6,9 @@ line all take it from here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final
 
-from apf_middleware.classification import Classifier, FlowSchema, Resolution, RouteTable, resolve_kubernetes
+from apf_middleware.classification import Classifier, Resolution, RouteTable, resolve_kubernetes
 from apf_middleware.config.objects import Configuration, Level
-from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, limits_from_shares
 
@@ -18,8 +16,6 @@ __all__ = ["Resolver", "derive_classifier", "derive_limits", "derive_resolver", 
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 """From method, path and query to verb and resource."""
-
-_FALLBACKS: Final = ("catch-all", "non-top-backstop")  # Kubernetes' and the KEP's schema for what nobody else takes
 
 
 def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
@@ -56,23 +52,12 @@ def derive_resolver(configuration: Configuration) -> Resolver:
 
 
 def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -> Classifier:
-    """The classifier; flows don't matter where nothing queues, or in one queue only."""
-    flowless = [
-        name for name, level in configuration.levels.items() if level.queuing is None or level.queuing.queues == 1
-    ]
+    """The classifier. `Configuration` knows what takes the rest, and where flows don't matter."""
     return Classifier(
         configuration.schemas,
         hash_flow=flow_hash,
-        fallback=_fallback(configuration),
-        flowless_levels=flowless,
+        fallback=configuration.fallback,
+        masters_fallback=configuration.masters_fallback,
+        flowless_levels=configuration.flowless_levels,
         remembered=remembered,
     )
-
-
-def _fallback(configuration: Configuration) -> FlowSchema:
-    schemas = {schema.name: schema for schema in configuration.schemas}
-    for name in _FALLBACKS:
-        if name in schemas:
-            return schemas[name]
-    rule = f"there must be a schema for what no other takes: {' or '.join(_FALLBACKS)}"
-    raise InvalidValueError("schemas", sorted(schemas), rule)

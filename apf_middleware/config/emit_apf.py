@@ -7,13 +7,13 @@ from typing import Any, Final
 from apf_middleware.classification import Distinguisher, FlowSchema
 from apf_middleware.classification.rules import (
     AnySubject,
+    AtomicTest,
     Conjunction,
     GroupSubject,
     HttpRule,
     NonResourceRule,
     ResourceRule,
     Rule,
-    Test,
     UserSubject,
     ValueMatch,
 )
@@ -171,7 +171,7 @@ def _value(match: ValueMatch) -> dict[str, Any]:
     return part | ({"absent": True} if match.absent else {})
 
 
-def _test(test: Test) -> dict[str, Any]:
+def _test(test: AtomicTest) -> dict[str, Any]:
     operand = OPERANDS[test.operator]
     values = list(test.values) if operand == "set" else test.values[0]
     return {_OPERATOR_NAMES[test.operator, test.inverted]: {"field": str(test.field), operand: values}}

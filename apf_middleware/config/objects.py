@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from apf_middleware.classification import FlowSchema
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 __all__ = ["FALLBACKS", "Configuration", "Level", "Queuing", "Route", "ServerSettings"]
@@ -108,4 +109,6 @@ class Configuration:
         )
 
     def _named(self, name: str) -> FlowSchema:
+        if not self.schemas:
+            raise InvalidValueError("schemas", self.schemas, f"there must be one for what no other takes, say {name}")
         return next((schema for schema in self.schemas if schema.name == name), self.schemas[-1])

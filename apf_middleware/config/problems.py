@@ -123,7 +123,10 @@ class Problems:
 
 
 class ConfigurationError(APFError, ValueError):
-    """A configuration can't be used; ``problems`` are all of its errors and warnings, one a line in the message."""
+    """A configuration can't be used; ``problems`` are all of its errors and warnings, one a line in the message.
+
+    It stands here rather than with the others because its parts are this room's.
+    """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)

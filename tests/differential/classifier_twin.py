@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from apf_middleware.classification import (
+    AtomicTest,
     Conjunction,
     Distinguisher,
     FlowSchema,
@@ -18,7 +19,6 @@ from apf_middleware.classification import (
     ResourceRule,
     Rule,
     ServiceAccountSubject,
-    Test,
     UserSubject,
     ValueMatch,
 )
@@ -138,7 +138,7 @@ def value(match: ValueMatch, got: str | None) -> bool:
     return got in match.values or (match.pattern is not None and re.fullmatch(match.pattern, got) is not None)
 
 
-def atom(test: Test, digest: RequestDigest) -> bool:
+def atom(test: AtomicTest, digest: RequestDigest) -> bool:
     about = digest.resource
     values: dict[str, list[str]] = {
         "user": [digest.identity.name],

@@ -140,8 +140,9 @@ def test_help_lists_the_commands(apf: Apf) -> None:
     assert "collisions" in result.stdout
 
 
-def test_without_the_extra_the_command_says_how_to_get_it() -> None:
-    program = "import sys; sys.modules['typer'] = None; from apf_middleware.cli import main; main()"
+@pytest.mark.parametrize("package", ["typer", "rich"])
+def test_without_the_extra_the_command_says_how_to_get_it(package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; from apf_middleware.cli import main; main()"
 
     result = run([sys.executable, "-c", program])
 

@@ -29,7 +29,7 @@ from apf_middleware.classification import (
     accepts,
     why_not,
 )
-from apf_middleware.classification import Test as Atom  # under its own name pytest would collect it
+from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
 from apf_middleware.fairqueuing import flow_hash
 from tests.differential import classifier_twin as twin
 

@@ -124,7 +124,7 @@ class _ServiceAccount(CamelModel):
 
 
 class _Subject(CamelModel):
-    renamed: ClassVar = {"kind": "not said: write 'user: name', 'group: name' or 'serviceAccount: {…}'"}
+    renamed: ClassVar = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
     user: NonEmpty | None = None
     group: NonEmpty | None = None

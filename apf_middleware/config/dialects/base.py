@@ -51,7 +51,7 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Keys of other dialects, and what they are called here."""
+    """Keys of other dialects, and what they are called here, or in a few words what to write instead."""
 
     def rules(self) -> Iterator[Broken]:
         """The rules that the fields break together."""
@@ -176,7 +176,7 @@ def _nearest(model: type[Model], path: Path) -> str:
         return ""
     key = str(path[-1])
     if key in inner.renamed:
-        return f"Here it is called {inner.renamed[key]}"
+        return inner.renamed[key] if " " in inner.renamed[key] else f"Here it is called {inner.renamed[key]}"
     known = [field.alias or name for name, field in inner.model_fields.items()]
     return _close(key, known) or f"Known are {', '.join(sorted(known))}"
 

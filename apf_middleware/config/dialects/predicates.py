@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import Field
 
-from apf_middleware.classification.rules import Conjunction, Operator, Test
+from apf_middleware.classification.rules import AtomicTest, Conjunction, Operator
 from apf_middleware.classification.rules import Field as TestField
 from apf_middleware.config.dialects.base import Broken, Model, parse, report, without_nulls
 from apf_middleware.config.dialects.values import Pattern, StringSet
@@ -86,7 +86,7 @@ def _alternative(given: object, path: Path, document: Document, problems: Proble
     return Conjunction(complete) if len(complete) == len(read) else None
 
 
-def _test(given: object, path: Path, document: Document, problems: Problems) -> Test | None:
+def _test(given: object, path: Path, document: Document, problems: Problems) -> AtomicTest | None:
     operators = [key for key in given if key in OPERATORS] if isinstance(given, Mapping) else []
     if not isinstance(given, Mapping) or len(operators) != 1:
         rule = f"it must be a test with exactly one of {', '.join(OPERATORS)}"
@@ -104,7 +104,7 @@ def _test(given: object, path: Path, document: Document, problems: Problems) -> 
     return None if parts is None else _built(name, parts, root, document, problems)
 
 
-def _built(name: str, parts: _Parts, path: Path, document: Document, problems: Problems) -> Test | None:
+def _built(name: str, parts: _Parts, path: Path, document: Document, problems: Problems) -> AtomicTest | None:
     operator, inverted = OPERATORS[name]
     wanted = OPERANDS[operator]
     given = parts.operands()
@@ -115,4 +115,4 @@ def _built(name: str, parts: _Parts, path: Path, document: Document, problems: P
         wrong.append(Broken((*path, wanted), Absent.ABSENT, f"{name} requires it"))
     for one in wrong:
         report(document, problems, one)
-    return None if wrong else Test(TestField(parts.field), operator, given[wanted], inverted)
+    return None if wrong else AtomicTest(TestField(parts.field), operator, given[wanted], inverted)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
 from apf_middleware.classification import (
     Classification,
     Classifier,
@@ -23,7 +24,6 @@ from apf_middleware.classification import (
     UserSubject,
     ValueMatch,
 )
-from apf_middleware.classification import Test as Atom  # under its own name pytest would collect it
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import flow_hash

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
 from apf_middleware.classification import (
     Conjunction,
     Field,
@@ -21,7 +22,6 @@ from apf_middleware.classification import (
     accepts,
     why_not,
 )
-from apf_middleware.classification import Test as Atom  # under its own name pytest would collect it
 from apf_middleware.exceptions import InvalidValueError
 
 EVERYBODY = (UserSubject("*"),)

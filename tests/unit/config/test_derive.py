@@ -106,5 +106,5 @@ spec: {shares: 10, response: Reject}
 
 
 def test_somebody_must_take_what_no_other_schema_takes() -> None:
-    with pytest.raises(InvalidValueError, match="there must be a schema for what no other takes"):
+    with pytest.raises(InvalidValueError, match="there must be one for what no other takes"):
         derive_classifier(Configuration({}, ()))

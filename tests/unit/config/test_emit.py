@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
+from apf_middleware.classification.rules import AtomicTest as Atom
 from apf_middleware.classification.rules import Conjunction, Field, GroupSubject, Operator, Rule, UserSubject
-from apf_middleware.classification.rules import Test as Atom
 from apf_middleware.config import Configuration, ConfigurationError, load, load_text
 from apf_middleware.config.build import Defaults
 from apf_middleware.config.emit import convert, emit

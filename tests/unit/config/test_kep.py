@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
+from apf_middleware.classification.rules import AtomicTest as Atom
 from apf_middleware.classification.rules import Conjunction, Field, Operator
-from apf_middleware.classification.rules import Test as Atom
 from apf_middleware.config import Level, Queuing, load, load_text, read_source
 from apf_middleware.fairqueuing.allocation import LevelShares
 
