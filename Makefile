@@ -26,8 +26,9 @@ format: $(READY)  ## let ruff format and mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## speed of the core, then fairness
+bench: $(READY)  ## speed of the core and of classification, then fairness
 	$(BIN)/python -m benchmarks.core
+	$(BIN)/python -m benchmarks.classify
 	$(BIN)/python -m benchmarks.fairness
 
 clean:  ## remove what the targets above made

@@ -44,3 +44,15 @@ def test_fairness_is_measured() -> None:
 
     assert len({row["scenario"] for row in measured}) == 39
     assert all(row["as_it_must_be"] for row in measured)
+
+
+def test_classification_is_measured() -> None:
+    measured = rows("benchmarks.classify", "--json")
+
+    assert [(row["case"], row["schemas"]) for row in measured] == [
+        ("seen", 11),
+        ("new-path", 11),
+        ("seen", 500),
+        ("new-path", 500),
+    ]
+    assert all(row["us_per_request"] > 0 for row in measured)

@@ -1,0 +1,53 @@
+"""What the README and the documentation show is true: code runs, YAML loads, links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.config import read_source
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def test_the_python_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    [program] = blocks(ROOT / "README.md", "python")
+
+    exec(compile(program, "README.md", "exec"), {})  # noqa: S102 - our own page
+
+    assert capsys.readouterr().out == "alice is seated\n"
+
+
+def test_the_yaml_in_the_readme_is_fine() -> None:
+    [text] = blocks(ROOT / "README.md", "yaml")
+
+    reading = read_source(text, "README.md")
+
+    assert [str(problem) for problem in reading.problems] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not link.startswith("http")]
+
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_shown_exist(page: Path) -> None:
+    shown = set(re.findall(r"\$ make (\w+)", page.read_text()))
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    assert shown <= targets
+    for module in re.findall(r"python -m (benchmarks\.\w+|tests\.[\w.]+)", page.read_text()):
+        assert (ROOT / f"{module.replace('.', '/')}.py").exists()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples" / "config").glob("*.yaml")), ids=lambda path: path.name)
+def test_the_example_configurations_are_fine(path: Path) -> None:
+    assert [str(problem) for problem in read_source(path.read_text(), path.name).problems] == []
