@@ -82,7 +82,10 @@ def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
         if total > MAX_TOTAL_BYTES:
             problems.error(Place(str(path)), f"all files together must not be longer than {MAX_TOTAL_BYTES} bytes")
             break
-        documents += read_text(raw, str(path), problems)
+        found = read_text(raw, str(path), problems)
+        if not found and not problems.errors:
+            problems.warn(Place(str(path)), "there is no document in it", hint="Remove it, or write something")
+        documents += found
     return documents
 
 

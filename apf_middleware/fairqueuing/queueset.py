@@ -127,6 +127,8 @@ class QueueSet:
         queue = ticket.queue
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
             raise TicketStateError(f"{ticket!r} doesn't wait in {self!r}: a seated ticket is released, not abandoned")
+        if reason not in self.rejected:
+            raise InvalidValueError("reason", reason, "it must be a Reason")
         ended = self._advance(now)
         if ended and not ticket.is_waiting:
             return ended
@@ -143,10 +145,7 @@ class QueueSet:
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """``ticket`` has finished: what it took longer or shorter than guessed is settled.
-
-        Its seats come free at once, or when its linger ends.
-        """
+        """``ticket`` has finished: settle what it really took. Its seats come free now, or when its linger ends."""
         if ticket.state is not _SEATED or ticket.queueset is not self:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
         ended = self._advance(now)

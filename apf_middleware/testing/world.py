@@ -63,6 +63,7 @@ class World:
 
     def at(self, time: int, action: Callable[[], None], rank: Rank = Rank.OBSERVE) -> None:
         """Let ``action`` happen at ``time``."""
+        require_integer("time", time)
         if time < self.now:
             raise ClockError("time", time, f"it must not be before now, {self.now}")
         self._scheduled += 1

@@ -259,6 +259,18 @@ def test_a_seated_ticket_is_not_abandoned() -> None:
         queueset.abandon(1, one)
 
 
+def test_a_reason_that_is_none_is_refused_before_anything_happens() -> None:
+    queueset, waiting = QueueSet(ONE_QUEUE), ticket()
+    queueset.arrive(0, ticket())
+    queueset.arrive(0, waiting)
+
+    with pytest.raises(InvalidValueError, match="reason is 'boredom', but it must be a Reason"):
+        queueset.abandon(1, waiting, "boredom")  # type: ignore[arg-type]
+
+    assert waiting.is_waiting
+    queueset.check()
+
+
 def test_a_ticket_is_released_once() -> None:
     queueset, one = QueueSet(ONE_QUEUE), ticket()
     queueset.arrive(0, one)

@@ -86,6 +86,8 @@ def test_nothing_happens_in_the_past(world: World) -> None:
 
     with pytest.raises(ClockError, match="time is 4, but it must not be before now, 5"):
         world.at(4, lambda: None)
+    with pytest.raises(InvalidValueError, match=r"time is 5.5, but it must be an integer"):
+        world.at(5.5, lambda: None)  # type: ignore[arg-type]
 
 
 def test_a_world_runs_calls_only(world: World) -> None:
