@@ -31,8 +31,8 @@ def measure(discipline: str, *, strict_upstream: bool) -> Iterator[dict[str, Any
                 "expected": [round(seats, 4) for seats in expected],
                 "deviation": round(deviation, 4),
                 "margin": expectation.margin,
-                "must_be_fair": expectation.is_fair,
-                "as_it_must_be": (deviation <= expectation.margin) is expectation.is_fair,
+                "must_be_fair": expectation.must_be_fair(discipline),
+                "as_it_must_be": (deviation <= expectation.margin) is expectation.must_be_fair(discipline),
                 "jain": round(jain_index([seats / fair for seats, fair in zip(got, expected, strict=True)]), 4),
                 "rejected": sum(outcome.rejected),
             }

@@ -4,7 +4,7 @@ Nothing here knows a clock, an event loop, a request or a file. Time is an argum
 happen next is the result.
 """
 
-from apf_middleware.fairqueuing.disciplines import DISCIPLINES, Discipline, EqualSerial
+from apf_middleware.fairqueuing.disciplines import DISCIPLINES, Discipline, EqualSerial, MaxMinConcurrent, MaxMinSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings
 from apf_middleware.fairqueuing.shuffle import Dealer, collision_probabilities, entropy_bits, flow_hash
@@ -17,6 +17,8 @@ __all__ = [
     "Dealer",
     "Discipline",
     "EqualSerial",
+    "MaxMinConcurrent",
+    "MaxMinSerial",
     "QueueSet",
     "QueueSetSettings",
     "QueueSetSnapshot",

@@ -10,14 +10,12 @@ reconfiguration looks at all queues.
 Upstream's known defects are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
 Kubernetes code replay to the last digit:
 
-===============  ====================================================================================================
 bounded queues   a queue is full at its limit, also while seats are free because a wide ticket is saving up for more
 leaving seats    when a ticket leaves unserved, those that it stood before are seated
 no phantom       seats that are cut from a ticket at dispatch don't count as demand for ever
 surplus queues   superfluous queues go as soon as they are idle, however that came, and no other queue changes place
 zero is zero     a level with no seats and no queues admits nobody
 cut anywhere     final seats are cut to the level's seats without queues too
-===============  ====================================================================================================
 """
 
 from collections.abc import Callable, Sequence
@@ -56,6 +54,7 @@ class QueueSet:
     __slots__ = (
         "_guessed",
         "_is_queuing",
+        "_is_restless",
         "_limit",
         "_lingering",
         "_now",
@@ -95,6 +94,7 @@ class QueueSet:
         self._limit = settings.queue_length_limit
         self.strict_upstream = strict_upstream
         self.discipline = discipline(settings.concurrency, guess_ns)
+        self._is_restless = self.discipline.is_restless
         self.demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
         self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
@@ -170,11 +170,11 @@ class QueueSet:
         return self._lingering.next_at
 
     def tick(self, now: int) -> Sequence[Ticket]:
-        """Free the seats whose linger has ended."""
+        """Free the seats whose linger has ended, and seat those whose turn has come by nothing but time."""
         return self._advance(now)
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Bring the meters up to ``now``, and seat those whom lingers make room for that have ended meanwhile."""
+        """Bring the meters up to ``now``, and seat those whom lingers that ended or the passing of time let in."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         first_end = self._lingering.next_at
@@ -187,7 +187,7 @@ class QueueSet:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
             self.discipline.advance(elapsed, self.seats_in_use + self.seats_waiting - self._queueless_seats)
-        if not lingers_end:
+        if not (lingers_end or self._is_restless):
             return _NOBODY
         seated = self._dispatch(now)
         self._note_demand(now)
@@ -309,8 +309,6 @@ class QueueSet:
             queue.seats_in_use -= ticket.width
             if self.deck.is_overfull:
                 self._close(queue)
-
-    # Queues
 
     def _close(self, queue: Queue) -> None:
         if self.deck.close(queue):

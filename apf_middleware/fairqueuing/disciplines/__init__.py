@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial
+from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
+from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 
-__all__ = ["DISCIPLINES", "Discipline", "EqualSerial"]
+__all__ = ["DISCIPLINES", "Discipline", "EqualSerial", "MaxMinConcurrent", "MaxMinSerial"]
 
 DISCIPLINES: Final[Mapping[str, type[Discipline[Any]]]] = MappingProxyType(
-    {discipline.name: discipline for discipline in (EqualSerial,)}
+    {discipline.name: discipline for discipline in (EqualSerial, MaxMinSerial, MaxMinConcurrent)}
 )

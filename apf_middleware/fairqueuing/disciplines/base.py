@@ -6,7 +6,7 @@ it one question. The discipline keeps whatever meters it needs, in queues of a c
 =============  ======================================================================================================
 ``advance``    time passes while nothing else happens
 ``arrive``     a ticket is about to join its queue
-``serve``      a ticket arrives and is seated in the same step, because nobody waits and it fits
+``serve``      a ticket arrives and is to be seated in the same step, because nobody waits and it fits
 ``leave``      a ticket has left its queue unserved
 ``dispatch``   a queue's oldest ticket has left it for its seats
 ``settle``     a ticket has finished, and its real duration is known; unless it lingers, its seats are free as well
@@ -16,9 +16,9 @@ it one question. The discipline keeps whatever meters it needs, in queues of a c
 ``pick``       whose oldest ticket is next?
 =============  ======================================================================================================
 
-Three disciplines are planned behind this interface, the three solutions of KEP-1040. `equal-serial` needs only the
-sum of all demand. The max-min ones need each queue's own demand, which changes with ``arrive``, ``leave``,
-``settle`` and ``vacate``, and events of their virtual world, which they catch up with in ``advance``.
+Behind this interface stand the three solutions of KEP-1040. `equal-serial` needs only the sum of all demand. The
+max-min ones need each queue's own demand, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``, and
+events of their virtual world, which they catch up with in ``advance``.
 """
 
 from abc import ABC, abstractmethod
@@ -38,6 +38,9 @@ class Discipline(ABC, Generic[QueueT]):
     __slots__ = ()
 
     name: ClassVar[str]
+
+    is_restless: ClassVar[bool] = False
+    """Whether the turn can pass to another queue by nothing but the passing of time."""
 
     @abstractmethod
     def open_queue(self, index: int) -> QueueT:

@@ -1,0 +1,212 @@
+"""`max-min-serial`: max-min fair shares, and one request of a queue after the other in the virtual world.
+
+The KEP's second solution. A queue asks for rho seats, the widths of its requests that have arrived and not ended in the
+virtual world; it gets mu = min(rho, mu_fair), and its work meter W counts the seat-seconds (see `virtual_world`). A
+request starts virtually when its predecessor ends, or when it arrives if that is later, and ends when the meter has
+come on by its work. The queue's ``next_dispatch_w`` is the position at which its next ticket starts; the ticket that
+would end at the earliest time is served first.
+
+The KEP leaves open what happens to what is learned late and to who leaves. Here:
+
+*Unknown lengths.* A request counts as the guess. If it runs longer, the guess is doubled each time it is outrun (the
+KEP adds the guess again: the same in effect, but a request that takes a thousand guesses would make a thousand events).
+A flow of long requests is thus charged while they run, to within a factor of two, and not when all the harm is done.
+
+*Held open.* Nothing ends in the virtual world that hasn't ended, and given its seats back, in the real one. The KEP
+lets a guessed end pass and revises the past afterwards; held open, a request that takes longer than guessed has had
+demand all the time, as it should, and there is nothing to revise.
+
+*Learned lengths.* When a request finishes, the positions behind it in its queue move by what the guess was wrong. Only
+the sum of what is known matters to them, so the virtual world may as well work off requests in the order in which their
+lengths become known. If the virtual world is still short of the end, the request stays there as a *ghost* and asks for
+its seats until the meter reaches it: the queue has had more than its share, and pays it back before its share is
+anybody else's. These are the only events of this virtual world.
+
+*Leaving.* Who waits has no position of its own, only a place behind the others. Who leaves takes its demand along; the
+next one starts where it would have started, but never before its own arrival. The seats that the demand was given
+meanwhile are not taken back: the virtual world was right to set them aside.
+
+*No windup.* A queue that falls behind its meter keeps no credit: the start of its oldest ticket is lifted to the
+arrival. A queue ahead of its meter pays, but only for what was really used beyond its share.
+
+Agrees with `equal-serial` where all demands are equal or one queue is alone. Each call is O((1 + crossings) log n), and
+there are as many ghosts and doublings as were caused.
+"""
+
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, ClassVar
+
+from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.virtual_world import GRAINS_PER_UNIT, VirtualWorld
+from apf_middleware.fairqueuing.ticket import Ticket, TicketState
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["MaxMinSerial", "MaxMinSerialQueue"]
+
+
+class MaxMinSerialQueue(MaxMinQueue):
+    """A queue, where its next ticket starts, what its running ones are taken to be, and its ghosts."""
+
+    __slots__ = ("ghosts", "next_dispatch_w", "running_work")
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.next_dispatch_w = 0
+        self.running_work = 0  # in grains
+        self.ghosts: list[tuple[int, int]] = []  # a heap of (end, width)
+
+    def meters(self) -> dict[str, int]:
+        return {"next_dispatch_w": self.next_dispatch_w, "rho": self.rho, "ghosts": len(self.ghosts)}
+
+
+class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
+    """The KEP's second solution. ``guess_ns`` is what a request is taken to last at first.
+
+    From dispatch on, a ticket's ``total_work`` is what its queue has been charged for it.
+    """
+
+    __slots__ = ("_asked", "_outruns", "_serial")
+
+    name: ClassVar[str] = "max-min-serial"
+
+    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
+        super().__init__(concurrency, guess_ns)
+        self._asked: dict[Ticket, int] = {}  # width on arrival, of those who may be cut at dispatch
+        self._outruns: list[tuple[int, int, Ticket]] = []  # a heap of (when the guess is outrun, serial, ticket)
+        self._serial: Iterator[int] = count()
+
+    def open_queue(self, index: int) -> MaxMinSerialQueue:
+        return self._open(MaxMinSerialQueue(index))
+
+    # Time
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:
+        super().advance(elapsed_ns, demand)
+        outruns = self._outruns
+        while outruns and outruns[0][0] < self.now:
+            outrun_at, _, ticket = heappop(outruns)
+            if ticket.state is TicketState.SEATED:
+                self._double(ticket, outrun_at - ticket.seated_at)
+
+    def _double(self, ticket: Ticket, guess_ns: int) -> None:
+        """The ticket has run for longer than its guess."""
+        queue, seats = ticket.queue, ticket.work.seats
+        assert isinstance(queue, MaxMinSerialQueue), "only queued tickets have a guess"
+        guess = guess_ns
+        while ticket.seated_at + guess < self.now:
+            guess *= 2
+        more = seat_seconds(seats, guess) - seat_seconds(seats, guess_ns)
+        ticket.total_work += more
+        queue.running_work += more * GRAINS_PER_UNIT
+        queue.next_dispatch_w += more * GRAINS_PER_UNIT
+        heappush(self._outruns, (ticket.seated_at + guess, next(self._serial), ticket))
+        if queue.finish is not None:
+            self._aim(queue)
+            self._schedule(queue)
+
+    def _reach(self, queue: MaxMinSerialQueue) -> None:
+        """The queue has paid back a ghost."""
+        _, width = heappop(queue.ghosts)
+        queue.end = queue.ghosts[0][0] if queue.ghosts else None
+        self._demand(queue, queue.rho - width, moved=True)
+
+    # What happens to tickets
+
+    def arrive(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+        ticket.arrival_r = position = self.position(queue)
+        if ticket.work.final_seats > ticket.work.seats:
+            self._asked[ticket] = ticket.width
+        is_first = not queue.length
+        if is_first:
+            if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
+                queue.next_dispatch_w = position
+            queue.finish = queue.next_dispatch_w + ticket.total_work * GRAINS_PER_UNIT
+        self._demand(queue, queue.rho + ticket.width, moved=is_first)
+
+    def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+        ticket.arrival_r = position = self.position(queue)
+        if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
+            queue.next_dispatch_w = position
+        self._charge(queue, ticket)
+        self._demand(queue, queue.rho + ticket.width, moved=False)
+
+    def _charge(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+        self._turn = queue.index
+        work = ticket.total_work * GRAINS_PER_UNIT
+        ticket.start_r = queue.next_dispatch_w
+        queue.next_dispatch_w += work
+        queue.running_work += work
+        heappush(self._outruns, (self.now + self._guess_ns, next(self._serial), ticket))
+        self._occupy(ticket.width)
+
+    def leave(self, queue: MaxMinSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:
+        self._asked.pop(ticket, None)
+        if was_oldest:
+            self._aim(queue)
+        self._demand(queue, queue.rho - ticket.width, moved=was_oldest)
+
+    def dispatch(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+        self._charge(queue, ticket)
+        self._aim(queue)
+        if self._asked:
+            cut = self._asked.pop(ticket, ticket.width) - ticket.width
+            if cut:
+                self._demand(queue, queue.rho - cut, moved=False)
+        self._schedule(queue)
+
+    def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
+        charged = ticket.total_work * GRAINS_PER_UNIT
+        work = seat_seconds(ticket.work.seats, duration_ns) + ticket.work.final_work
+        queue.running_work -= charged
+        queue.next_dispatch_w += work * GRAINS_PER_UNIT - charged
+        ticket.start_r = queue.next_dispatch_w - queue.running_work  # where all that is known so far ends
+        waits = queue.finish is not None
+        if waits:
+            self._aim(queue)
+        if not ticket.work.linger_ns:
+            self._free(queue, ticket, moved=waits)
+        elif waits:
+            self._schedule(queue)
+
+    def vacate(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+        self._free(queue, ticket, moved=False)
+
+    def _free(self, queue: MaxMinSerialQueue, ticket: Ticket, *, moved: bool) -> None:
+        """The seats are free in the real world; in the virtual one they are when the meter has come as far."""
+        self._occupy(-ticket.width)
+        if queue.is_closed:
+            return
+        if ticket.start_r <= self.position(queue):
+            self._demand(queue, queue.rho - ticket.width, moved=moved)
+            return
+        heappush(queue.ghosts, (ticket.start_r, ticket.width))
+        queue.end = queue.ghosts[0][0]
+        self._schedule(queue)
+
+    def _aim(self, queue: MaxMinSerialQueue) -> None:
+        """The queue's oldest ticket or its start is another one."""
+        oldest = queue.oldest
+        if oldest is None:
+            queue.finish = None
+            return
+        if queue.next_dispatch_w < oldest.arrival_r:  # noqa: PLR1730 - max() is slower
+            queue.next_dispatch_w = oldest.arrival_r
+        queue.finish = queue.next_dispatch_w + oldest.total_work * GRAINS_PER_UNIT
+
+    def close(self, queue: MaxMinSerialQueue, *, closing_up: bool) -> None:
+        self._close(queue, closing_up=closing_up)
+
+    def check(self) -> None:
+        super().check()
+        for queue in self._queues:
+            if queue.is_closed:
+                continue
+            ghosts = sum(width for _, width in queue.ghosts)
+            assert queue.end == (min(queue.ghosts)[0] if queue.ghosts else None), f"the next ghost of {queue!r}"
+            waiting = sum(ticket.width for ticket in queue)
+            assert queue.rho == waiting + queue.seats_in_use + ghosts, f"the demand of {queue!r}"
+            assert queue.executing or not queue.running_work, f"running work of {queue!r}"

@@ -1,0 +1,388 @@
+"""The oracles of the max-min disciplines: the KEP's equations as plainly as they stand.
+
+A plain twin keeps lists, looks at all of them for every question, and divides the seats anew with fractions each time.
+It has no agendas, no categories and no common meter: every queue's meter is simply moved on by its share. From our code
+come only the interface and the grain in which meters are counted, because both must round alike where they round.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor, inf
+
+from apf_middleware.fairqueuing import Discipline, Ticket
+from apf_middleware.fairqueuing.disciplines.virtual_world import (
+    GRAINS_PER_SEAT_NS,
+    GRAINS_PER_UNIT,
+    TICKS_PER_NS,
+)
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.work import seat_seconds
+
+
+@dataclass(eq=False)
+class Stay:
+    """What a twin knows of one ticket."""
+
+    ticket: Ticket
+    width: int
+    work: int  # in units of 1e-8 seat-seconds, the guess included
+    arrived_at: int  # a position on the queue's meter
+    seated_at: int | None = None
+    guess_ns: int = 0
+    end: int | None = None  # once its length is known
+    is_gone: bool = False  # out of the real world: its seats are free
+
+
+class PlainQueue(Queue):
+    """A queue whose stays are a plain list in order of arrival."""
+
+    __slots__ = ("next_start", "position", "stays")
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.stays: list[Stay] = []
+        self.position = 0
+        self.next_start = 0
+
+    @property
+    def rho(self) -> int:
+        return sum(stay.width for stay in self.stays)
+
+    def stay_of(self, ticket: Ticket) -> Stay | None:
+        return next((stay for stay in self.stays if stay.ticket is ticket), None)
+
+
+def max_min_shares(capacity: int, demands: Sequence[int]) -> list[Fraction]:
+    """min(rho, mu_fair) for each: the least are met in full while what is left allows it."""
+    shares = [Fraction(0)] * len(demands)
+    left = Fraction(capacity)
+    order = sorted(range(len(demands)), key=demands.__getitem__)
+    for rank, place in enumerate(order):
+        shares[place] = min(Fraction(demands[place]), left / (len(demands) - rank))
+        left -= shares[place]
+    return shares
+
+
+class PlainMaxMinSerial(Discipline[PlainQueue]):
+    """`max-min-serial` in O(n)."""
+
+    name = "max-min-serial"
+    is_restless = True
+
+    def __init__(self, concurrency: int, guess_ns: int) -> None:
+        self.concurrency = concurrency
+        self.guess_ns = guess_ns
+        self.now = 0
+        self.turn = 0
+        self.queues: list[PlainQueue] = []
+        self.orphans: list[Stay] = []  # upstream closes queues whose seats linger
+
+    def open_queue(self, index: int) -> PlainQueue:
+        queue = PlainQueue(index)
+        self.queues = [other for other in self.queues if other.index != index]
+        self.queues.append(queue)
+        self.queues.sort(key=lambda other: other.index)
+        return queue
+
+    # The equations
+
+    def capacity(self) -> int:
+        used = sum(
+            stay.width
+            for queue in self.queues
+            for stay in queue.stays
+            if stay.seated_at is not None and not stay.is_gone
+        )
+        return max(self.concurrency, used + sum(stay.width for stay in self.orphans))
+
+    def shares(self) -> dict[PlainQueue, Fraction]:
+        """What each queue that asks for anything gets."""
+        asking = [queue for queue in self.queues if queue.rho]
+        return dict(zip(asking, max_min_shares(self.capacity(), [queue.rho for queue in asking]), strict=True))
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - as the interface
+        until = self.now + elapsed_ns
+        while True:
+            shares = self.shares()
+            waits = [
+                ceil(Fraction(stay.end - queue.position) / share / GRAINS_PER_SEAT_NS)
+                for queue, share in shares.items()
+                for stay in queue.stays
+                if share and stay.is_gone and stay.end is not None
+            ]
+            step = min([until - self.now, *waits])
+            self.now += step
+            for queue, share in shares.items():
+                queue.position += floor(share * step * GRAINS_PER_SEAT_NS)
+                queue.stays = [stay for stay in queue.stays if not self.is_over(queue, stay)]
+            if self.now == until:
+                break
+        self.outgrow()
+
+    @staticmethod
+    def is_over(queue: PlainQueue, stay: Stay) -> bool:
+        return stay.is_gone and stay.end is not None and stay.end <= queue.position
+
+    def outgrow(self) -> None:
+        """Whoever has run for longer than guessed is taken to last twice as long."""
+        for queue in self.queues:
+            for stay in queue.stays:
+                while stay.seated_at is not None and stay.end is None and self.now > stay.seated_at + stay.guess_ns:
+                    seats = stay.ticket.work.seats
+                    more = seat_seconds(seats, 2 * stay.guess_ns) - seat_seconds(seats, stay.guess_ns)
+                    stay.guess_ns *= 2
+                    stay.work += more
+                    queue.next_start += more * GRAINS_PER_UNIT
+
+    # What happens
+
+    def arrive(self, queue: PlainQueue, ticket: Ticket) -> None:
+        if not queue.length:
+            queue.next_start = max(queue.next_start, queue.position)
+        queue.stays.append(Stay(ticket, ticket.width, ticket.total_work, queue.position))
+
+    def serve(self, queue: PlainQueue, ticket: Ticket) -> None:
+        self.arrive(queue, ticket)
+        self.dispatch(queue, ticket)
+
+    def dispatch(self, queue: PlainQueue, ticket: Ticket) -> None:
+        stay = queue.stay_of(ticket)
+        assert stay is not None
+        stay.width = ticket.width
+        stay.seated_at, stay.guess_ns = self.now, self.guess_ns
+        queue.next_start += stay.work * GRAINS_PER_UNIT
+        self.turn = queue.index
+        self.lift(queue)
+
+    def lift(self, queue: PlainQueue) -> None:
+        """A ticket doesn't start before it has arrived."""
+        oldest = queue.stay_of(queue.oldest) if queue.oldest is not None else None
+        if oldest is not None:
+            queue.next_start = max(queue.next_start, oldest.arrived_at)
+
+    def leave(self, queue: PlainQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002 - as the interface
+        queue.stays = [stay for stay in queue.stays if stay.ticket is not ticket]
+        self.lift(queue)
+
+    def settle(self, queue: PlainQueue, ticket: Ticket, duration_ns: int) -> None:
+        stay = queue.stay_of(ticket)
+        assert stay is not None
+        known = seat_seconds(ticket.work.seats, duration_ns) + ticket.work.final_work
+        queue.next_start += (known - stay.work) * GRAINS_PER_UNIT
+        running = sum(other.work for other in queue.stays if other.seated_at is not None and other.end is None)
+        stay.end = queue.next_start - (running - stay.work) * GRAINS_PER_UNIT
+        self.lift(queue)
+        if not ticket.work.linger_ns:
+            self.vacate(queue, ticket)
+
+    def vacate(self, queue: PlainQueue, ticket: Ticket) -> None:
+        stay = queue.stay_of(ticket)
+        if stay is None:
+            self.orphans = [other for other in self.orphans if other.ticket is not ticket]
+            return
+        stay.is_gone = True
+        if self.is_over(queue, stay):
+            queue.stays.remove(stay)
+
+    def resize(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+
+    def close(self, queue: PlainQueue, *, closing_up: bool) -> None:
+        self.queues.remove(queue)
+        self.orphans += [stay for stay in queue.stays if stay.seated_at is not None and not stay.is_gone]
+        queue.stays.clear()
+        if closing_up and self.turn >= queue.index:
+            self.turn -= 1
+
+    # The question
+
+    def expected_end(self, queue: PlainQueue, shares: dict[PlainQueue, Fraction]) -> tuple[float, int]:
+        """When the queue's oldest ticket would end: in ticks, or never, and then by the work that is left."""
+        left = self.left(queue)
+        if not shares[queue]:
+            return inf, left
+        expected = self.now * TICKS_PER_NS + floor(Fraction(left) * TICKS_PER_NS / shares[queue] / GRAINS_PER_SEAT_NS)
+        return expected, left if shares[queue] < queue.rho else 0  # the limited among themselves by their work
+
+    def left(self, queue: PlainQueue) -> int:
+        """How far the queue's meter is from the end of its oldest waiting ticket."""
+        assert queue.oldest is not None
+        return queue.next_start + queue.oldest.total_work * GRAINS_PER_UNIT - queue.position
+
+    def pick(self) -> int:
+        waiting = [queue for queue in self.queues if queue.oldest is not None]
+        if not waiting:
+            raise LookupError("nobody waits")
+        shares = self.shares()
+        granted = [queue for queue in waiting if shares[queue] == queue.rho]
+        limited = [queue for queue in waiting if shares[queue] < queue.rho]
+        firsts = [
+            min(some, key=lambda q: (*self.expected_end(q, shares), self.round(q)))
+            for some in (granted, limited)
+            if some
+        ]
+        return min(firsts, key=lambda queue: (self.expected_end(queue, shares)[0], self.round(queue))).index
+
+    def round(self, queue: PlainQueue) -> tuple[bool, int]:
+        """The next one round after the queue served last."""
+        return queue.index <= self.turn, queue.index
+
+    def meters(self) -> dict[str, int]:
+        return {}
+
+    def check(self) -> None:
+        """Nothing is kept that could disagree."""
+
+
+@dataclass(eq=False)
+class VirtualStay(Stay):
+    """One that runs in the virtual world from ``begin`` to ``until``, positions on its queue's P."""
+
+    begin: int | None = None
+    until: int = 0
+
+
+class PlainConcurrentQueue(PlainQueue):
+    """P is a straight line on the work meter since ``occupied`` changed last."""
+
+    __slots__ = ("occupied", "progress_then", "since")
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.occupied = self.progress_then = self.since = 0
+
+    def progress(self) -> int:
+        if not self.occupied:
+            return self.progress_then
+        return self.progress_then + (self.position - self.since) // self.occupied
+
+    def occupy(self, seats: int) -> None:
+        self.progress_then, self.since = self.progress(), self.position
+        self.occupied += seats
+
+    def when(self, progress: int) -> int:
+        """Where the work meter is when P comes to ``progress``."""
+        return self.since + self.occupied * (progress - self.progress_then)
+
+    def running(self) -> list[VirtualStay]:
+        return [stay for stay in self.stays if isinstance(stay, VirtualStay) and stay.begin is not None]
+
+
+class PlainMaxMinConcurrent(PlainMaxMinSerial):
+    """`max-min-concurrent` in O(n + c)."""
+
+    name = "max-min-concurrent"
+
+    def open_queue(self, index: int) -> PlainQueue:
+        queue = PlainConcurrentQueue(index)
+        self.queues = sorted([*(other for other in self.queues if other.index != index), queue], key=lambda q: q.index)
+        return queue
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - as the interface
+        until = self.now + elapsed_ns
+        while True:
+            shares = self.shares()
+            ends = [
+                (max(0, ceil(Fraction(queue.when(stay.until) - queue.position) / share / GRAINS_PER_SEAT_NS)))
+                for queue, share in shares.items()
+                if isinstance(queue, PlainConcurrentQueue) and share
+                for stay in queue.running()
+            ]
+            step = min([until - self.now, *ends])
+            self.now += step
+            for queue, share in shares.items():
+                queue.position += floor(share * step * GRAINS_PER_SEAT_NS)
+            if not self.end_what_is_due() and self.now == until:
+                break
+
+    def end_what_is_due(self) -> bool:
+        """Whether anything ended, or would have if its length were known."""
+        due = [
+            (queue, stay)
+            for queue in self.queues
+            if isinstance(queue, PlainConcurrentQueue) and queue in self.shares()
+            for stay in queue.running()
+            if stay.until <= queue.progress()
+        ]
+        for queue, stay in due:
+            if stay.is_gone:
+                self.take_out(queue, stay)
+            else:
+                assert stay.begin is not None
+                stay.until += stay.until - stay.begin
+        return bool(due)
+
+    def take_out(self, queue: PlainConcurrentQueue, stay: VirtualStay) -> None:
+        if stay.begin is not None:
+            queue.occupy(-stay.width)
+        queue.stays.remove(stay)
+        self.start_next(queue)
+
+    def start_next(self, queue: PlainConcurrentQueue) -> None:
+        """In order of arrival, while less than the level's seats are occupied."""
+        for stay in queue.stays:
+            if isinstance(stay, VirtualStay) and stay.begin is None and queue.occupied < max(1, self.concurrency):
+                queue.occupy(stay.width)
+                stay.begin = queue.progress()
+                stay.until = stay.begin + self.length(stay)
+
+    def length(self, stay: VirtualStay) -> int:
+        """The guess, until the seats are free."""
+        return stay.end if stay.is_gone and stay.end is not None else self.guess_ns * GRAINS_PER_SEAT_NS
+
+    def arrive(self, queue: PlainQueue, ticket: Ticket) -> None:
+        assert isinstance(queue, PlainConcurrentQueue)
+        queue.stays.append(VirtualStay(ticket, ticket.width, 0, 0))
+        self.start_next(queue)
+
+    def dispatch(self, queue: PlainQueue, ticket: Ticket) -> None:
+        stay = queue.stay_of(ticket)
+        assert isinstance(stay, VirtualStay)
+        assert isinstance(queue, PlainConcurrentQueue)
+        if stay.begin is not None and ticket.width != stay.width:
+            queue.occupy(ticket.width - stay.width)
+        stay.width = ticket.width
+        self.start_next(queue)
+        stay.seated_at = self.now
+        self.turn = queue.index
+
+    def leave(self, queue: PlainQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002 - as the interface
+        stay = queue.stay_of(ticket)
+        assert isinstance(stay, VirtualStay)
+        assert isinstance(queue, PlainConcurrentQueue)
+        self.take_out(queue, stay)
+
+    def settle(self, queue: PlainQueue, ticket: Ticket, duration_ns: int) -> None:
+        stay = queue.stay_of(ticket)
+        assert stay is not None
+        stay.end = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
+        if not ticket.work.linger_ns:
+            self.vacate(queue, ticket)
+
+    def vacate(self, queue: PlainQueue, ticket: Ticket) -> None:
+        stay = queue.stay_of(ticket)
+        if stay is None:
+            self.orphans = [other for other in self.orphans if other.ticket is not ticket]
+            return
+        assert isinstance(stay, VirtualStay)
+        assert isinstance(queue, PlainConcurrentQueue)
+        stay.is_gone = True
+        if stay.begin is not None and stay.end is not None:
+            stay.until = stay.begin + stay.end
+            if stay.until <= queue.progress():
+                self.take_out(queue, stay)
+
+    def resize(self, concurrency: int) -> None:
+        self.concurrency = concurrency
+        for queue in self.queues:
+            if isinstance(queue, PlainConcurrentQueue):
+                self.start_next(queue)
+
+    def left(self, queue: PlainQueue) -> int:
+        assert queue.oldest is not None
+        stay = queue.stay_of(queue.oldest)
+        assert isinstance(stay, VirtualStay)
+        assert isinstance(queue, PlainConcurrentQueue)
+        begin = min(other.until for other in queue.running()) if stay.begin is None else stay.begin
+        return queue.when(begin + self.guess_ns * GRAINS_PER_SEAT_NS) - queue.position

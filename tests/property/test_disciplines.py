@@ -1,0 +1,223 @@
+"""The max-min disciplines against their plain twins, in random worlds.
+
+`Side` drives one queue set step by step and writes down what can be seen; two sides agree when their records do.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
+from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial
+from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue, MaxMinShares
+from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
+from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
+from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
+from apf_middleware.fairqueuing.queue import Queue
+from tests.differential.discipline_twins import PlainMaxMinConcurrent, PlainMaxMinSerial, PlainQueue, max_min_shares
+
+Maker = Callable[[int, int], Discipline[Any]]
+
+MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that happens ``after`` so many nanoseconds, to the ticket or flow with this number."""
+
+    after: int
+    what: str
+    number: int = 0
+    work: Work = field(default_factory=Work)
+    settings: QueueSetSettings | None = None
+
+
+class Side:
+    """One queue set in a world; ``record`` is what has been seen of it."""
+
+    def __init__(
+        self, discipline: Callable[[int, int], Discipline[Any]], settings: QueueSetSettings, *, strict: bool = False
+    ) -> None:
+        self.queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict)
+        self.tickets: list[Ticket] = []
+        self.now = 0
+        self.record: list[tuple[object, ...]] = []
+
+    def take(self, step: Step) -> None:
+        self.now += step.after
+        seated = self._take(step)
+        numbers = tuple(self.tickets.index(ticket) for ticket in seated)
+        self.record.append((self.now, step.what, numbers, tuple(self.position(q) for q in self.queueset.deck)))
+
+    def _take(self, step: Step) -> Sequence[Ticket]:
+        if step.what == "arrive":
+            self.tickets.append(Ticket(f"flow {step.number}", step.number, step.work))
+            return self.queueset.arrive(self.now, self.tickets[-1])
+        if step.what == "reconfigure" and step.settings is not None:
+            return self.queueset.reconfigure(self.now, step.settings)
+        state = {"release": TicketState.SEATED, "abandon": TicketState.WAITING}.get(step.what)
+        matching = [ticket for ticket in self.tickets if ticket.state is state]
+        if not matching:
+            return self.queueset.tick(self.now)
+        ticket = matching[step.number % len(matching)]
+        if step.what == "release":
+            return self.queueset.release(self.now, ticket)
+        return self.queueset.abandon(self.now, ticket, Reason.CANCELLED)
+
+    def position(self, queue: Queue) -> int:
+        """The queue's meter, in grains."""
+        if isinstance(queue, PlainQueue):
+            return queue.position
+        discipline = self.queueset.discipline
+        return discipline.position(queue) if isinstance(discipline, VirtualWorld) else 0
+
+
+works = st.builds(
+    Work,
+    seats=st.integers(1, 5),
+    final_seats=st.sampled_from([0, 0, 0, 1, 3, 6]),
+    linger_ns=st.sampled_from([0, 0, MS, 2 * MS + 7]),
+)
+pauses = st.sampled_from([0, 0, 1, 3, 977, 10_000, MS, 3 * MS, 10 * MS + 1, 1_000 * MS])
+
+
+@st.composite
+def many_settings(draw: st.DrawFn) -> QueueSetSettings:
+    queues = draw(st.integers(1, 6))
+    return QueueSetSettings(
+        draw(st.integers(0, 6)), queues, draw(st.integers(1, queues)), queue_length_limit=draw(st.integers(1, 20))
+    )
+
+
+steps = st.one_of(
+    st.builds(Step, pauses, st.just("arrive"), st.integers(0, 40), works),
+    st.builds(Step, pauses, st.just("arrive"), st.integers(0, 40)),
+    st.builds(Step, pauses, st.sampled_from(["release", "release", "release", "abandon", "tick"]), st.integers(0, 40)),
+    st.builds(Step, pauses, st.just("reconfigure"), settings=many_settings()),
+)
+
+PAIRS = [(MaxMinSerial, PlainMaxMinSerial), (MaxMinConcurrent, PlainMaxMinConcurrent)]
+OURS = [ours for ours, _ in PAIRS]
+
+
+@pytest.mark.parametrize(("ours", "plain"), PAIRS)
+@settings(max_examples=300, deadline=None)
+@given(begin=many_settings(), world=st.lists(steps, max_size=60))
+def test_each_max_min_discipline_does_what_its_plain_twin_does(
+    ours: Maker, plain: Maker, begin: QueueSetSettings, world: list[Step]
+) -> None:
+    left, right = Side(ours, begin), Side(plain, begin)
+    for step in world:
+        left.take(step)
+        right.take(step)
+        assert left.record[-1] == right.record[-1]
+        left.queueset.check()
+
+
+@pytest.mark.parametrize(("ours", "plain"), PAIRS)
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("seed", range(60))
+def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int, *, strict: bool) -> None:
+    """Tides: now more arrive, now more finish; time passes in strides that change as well."""
+    chance = random.Random(seed)
+    begin = QueueSetSettings(chance.randint(1, 12), 6, chance.randint(1, 3), queue_length_limit=30)
+    left, right = Side(ours, begin, strict=strict), Side(plain, begin, strict=strict)
+    stride, tide = MS, (1, 1, 1, 1)
+    for place in range(300):
+        if place % 30 == 0:
+            stride = 10 ** chance.randint(3, 9)
+            tide = chance.choice([(6, 3, 1, 1), (3, 6, 1, 1), (2, 5, 3, 2)])
+        what = chance.choices(["arrive", "release", "abandon", "tick"], tide)[0]
+        work = Work(
+            chance.choice([1, 1, 2, 5, 13]), chance.choice([0, 0, 3, 15]), chance.choice([0, 0, MS, 5 * stride])
+        )
+        after = chance.choice([0, 1, stride // 7, stride, chance.randrange(stride)])
+        step = Step(after, what, chance.randrange(40), work)
+        if place % 50 == 49:
+            resized = QueueSetSettings(chance.randint(1, 12), chance.randint(2, 6), 2, queue_length_limit=30)
+            step = Step(after, "reconfigure", settings=resized)
+        left.take(step)
+        right.take(step)
+        assert left.record[-1] == right.record[-1]
+        left.queueset.check()
+
+
+@given(
+    capacity=st.integers(0, 30),
+    changes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 12), st.integers(0, 30)), max_size=60),
+)
+def test_the_shares_are_those_of_a_division_from_scratch(capacity: int, changes: list[tuple[int, int, int]]) -> None:
+    queues = [MaxMinQueue(index) for index in range(8)]
+    shares = MaxMinShares(capacity, queues)
+    for index, rho, other_capacity in changes:
+        before = [queue.is_limited for queue in queues]
+        crossed = shares.change(queues[index], rho)
+        if not rho:
+            crossed = [*crossed, *shares.resize(other_capacity)]
+        shares.check()
+        changed = {queue.index for queue, was in zip(queues, before, strict=True) if queue.is_limited is not was}
+        assert changed <= {queue.index for queue in crossed}
+        fair = max_min_shares(shares.capacity, [queue.rho for queue in queues])
+        for queue, share in zip(queues, fair, strict=True):
+            assert queue.is_limited is (share < queue.rho)
+            if queue.is_limited:
+                assert share * shares.limited == shares.free
+
+
+@pytest.mark.parametrize("ours", OURS)
+@settings(max_examples=100, deadline=None)
+@given(
+    concurrency=st.integers(1, 4),
+    world=st.lists(
+        st.one_of(
+            st.builds(Step, pauses, st.just("arrive"), st.just(0), works),
+            st.builds(Step, pauses, st.sampled_from(["release", "abandon", "tick"]), st.integers(0, 9)),
+        ),
+        max_size=60,
+    ),
+)
+def test_with_one_queue_all_disciplines_serve_in_the_same_order(
+    ours: Maker, concurrency: int, world: list[Step]
+) -> None:
+    begin = QueueSetSettings(concurrency, 1, 1, queue_length_limit=100)
+    assert order(EqualSerial, begin, world) == order(ours, begin, world)
+
+
+@pytest.mark.parametrize("ours", OURS)
+@settings(max_examples=100, deadline=None)
+@given(
+    queues=st.integers(2, 6),
+    seats_each=st.integers(1, 3),
+    each=st.integers(1, 20),
+)
+def test_with_equal_demands_all_disciplines_serve_in_the_same_order(
+    ours: Maker, queues: int, seats_each: int, each: int
+) -> None:
+    """All queues get the same tickets at the same instant; they run for the guess, and finish in order."""
+    concurrency = queues * seats_each
+    begin = QueueSetSettings(concurrency, queues, 1, queue_length_limit=1_000)
+    world = [Step(0, "arrive", flow) for _ in range(each) for flow in range(queues)]
+    rounds = -(-len(world) // concurrency)
+    world += [Step(0 if seat else 3 * MS, "release") for _ in range(rounds) for seat in range(concurrency)]
+    assert order(EqualSerial, begin, world) == order(ours, begin, world)
+
+
+@pytest.mark.parametrize("ours", OURS)
+@settings(max_examples=100, deadline=None)
+@given(world=st.lists(steps.filter(lambda step: step.what != "reconfigure"), max_size=40))
+def test_without_contention_all_disciplines_seat_everybody_at_once(ours: Maker, world: list[Step]) -> None:
+    begin = QueueSetSettings(1_000, 6, 2, queue_length_limit=1)
+    assert order(EqualSerial, begin, world) == order(ours, begin, world)
+
+
+def order(discipline: Maker, begin: QueueSetSettings, world: list[Step]) -> list[tuple[int, ...]]:
+    """Who was seated at each step."""
+    side = Side(discipline, begin)
+    for step in world:
+        side.take(step)
+    return [seated for _, _, seated, _ in side.record]  # type: ignore[misc]

@@ -1,0 +1,154 @@
+"""What the max-min disciplines promise, in small worlds. Random ones are in tests/property/test_disciplines.py."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
+from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
+from apf_middleware.testing import play
+from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
+
+SECOND = 10**9
+GUESS = 3_000_000
+BOTH = pytest.mark.parametrize("discipline", [MaxMinSerial, MaxMinConcurrent])
+CASES = {case.name: case for case in SCENARIOS}
+FAIR = [case for case in SCENARIOS if all(expectation.is_fair for expectation in case.expectations)]
+
+
+class Level:
+    """One queue set, a queue for each flow."""
+
+    def __init__(self, discipline: type[Discipline[Any]], seats: int, flows: int) -> None:
+        self.queueset = QueueSet(QueueSetSettings(seats, flows, 1, queue_length_limit=1_000), discipline=discipline)
+
+    def arrive(self, now: int, flow: int, seats: int = 1) -> Ticket:
+        ticket = Ticket(f"flow {flow}", flow, Work(seats))
+        self.queueset.arrive(now, ticket)
+        self.queueset.check()
+        return ticket
+
+    def release(self, now: int, ticket: Ticket) -> list[str]:
+        seated = [other.flow for other in self.queueset.release(now, ticket)]
+        self.queueset.check()
+        return seated
+
+
+@BOTH
+@pytest.mark.parametrize("case", FAIR, ids=lambda case: case.name)
+def test_every_scenario_of_kubernetes_is_fair_within_its_margin(
+    discipline: type[Discipline[Any]], case: FairnessCase
+) -> None:
+    outcome = play(case.scenario, discipline=discipline)
+    for window, expectation in enumerate(case.expectations):
+        assert worst_deviation(case.expected(window), outcome, window) <= expectation.margin
+
+
+@BOTH
+def test_nobody_winds_up_in_either_direction(discipline: type[Discipline[Any]]) -> None:
+    outcome = play(CASES["windup, lower bound"].scenario, discipline=discipline)
+    assert outcome.averages[1] == pytest.approx([1.5, 1.5], rel=0.001)
+
+
+@BOTH
+def test_with_a_queue_for_each_flow_a_too_wide_request_gets_its_share_and_no_more(
+    discipline: type[Discipline[Any]],
+) -> None:
+    """It runs for 3/17 of the time on 7 seats, the others on 6 for the rest: 21/17 seats each."""
+    scenario = CASES["too wide"].scenario
+    clients = [replace(client, entropy=place) for place, client in enumerate(scenario.clients)]
+    alone = replace(scenario, clients=clients, settings=QueueSetSettings(6, 5, 1, queue_length_limit=100))
+    (averages,) = play(alone, discipline=discipline).averages
+    assert averages == pytest.approx([21 / 17] * 5, rel=0.02)
+
+
+def test_with_a_queue_for_each_flow_widths_make_no_difference() -> None:
+    scenario = CASES["different widths"].scenario
+    clients = [replace(client, entropy=place) for place, client in enumerate(scenario.clients)]
+    alone = replace(scenario, clients=clients, settings=QueueSetSettings(6, 2, 1, queue_length_limit=100))
+    (averages,) = play(alone, discipline=MaxMinConcurrent).averages
+    assert averages == pytest.approx([3, 3], rel=0.02)
+
+
+def test_a_granted_queue_that_asks_for_more_is_expected_to_finish_sooner() -> None:
+    level = Level(MaxMinSerial, seats=10, flows=3)
+    elephants = [level.arrive(0, 0) for _ in range(10)]
+    level.arrive(10, 1)
+    level.arrive(20, 2)
+    level.arrive(30, 2)
+    level.arrive(40, 2)
+    assert level.release(100, elephants[0]) == ["flow 2"]
+    level = Level(MaxMinSerial, seats=10, flows=3)
+    elephants = [level.arrive(0, 0) for _ in range(10)]
+    level.arrive(10, 1)
+    level.arrive(20, 2)
+    assert level.release(100, elephants[0]) == ["flow 1"]
+
+
+def test_equals_of_both_categories_take_turns() -> None:
+    """With two seats, one queue asks for one and gets it, the other asks for two and gets one: both end together."""
+    for first_flow, second_flow in ((0, 1), (1, 0)):
+        level = Level(MaxMinSerial, seats=2, flows=3)
+        blocker = level.arrive(0, 2, seats=2)
+        level.arrive(0, first_flow)
+        level.arrive(0, second_flow)
+        level.arrive(0, second_flow)
+        assert level.release(0, blocker) == ["flow 0", "flow 1"]  # the next ones round after queue 2
+
+
+def test_a_long_request_is_charged_while_it_runs() -> None:
+    level = Level(MaxMinSerial, seats=2, flows=3)
+    level.arrive(0, 0)
+    short = level.arrive(0, 1)
+    for flow in (0, 1):
+        level.arrive(1, flow)
+    queue = level.queueset.deck.queues[0]
+    level.release(20 * GUESS, short)
+    charged = queue.meters()["next_dispatch_w"]
+    assert 20 * GUESS <= charged / (1 << 20) <= 40 * GUESS + GUESS
+
+
+def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_back() -> None:
+    level = Level(MaxMinSerial, seats=1, flows=2)
+    first = level.arrive(0, 0)
+    second = level.arrive(1, 1)
+    assert level.release(SECOND, first) == ["flow 1"]
+    assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 20, "rho": 1, "ghosts": 1}
+    level.release(2 * SECOND, second)
+    assert level.queueset.deck.queues[0].meters()["ghosts"] == 0
+
+
+@BOTH
+def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: type[Discipline[Any]]) -> None:
+    level = Level(discipline, seats=1, flows=2)
+    level.arrive(0, 0)
+    for now in range(1, 2_000):
+        ticket = Ticket("flow 1", 1, Work())
+        level.queueset.arrive(now, ticket)
+        level.queueset.abandon(now, ticket)
+    queue: Any = level.queueset.deck.queues[1]
+    assert queue.rho == 0
+    assert len(getattr(queue, "running", ())) + len(getattr(queue, "line", ())) < 100
+    level.queueset.check()
+
+
+@BOTH
+def test_a_level_without_seats_keeps_who_waits_until_it_has_some(discipline: type[Discipline[Any]]) -> None:
+    queueset = QueueSet(QueueSetSettings(0, 2, 1, queue_length_limit=5), discipline=discipline)
+    tickets = [Ticket(f"flow {flow}", flow, Work()) for flow in (0, 1)]
+    for ticket in tickets:
+        assert not queueset.arrive(0, ticket)
+    seated = queueset.reconfigure(SECOND, QueueSetSettings(2, 2, 1, queue_length_limit=5))
+    assert {ticket.flow for ticket in seated} == {"flow 0", "flow 1"}
+    queueset.check()
+
+
+@BOTH
+def test_a_discipline_pictures_itself(discipline: type[Discipline[Any]]) -> None:
+    level = Level(discipline, seats=1, flows=2)
+    level.arrive(0, 0)
+    level.arrive(1, 1)
+    assert discipline.__name__ in repr(level.queueset.discipline)
+    assert level.queueset.snapshot().meters["limited_queues"] == 2
