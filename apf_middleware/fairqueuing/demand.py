@@ -74,9 +74,10 @@ class Demand:
             if elapsed < 0:
                 raise self._backwards(now)
             held = self._value
-            area = held * elapsed
-            self._area += area
-            self._squares += area * held
+            if held:
+                area = held * elapsed
+                self._area += area
+                self._squares += area * held
             self._now = now
         self._value = value
         if value > self._maximum:

@@ -178,16 +178,17 @@ class QueueSet:
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         first_end = self._lingering.next_at
-        lingers_end = first_end is not None and first_end <= now
-        if lingers_end:
+        lets_in = self._is_restless
+        if first_end is not None and first_end <= now:
             self._end_lingers(now)
+            lets_in = True
         elapsed = now - self._now
         if elapsed:
             if elapsed < 0:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
             self.discipline.advance(elapsed, self.seats_in_use + self.seats_waiting - self._queueless_seats)
-        if not (lingers_end or self._is_restless):
+        if not lets_in:
             return _NOBODY
         seated = self._dispatch(now)
         self._note_demand(now)
