@@ -45,7 +45,7 @@ def drawn_settings(rng: random.Random, concurrency: int) -> QueueSetSettings:
 
 
 def drawn_climate(rng: random.Random) -> Climate:
-    concurrency = rng.choice((1, 4, 5, 10, 12, 20))
+    concurrency = rng.choice((1, 3, 5, 7, 10, 20))
     widest = rng.choice((1, 1, max(1, concurrency // 2), concurrency, concurrency + 3))
     widths = [1, *(rng.randint(1, widest) for _ in range(rng.choice((0, 1, 5))))]
     service = rng.choice((10**6, 10**7, 10**8))
