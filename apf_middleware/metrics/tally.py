@@ -1,0 +1,138 @@
+"""The counters that a server keeps while it works: plain integers, raised where the fact happens.
+
+No label is looked up, nothing is locked, and no object is made when a request passes. What can be derived from other
+numbers isn't counted: a request that is admitted at once, one seat wide, raises one integer here, and a histogram when
+it ends. Prometheus reads everything at scrape time.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from apf_middleware.fairqueuing import Reason
+
+__all__ = ["DURATION_BOUNDS_NS", "LENGTH_BOUNDS", "Histogram", "Occupancy", "Tally"]
+
+_MS = 10**6
+
+DURATION_BOUNDS_NS = tuple(ms * _MS for ms in (0, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000))
+"""Upstream's buckets for durations, in nanoseconds."""
+
+LENGTH_BOUNDS = (0, 10, 25, 50, 100, 250, 500, 1000)
+"""Upstream's buckets for a queue's length."""
+
+
+class Histogram:
+    """How many observations fell into each bucket; the last one is for what exceeds all bounds."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[int]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+    def observe(self, value: int) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def __repr__(self) -> str:
+        return f"<Histogram: {self.count} observations>"
+
+
+class Occupancy:
+    """For how long a number that changes in steps had each of its values, since ``now``."""
+
+    __slots__ = ("_since", "_times", "value")
+
+    def __init__(self, now: int, value: int = 0) -> None:
+        self._since = now
+        self._times: dict[int, int] = {}
+        self.value = value
+
+    def set(self, now: int, value: int) -> None:
+        """From ``now`` on the number is ``value``."""
+        held = self.value
+        self._times[held] = self._times.get(held, 0) + now - self._since
+        self._since = now
+        self.value = value
+
+    def times(self, now: int) -> Mapping[int, int]:
+        """Nanoseconds by value up to ``now``."""
+        times = dict(self._times)
+        times[self.value] = times.get(self.value, 0) + now - self._since
+        return times
+
+    def move(self, value: int, by: int, duration_ns: int) -> None:
+        """``duration_ns`` that were counted for ``value`` belong to the value that is higher ``by`` so much."""
+        self._times[value] = self._times.get(value, 0) - duration_ns
+        self._times[value + by] = self._times.get(value + by, 0) + duration_ns
+
+
+class Tally:
+    """What became of the requests of one schema at one level.
+
+    ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
+    beyond one a request. ``widths`` counts requests by seats, but those of one seat, which are the rest.
+    """
+
+    __slots__ = (
+        "after_wait",
+        "at_once",
+        "executions",
+        "extra_seats",
+        "extra_seats_waiting",
+        "lengths",
+        "level",
+        "no_accommodation",
+        "rejected",
+        "schema",
+        "streams",
+        "unserved_waits",
+        "waiting",
+        "waits",
+        "widths",
+    )
+
+    def __init__(self, level: str, schema: str) -> None:
+        self.level = level
+        self.schema = schema
+        self.at_once = self.after_wait = self.waiting = 0
+        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = 0
+        self.rejected = dict.fromkeys(Reason, 0)
+        self.waits = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
+        self.unserved_waits = Histogram(DURATION_BOUNDS_NS)  # of those that were rejected, at once or after waiting
+        self.executions = Histogram(DURATION_BOUNDS_NS)
+        self.streams = Histogram(DURATION_BOUNDS_NS)  # executions that ended when a long-lived response began
+        self.lengths = Histogram(LENGTH_BOUNDS)  # of the queue, after joining it; who is seated at once has joined one
+        self.widths: dict[int, int] = {}
+
+    @property
+    def dispatched(self) -> int:
+        return self.at_once + self.after_wait
+
+    @property
+    def executing(self) -> int:
+        return self.dispatched - self.executions.count - self.streams.count
+
+    @property
+    def seats_executing(self) -> int:
+        return self.executing + self.extra_seats
+
+    @property
+    def seats_waiting(self) -> int:
+        return self.waiting + self.extra_seats_waiting
+
+    @property
+    def arrived(self) -> int:
+        return self.dispatched + self.waiting + sum(self.rejected.values())
+
+    def estimated_widths(self) -> Mapping[int, int]:
+        """How many requests had which width."""
+        return {1: self.arrived - sum(self.widths.values()), **self.widths}
+
+    def __repr__(self) -> str:
+        return f"<Tally {self.schema} at {self.level}: {self.dispatched} dispatched, {self.waiting} waiting>"
