@@ -10,8 +10,8 @@ READY := $(VENV)/.ready
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(READY)  ## an elephant and five mice, with and without fairness, drawn in the terminal
-	@$(BIN)/python -m examples.elephant
+demo: $(READY)  ## an elephant and some mice before a real server, with and without protection (20 s)
+	@$(BIN)/python -m examples.demo
 
 test: check  ## everything: lint, types, contracts, tests
 	$(BIN)/python -m pytest
@@ -39,5 +39,5 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[cli]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[cli,jwt]' --group dev
 	@touch $@

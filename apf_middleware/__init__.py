@@ -1,5 +1,49 @@
-"""API Priority and Fairness for Python web servers."""
+"""API Priority and Fairness for Python web servers.
 
-__all__ = ["__version__"]
+What is offered here is imported when it is asked for: the core works without a web framework, and the command line
+starts without one.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi import APFMiddleware, get_admission
+    from apf_middleware.config import Configuration, ConfigurationError, load
+    from apf_middleware.exceptions import APFError
+    from apf_middleware.fairqueuing import Reason
+    from apf_middleware.runtime import Admission
+
+__all__ = [
+    "APFError",
+    "APFMiddleware",
+    "Admission",
+    "Configuration",
+    "ConfigurationError",
+    "Reason",
+    "__version__",
+    "get_admission",
+    "load",
+]
 
 __version__ = "0.1.0.dev0"
+
+_HOMES = {
+    "APFError": "exceptions",
+    "APFMiddleware": "asgi",
+    "Admission": "runtime",
+    "Configuration": "config",
+    "ConfigurationError": "config",
+    "Reason": "fairqueuing",
+    "get_admission": "asgi",
+    "load": "config",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'apf_middleware' has no attribute {name!r}")
+    found = getattr(import_module(f"apf_middleware.{home}"), name)
+    globals()[name] = found
+    return found

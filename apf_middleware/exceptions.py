@@ -6,6 +6,7 @@ APFError
 │   └── InfeasibleError        an allocation problem without a solution
 ├── ConfigurationError         a configuration can't be used: all its problems (also a ValueError; in `config`)
 ├── TicketStateError           a ticket was used out of turn, say released twice (also a RuntimeError)
+├── MissingAdmissionError      a request that hasn't come through the middleware (also a LookupError)
 ├── TraceFormatError           a trace file is not what it should be (also a ValueError)
 └── MissingExtraError          an optional package is not installed (also an ImportError)
 
@@ -19,6 +20,7 @@ __all__ = [
     "ClockError",
     "InfeasibleError",
     "InvalidValueError",
+    "MissingAdmissionError",
     "MissingExtraError",
     "TicketStateError",
     "TraceFormatError",
@@ -62,6 +64,17 @@ class TicketStateError(APFError, RuntimeError):
 
 class TraceFormatError(APFError, ValueError):
     """A trace file is not what it should be; the message names file and field."""
+
+
+class MissingAdmissionError(APFError, LookupError):
+    """A request that hasn't come through the middleware was asked for its admission."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"the request for {self.path!r} has no admission: add APFMiddleware to the app that it came to"
 
 
 class MissingExtraError(APFError, ImportError):

@@ -18,6 +18,7 @@ __all__ = ["RouteTable", "RouteTemplate"]
 
 _ANY_METHOD = ""
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PLAIN = {method: Resolution(method.lower()) for method in (*_VERBS, "OPTIONS")}
 _COLLECTIVE = {"get": "list", "delete": "deletecollection"}
 
 
@@ -75,10 +76,12 @@ class RouteTable:
 
     def resolve(self, method: str, path: str, query: Mapping[str, str] = NO_VALUES) -> Resolution:  # noqa: ARG002
         """As `resolve_kubernetes`, so that either can serve; the query decides nothing here."""
+        if not self._size:
+            return _PLAIN.get(method) or Resolution(method.lower())
         method = method.upper()
         found = _find(self._root, path.split("/")[1:], 0, method, []) if path.startswith("/") else None
         if found is None:
-            return Resolution(method.lower())
+            return _PLAIN.get(method) or Resolution(method.lower())
         target, values = found
         parameters = {name: value for name, value in zip(target.names, values, strict=True) if name}
         namespace, name = parameters.pop("namespace", ""), parameters.pop("name", "")

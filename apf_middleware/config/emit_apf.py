@@ -1,8 +1,10 @@
 """Domain objects as documents of ``apf/v1``. What has its default isn't written."""
 
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
 from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
 
 from apf_middleware.classification import Distinguisher, FlowSchema
 from apf_middleware.classification.rules import (
@@ -17,14 +19,34 @@ from apf_middleware.classification.rules import (
     UserSubject,
     ValueMatch,
 )
+from apf_middleware.config.authentication import (
+    AuthenticatorSettings,
+    CertificateSettings,
+    FunctionSettings,
+    JwtSettings,
+    ProxySettings,
+    TokenSettings,
+    TrustedProxySettings,
+    UserSettings,
+)
 from apf_middleware.config.dialects.apf import VERSION
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.values import load_callable, written_duration
+from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
+from apf_middleware.config.responses import ResponseSettings
 
 __all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
 
+_AUTHENTICATORS: Final[Mapping[type, str]] = {
+    CertificateSettings: "certificate",
+    FunctionSettings: "function",
+    JwtSettings: "jwt",
+    ProxySettings: "proxy",
+    TokenSettings: "tokens",
+    UserSettings: "user",
+}
 _OPERATOR_NAMES: Final = {meaning: name for name, meaning in OPERATORS.items()}
 
 
@@ -56,11 +78,49 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
     ]
     more = _said(
         routes=routes,
-        authentication=[dict(one) for one in settings.authentication],
-        metrics=dict(settings.metrics),
+        authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
+        trustedProxies=_changed(settings.trusted_proxies),
+        metrics=_metrics_part(settings.metrics),
+        responses=_responses_part(settings.responses),
         admin=dict(settings.admin),
     )
     return _document("Server", "server", written | more)
+
+
+def _metrics_part(settings: MetricsSettings) -> dict[str, Any]:
+    part = _changed(replace(settings, path=MetricsSettings().path, exposed_to=()))
+    if settings.path is None:
+        part["enabled"] = False
+    elif settings.path != MetricsSettings().path:
+        part["path"] = settings.path
+    return part | _said(exposedTo=[str(network) for network in settings.exposed_to])
+
+
+def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
+    usual = ResponseSettings()
+    least, most = settings.retry_after_least_s, settings.retry_after_most_s
+    part = _changed(
+        replace(settings, retry_after_least_s=usual.retry_after_least_s, retry_after_most_s=usual.retry_after_most_s)
+    )
+    if (least, most) != (usual.retry_after_least_s, usual.retry_after_most_s):
+        part["retryAfter"] = {"least": f"{least}s", "most": f"{most}s"}
+    return part
+
+
+def _changed(told: AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings) -> dict[str, Any]:
+    """By their keys, the fields that haven't their defaults; durations as they are written."""
+    part: dict[str, Any] = {}
+    for one in fields(told):
+        value = getattr(told, one.name)
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if value == default:
+            continue
+        if one.name.endswith("_ns"):
+            part[to_camel(one.name.removesuffix("_ns"))] = written_duration(value)
+        else:
+            plain = list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+            part[to_camel(one.name)] = plain
+    return part
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:

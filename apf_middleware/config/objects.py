@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from apf_middleware.classification import FlowSchema
+from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
+from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -66,6 +69,7 @@ class ServerSettings:
     """What holds for the whole server.
 
     ``defaults`` names the suggested objects, ``backstops`` whose mandatory objects are imagined where they are missing.
+    No ``authentication`` at all means ``scope["user"]``.
     """
 
     seats: int = 100
@@ -77,8 +81,10 @@ class ServerSettings:
     backstops: Literal["kubernetes", "kep"] = "kubernetes"
     resolver: Literal["web", "kubernetes"] = "web"
     routes: tuple[Route, ...] = ()
-    metrics: Mapping[str, object] = field(default_factory=dict, hash=False)
-    authentication: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    responses: ResponseSettings = field(default_factory=ResponseSettings)
+    authentication: tuple[AuthenticatorSettings, ...] = ()
+    trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: Mapping[str, object] = field(default_factory=dict, hash=False)
 
 

@@ -4,9 +4,19 @@ Nothing here knows a clock, an event loop, a request or a file. Time is an argum
 happen next is the result.
 """
 
+from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.disciplines import DISCIPLINES, Discipline, EqualSerial, MaxMinConcurrent, MaxMinSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.sharing import (
+    Adjusting,
+    Lending,
+    LevelRecord,
+    LevelSnapshot,
+    SharedLevel,
+    Sharing,
+    SharingSnapshot,
+)
 from apf_middleware.fairqueuing.shuffle import Dealer, collision_probabilities, entropy_bits, flow_hash
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot, QueueSnapshot, TicketSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -14,9 +24,15 @@ from apf_middleware.fairqueuing.work import Work, duration_per_seat, format_seat
 
 __all__ = [
     "DISCIPLINES",
+    "Adjusting",
     "Dealer",
     "Discipline",
     "EqualSerial",
+    "Lending",
+    "LevelLimits",
+    "LevelRecord",
+    "LevelShares",
+    "LevelSnapshot",
     "MaxMinConcurrent",
     "MaxMinSerial",
     "QueueSet",
@@ -24,6 +40,9 @@ __all__ = [
     "QueueSetSnapshot",
     "QueueSnapshot",
     "Reason",
+    "SharedLevel",
+    "Sharing",
+    "SharingSnapshot",
     "Ticket",
     "TicketSnapshot",
     "TicketState",
@@ -33,5 +52,6 @@ __all__ = [
     "entropy_bits",
     "flow_hash",
     "format_seat_seconds",
+    "limits_from_shares",
     "seat_seconds",
 ]

@@ -23,7 +23,7 @@ from apf_middleware.fairqueuing.allocation import Claim, LevelLimits, solve
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.work import round_half_away
 
-__all__ = ["Adjustment", "LevelAdjustment", "LevelStanding", "adjust_limits", "smooth_demand"]
+__all__ = ["Adjustment", "LevelAdjustment", "LevelStanding", "adjust_limits", "forget_demand", "smooth_demand"]
 
 _KEPT: Final = 0.977  # of a lead over the envelope, per adjustment, however long after the last one that comes
 _LOST: Final = 0.023  # the rest; in doubles, 1 - 0.977 is another number
@@ -83,6 +83,12 @@ def smooth_demand(smoothed: float, demand: DemandStatistics) -> float:
         return smoothed
     envelope = demand.average + demand.deviation
     return max(envelope, _KEPT * smoothed + _LOST * envelope)
+
+
+def forget_demand(smoothed: float, steady: int, periods: int) -> float:
+    """The smoothed demand after so many periods in which the demand was ``steady``; equal up to rounding."""
+    require_amount("smoothed", smoothed)
+    return max(float(steady), steady + (smoothed - steady) * _KEPT ** require_integer("periods", periods, least=0))
 
 
 def adjust_limits(levels: Mapping[str, LevelStanding], *, deduct_exempt: bool = False) -> Adjustment:

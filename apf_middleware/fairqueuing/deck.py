@@ -32,6 +32,9 @@ class Deck:
         "queues",
     )
 
+    desired: int
+    _hand_size: int
+
     def __init__(self, open_queue: Callable[[int], Queue], settings: QueueSetSettings, *, strict: bool) -> None:
         self._open_queue = open_queue
         self._strict = strict
@@ -63,6 +66,11 @@ class Deck:
                     least = queue.waiting_work
         return best
 
+    def choose_again(self, entropy: int, times: int) -> Queue:
+        """What the last of so many calls of `choose` would have returned, none of them contended."""
+        self.choices += times - 1
+        return self.choose(entropy, contended=False)
+
     def _deal(self, entropy: int) -> list[Queue]:
         """A hand of queues, twice in a row so that going round needs no turning back."""
         assert self._dealer is not None, "nobody chooses a queue where there are none"
@@ -74,6 +82,8 @@ class Deck:
 
     def resize(self, settings: QueueSetSettings) -> None:
         """Deal from as many queues as ``settings`` say, and open those that are missing."""
+        if self.queues and (settings.queues, settings.hand_size) == (self.desired, self._hand_size):
+            return  # hands stay remembered when only the seats change, as they do all the time
         self.desired = settings.queues
         self._dealer = settings.dealer()
         self._hand_size = settings.hand_size

@@ -85,6 +85,14 @@ class Demand:
         elif value < self._minimum:
             self._minimum = value
 
+    def book(self, now: int, held_ns: int) -> None:
+        """It has been 0 and 1 by turns since it was set last, and was 1 for ``held_ns`` of that time; now it is 0."""
+        self.set(now, 0)
+        self._area += held_ns
+        self._squares += held_ns
+        if not self._maximum:
+            self._maximum = 1
+
     def results(self, now: int) -> DemandStatistics:
         """The statistics of the period so far; nothing changes."""
         elapsed = require_integer("now", now) - self._now

@@ -21,6 +21,9 @@ class Lingering:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def __iter__(self) -> Iterator[Ticket]:
+        return (ticket for _, _, ticket in self._heap)
+
     def add(self, ends_at: int, ticket: Ticket) -> None:
         self._added += 1
         heappush(self._heap, (ends_at, self._added, ticket))

@@ -26,8 +26,8 @@ from apf_middleware.exceptions import ClockError, InvalidValueError, TicketState
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
-from apf_middleware.fairqueuing.lingering import Lingering
 from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -44,11 +44,12 @@ _GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's
 _NOBODY: Final[tuple[Ticket, ...]] = ()
 
 
-class QueueSet:
+class QueueSet(Seats):
     """The queues and seats of one level.
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
-    until its duration is known. ``now`` is the time to begin with.
+    until its duration is known. ``now`` is the time to begin with. With a ``ceiling`` the seats are steered: whoever
+    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use.
     """
 
     __slots__ = (
@@ -56,21 +57,15 @@ class QueueSet:
         "_is_queuing",
         "_is_restless",
         "_limit",
-        "_lingering",
         "_now",
-        "_phantom_seats",
-        "_queueless_seats",
-        "concurrency",
         "deck",
         "demand",
         "discipline",
-        "dispatched",
-        "executing",
         "guess_ns",
         "is_quiescing",
+        "is_steered",
         "no_accommodation",
         "rejected",
-        "seats_in_use",
         "seats_waiting",
         "settings",
         "strict_upstream",
@@ -85,25 +80,27 @@ class QueueSet:
         guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         now: int = 0,
+        ceiling: int | None = None,
     ) -> None:
         require_settings(settings)
+        most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
+        super().__init__(settings.concurrency, most, cuts=not settings.exempt, strict=strict_upstream)
         self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
         self.settings = settings
-        self.concurrency = settings.concurrency
         self._limit = settings.queue_length_limit
         self.strict_upstream = strict_upstream
-        self.discipline = discipline(settings.concurrency, guess_ns)
-        self._is_restless = self.discipline.is_restless
+        self.discipline = discipline(most, guess_ns)
+        self.is_steered = ceiling is not None
+        if self.is_steered:
+            self.discipline.follow()
+        self._is_restless = self.discipline.is_restless and settings.queues > 0
         self.demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
         self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
-        self._lingering = Lingering()
         self.is_quiescing = False
         self._is_queuing = settings.queues > 0
-        self.waiting = self.seats_waiting = self._phantom_seats = 0
-        self.executing = self.seats_in_use = self._queueless_seats = 0
-        self.dispatched = self.no_accommodation = 0
+        self.waiting = self.seats_waiting = self.no_accommodation = 0
         self.rejected = dict.fromkeys(Reason, 0)
 
     # What happens to tickets
@@ -159,6 +156,8 @@ class QueueSet:
             self._lingering.add(now + ticket.work.linger_ns, ticket)
         else:
             self._vacate(ticket)
+            if queue is not None and self.deck.is_overfull:
+                self._close(queue)
         seated = self._dispatch(now) if self.waiting else _NOBODY
         self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
@@ -187,26 +186,44 @@ class QueueSet:
             if elapsed < 0:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
-            self.discipline.advance(elapsed, self.seats_in_use + self.seats_waiting - self._queueless_seats)
+            waiting = 0 if self.is_steered else self.seats_waiting
+            self.discipline.advance(elapsed, self.seats_in_use + waiting - self._queueless_seats)
         if not lets_in:
             return _NOBODY
         seated = self._dispatch(now)
-        self._note_demand(now)
+        self.note_demand(now)
         return seated
 
     def _end_lingers(self, now: int) -> None:
         """Each at its own time, in case that the call comes late."""
         for ends_at, ticket in self._lingering.pop_until(now):
             if ends_at > self._now:
-                demand = self.seats_in_use + self.seats_waiting - self._queueless_seats
-                self.discipline.advance(ends_at - self._now, demand)
+                waiting = 0 if self.is_steered else self.seats_waiting
+                self.discipline.advance(ends_at - self._now, self.seats_in_use + waiting - self._queueless_seats)
                 self._now = ends_at
-            if ticket.queue is not None:
-                self.discipline.vacate(ticket.queue, ticket)
+            queue = ticket.queue
+            if queue is not None:
+                self.discipline.vacate(queue, ticket)
             self._vacate(ticket)
-            self._note_demand(ends_at)
+            if queue is not None and self.deck.is_overfull:
+                self._close(queue)
+            self.note_demand(ends_at)
 
-    def _note_demand(self, now: int) -> None:
+    def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
+        """Tickets of one seat came and went one by one while this was idle and wasn't told: so many, for so long.
+
+        The last one, of the flow with this ``entropy``, was gone at ``until``; ``work`` is what they were together.
+        """
+        assert self.is_idle, f"somebody is in {self!r}"
+        self.discipline.advance(until - self._now, 0)
+        self._now = until
+        self.dispatched += times
+        self.demand.book(until, held_ns)
+        if self._is_queuing:
+            self.discipline.catch_up(self.deck.choose_again(entropy, times), work, last_work)
+
+    def note_demand(self, now: int) -> None:
+        """The seats in use or waited for are what they are from ``now`` on."""
         self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
     # Arrival
@@ -249,92 +266,68 @@ class QueueSet:
         ticket.reason = reason
         self.rejected[reason] += 1
 
-    # Seats
+    # Turns
 
-    def _fits(self, width: int) -> bool:
-        """Whether so many seats are free; what is wider than the whole level runs when nothing else does."""
-        concurrency = self.concurrency
-        return not self.executing if width > concurrency else self.seats_in_use + width <= concurrency
+    def head(self) -> Ticket:
+        """Who is next; LookupError when nobody waits."""
+        ticket = self.deck.queues[self.discipline.pick()].oldest
+        assert ticket is not None, "a discipline picks a queue where somebody waits"
+        return ticket
+
+    def seat_head(self, now: int, ticket: Ticket) -> None:
+        """Seat ``ticket``, which is the `head` at this moment; that it fits is the caller's promise."""
+        queue = ticket.queue
+        assert queue is not None, "who waits has a queue"
+        queue.remove(ticket)
+        self.waiting -= 1
+        self.seats_waiting -= ticket.width
+        self._occupy(now, ticket)
+        self.discipline.dispatch(queue, ticket)
 
     def _dispatch(self, now: int) -> Sequence[Ticket]:
         """Seat whoever is next, until one doesn't fit: for that one, seats are saved up."""
         seated: list[Ticket] = []
         while self.waiting and self.seats_in_use < self.concurrency:
-            queue = self.deck.queues[self.discipline.pick()]
-            ticket = queue.oldest
-            assert ticket is not None, "a discipline picks a queue where somebody waits"
+            ticket = self.head()
             width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 self.no_accommodation += 1
+                ticket.pass_over()
                 break
-            queue.remove(ticket)
-            self.waiting -= 1
-            self.seats_waiting -= width
-            self._occupy(now, ticket)
-            self.discipline.dispatch(queue, ticket)
+            self.seat_head(now, ticket)
             seated.append(ticket)
         return seated
-
-    def _occupy(self, now: int, ticket: Ticket) -> None:
-        if ticket.work.final_seats > self.concurrency and not self.settings.exempt:
-            self._cut(ticket)
-        ticket.state = _SEATED
-        ticket.seated_at = now
-        self.dispatched += 1
-        self.executing += 1
-        self.seats_in_use += ticket.width
-        queue = ticket.queue
-        if queue is None:
-            self._queueless_seats += ticket.width
-        else:
-            queue.executing += 1
-            queue.seats_in_use += ticket.width
-
-    def _cut(self, ticket: Ticket) -> None:
-        """Put the final work on fewer seats, for longer."""
-        if self.strict_upstream and ticket.queue is None:
-            return
-        width = ticket.width
-        ticket.work = ticket.work.within(self.concurrency)
-        ticket.width = ticket.work.width
-        self._phantom_seats += width - ticket.width if self.strict_upstream else 0
-
-    def _vacate(self, ticket: Ticket) -> None:
-        """The seats are free."""
-        ticket.state = _RELEASED
-        self.seats_in_use -= ticket.width
-        queue = ticket.queue
-        if queue is None:
-            self._queueless_seats -= ticket.width
-        else:
-            queue.seats_in_use -= ticket.width
-            if self.deck.is_overfull:
-                self._close(queue)
 
     def _close(self, queue: Queue) -> None:
         if self.deck.close(queue):
             self.discipline.close(queue, closing_up=self.strict_upstream)
 
-    def reconfigure(self, now: int, settings: QueueSetSettings) -> Sequence[Ticket]:
+    def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
         """Set other numbers.
 
         Nobody who waits or runs loses a place; a length limit or a hand counts for those who come. Exempt and limited
-        levels don't turn into each other.
+        levels don't turn into each other, nor do seats that are steered, which need their ``ceiling``, and others.
         """
         require_settings(settings)
         if settings.exempt is not self.settings.exempt:
             raise InvalidValueError("exempt", settings.exempt, "a level stays exempt or limited for its whole life")
+        if (ceiling is not None) is not self.is_steered:
+            raise InvalidValueError("ceiling", ceiling, "exactly a queue set whose seats are steered has one")
         ended = self._advance(now)
         self.settings = settings
-        self.concurrency = settings.concurrency
+        if ceiling is None:
+            self.concurrency = self.ceiling = settings.concurrency
+        else:
+            self.ceiling = require_integer("ceiling", ceiling, least=0)
         self._limit = settings.queue_length_limit
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
-        self.discipline.resize(settings.concurrency)
+        self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
+        self.discipline.resize(self.ceiling)
         self.deck.resize(settings)
         for queue in self.deck.surplus():
             self._close(queue)
         seated = self._dispatch(now)
-        self._note_demand(now)
+        self.note_demand(now)
         return [*ended, *seated]
 
     def quiesce(self, *, reopen: bool = False) -> None:

@@ -108,6 +108,9 @@ class Ticket:
     def is_rejected(self) -> bool:
         return self.state is TicketState.REJECTED
 
+    def pass_over(self) -> None:
+        """It is this one's turn, but it doesn't fit into the seats that are free. For subclasses that count it."""
+
     def snapshot(self) -> TicketSnapshot:
         """A frozen picture of now."""
         return TicketSnapshot(

@@ -130,6 +130,10 @@ class Tally:
     def arrived(self) -> int:
         return self.dispatched + self.waiting + sum(self.rejected.values())
 
+    def count_width(self, width: int) -> None:
+        """A request of more or less than one seat has come."""
+        self.widths[width] = self.widths.get(width, 0) + 1
+
     def estimated_widths(self) -> Mapping[int, int]:
         """How many requests had which width."""
         return {1: self.arrived - sum(self.widths.values()), **self.widths}

@@ -1,7 +1,7 @@
 """The Server document of ``apf/v1``: what holds for the whole server rather than for a level or a schema.
 
-Authentication, metrics, admin and gates are rooms of their own; what they want is theirs to know. Here it is checked
-only as far as it is plain data with the keys that tell those rooms apart.
+Authentication, metrics and responses have modules of their own beside this one. Admin and gates are rooms of their own;
+what they want is theirs to know, and here it is checked only as far as it is plain data.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from apf_middleware.classification import RouteTable
+from apf_middleware.config.dialects.authentication import AnyAuthenticator, TrustedProxiesModel
 from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.http import path_rule
+from apf_middleware.config.dialects.metrics import MetricsModel
+from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
 from apf_middleware.config.objects import Route, ServerSettings
-from apf_middleware.config.problems import Absent
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["ServerModel"]
@@ -57,8 +59,10 @@ class _ServerSpec(CamelModel):
     backstops: Literal["kubernetes", "kep"] | None = None
     resolver: Literal["web", "kubernetes"] | None = None
     routes: list[_Route] = Field(default_factory=list)
-    authentication: list[dict[str, Any]] = Field(default_factory=list)
-    metrics: dict[str, Any] = Field(default_factory=dict)
+    authentication: list[AnyAuthenticator] = Field(default_factory=list)
+    trusted_proxies: TrustedProxiesModel = Field(default_factory=TrustedProxiesModel)
+    metrics: MetricsModel = Field(default_factory=MetricsModel)
+    responses: ResponsesModel = Field(default_factory=ResponsesModel)
     admin: dict[str, Any] = Field(default_factory=dict)
 
     def rules(self) -> Iterator[Broken]:
@@ -68,10 +72,6 @@ class _ServerSpec(CamelModel):
             RouteTable([route.built() for route in self.routes])
         except InvalidValueError as error:  # two routes for one path
             yield Broken(("routes",), error.value, error.rule, "Remove one of them")
-        for place, one in enumerate(self.authentication):
-            if not isinstance(one.get("type"), str) or not one["type"]:
-                given = one.get("type", Absent.ABSENT)
-                yield Broken(("authentication", place, "type"), given, "an authenticator must name its type")
 
 
 class ServerModel(CamelModel):
@@ -95,7 +95,9 @@ class ServerModel(CamelModel):
             backstops=spec.backstops or "kubernetes",
             resolver=spec.resolver or "web",
             routes=tuple(route.built() for route in spec.routes),
-            metrics=spec.metrics,
-            authentication=tuple(spec.authentication),
+            metrics=spec.metrics.built(),
+            responses=spec.responses.built(),
+            authentication=tuple(one.built() for one in spec.authentication),
+            trusted_proxies=spec.trusted_proxies.built(),
             admin=spec.admin,
         )

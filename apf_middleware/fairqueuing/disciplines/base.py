@@ -11,7 +11,9 @@ it one question. The discipline keeps whatever meters it needs, in queues of a c
 ``dispatch``   a queue's oldest ticket has left it for its seats
 ``settle``     a ticket has finished, and its real duration is known; unless it lingers, its seats are free as well
 ``vacate``     the linger of a ticket has ended, and its seats are free
+``catch_up``   tickets have come and gone while the queue set wasn't told
 ``resize``     the level's concurrency is another one
+``follow``     the level's seats are steered: its concurrency is only their upper bound
 ``close``      a queue is gone, and it was idle
 ``pick``       whose oldest ticket is next?
 =============  ======================================================================================================
@@ -74,9 +76,24 @@ class Discipline(ABC, Generic[QueueT]):
     def vacate(self, queue: QueueT, ticket: Ticket) -> None:
         """``ticket`` has lingered, and its seats are free."""
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether a level where nothing waits, runs or lingers has nothing to make up for in the virtual world."""
+        return True
+
+    @abstractmethod
+    def catch_up(self, queue: QueueT, work: int, last_work: int) -> None:
+        """Tickets were served and settled, each when all was at rest: ``work`` together, the last one in ``queue``."""
+
     @abstractmethod
     def resize(self, concurrency: int) -> None:
         """The level has ``concurrency`` seats from now on."""
+
+    def follow(self) -> None:
+        """Its seats vary from moment to moment: let the meters run at those in use, below the level's concurrency.
+
+        The ``demand`` that `advance` is told is then that of the seats in use alone. Called once, in the beginning.
+        """
 
     @abstractmethod
     def close(self, queue: QueueT, *, closing_up: bool) -> None:

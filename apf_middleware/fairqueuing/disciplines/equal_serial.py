@@ -162,6 +162,15 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         """R depends on the sum of all seats alone, which the queue set keeps."""
 
+    def catch_up(self, queue: EqualSerialQueue, work: int, last_work: int) -> None:
+        self.r += work
+        while self.r >= self._epoch_end:
+            self.epochs += 1
+            self._epoch_end += R_DECREMENT
+        self._turn = queue.index
+        self._dispatch_r = self._latest_s = self.r - last_work
+        queue.next_dispatch_r = self.r
+
     def resize(self, concurrency: int) -> None:
         self._concurrency = concurrency
 

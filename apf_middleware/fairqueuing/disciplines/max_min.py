@@ -93,7 +93,7 @@ class MaxMinShares:
         """There are ``capacity`` seats from now on. Returns the queues that are in the other category now."""
         self.free += capacity - self.capacity
         self.capacity = capacity
-        return self._balance()
+        return self._balance() if self.limited or self.free < 0 else _NONE
 
     def _balance(self) -> "Sequence[MaxMinQueue]":
         crossed: list[MaxMinQueue] = []

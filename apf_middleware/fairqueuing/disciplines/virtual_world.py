@@ -18,9 +18,15 @@ walked is what is learned late: a length. Positions further on in the same queue
 were divided in the meantime is not revised, neither here nor upstream, but then the division only depends on who had
 demand, and who runs or waits in the real world always has (see the disciplines for what they hold open).
 
+**Rest.** A ticket that comes when no queue asks for anything, and goes before another one comes, gets all that it asks
+for and leaves nothing behind. It moves its own queue's meter and the start of the next ticket alike; nothing depends on
+where the two stand, only on how far they are apart. So `catch_up` leaves them.
+
 **Capacity** is the level's concurrency, or what is really in use where that is more: a request wider than its level
 runs alone, and seats that are cut stay taken. A virtual world that gave less than the real one does would fall behind
-for ever, and count what it owes as demand.
+for ever, and count what it owes as demand. Where seats are steered (`follow`), it is what is really in use and no more:
+seats that are lent to other levels are not this one's to divide. It grows at once and shrinks when time passes, so that
+seats which are given back and taken again at one instant move nothing.
 """
 
 from abc import abstractmethod
@@ -59,6 +65,7 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         "_ends_on_r",
         "_finishes",
         "_finishes_on_r",
+        "_follows",
         "_granted_ends",
         "_guess_ns",
         "_limited_ends",
@@ -81,6 +88,7 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
         self.now = self.r = 0
         self._used = 0
+        self._follows = False
         self._turn = 0
         self._queues: list[MaxMinQueueT] = []
         self._shares = MaxMinShares(concurrency, self._queues)
@@ -110,6 +118,8 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
 
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
+        if self._follows:
+            self._set_capacity()
         until = self.now + elapsed_ns
         while self._granted_ends or self._limited_ends:
             queue, due = self._next_end()
@@ -160,12 +170,24 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
     def _occupy(self, seats: int) -> None:
         """So many more seats are in use, or fewer."""
         self._used += seats
-        self._set_capacity()
+        if not self._follows or self._used > self._shares.capacity:
+            self._set_capacity()
 
     def _set_capacity(self) -> None:
-        capacity = max(self._concurrency, self._used)
+        capacity = self._used if self._follows else max(self._concurrency, self._used)
         if capacity != self._shares.capacity:
             self._cross(self._shares.resize(capacity))
+
+    @property
+    def is_at_rest(self) -> bool:
+        return not self._shares.limited and self._shares.free == self._shares.capacity
+
+    def catch_up(self, queue: MaxMinQueueT, work: int, last_work: int) -> None:  # noqa: ARG002
+        self._turn = queue.index
+
+    def follow(self) -> None:
+        self._follows = True
+        self._set_capacity()
 
     def resize(self, concurrency: int) -> None:
         self._concurrency = concurrency

@@ -16,7 +16,9 @@ from apf_middleware.classification.rules import (
     ValueMatch,
 )
 from apf_middleware.config import Level, Queuing, Route, ServerSettings, load_text, read_source
+from apf_middleware.config.authentication import TokenSettings
 from apf_middleware.config.dialects.values import duration_ns, written_duration
+from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 SECOND = 10**9
@@ -66,8 +68,8 @@ spec:
   routes:
   - {path: "/tenants/{namespace}/orders/{name}", resource: orders, methods: [GET]}
   authentication:
-  - {type: token, file: tokens.csv}
-  metrics: {namespace: apf}
+  - {type: tokens, file: tokens.csv}
+  metrics: {path: /numbers, prefix: shop}
   admin: {path: /debug}
 """
 
@@ -100,8 +102,8 @@ def test_the_server() -> None:
         strict_upstream=True,
         defaults="none",
         routes=(Route("/tenants/{namespace}/orders/{name}", "orders", ("GET",)),),
-        authentication=({"type": "token", "file": "tokens.csv"},),
-        metrics={"namespace": "apf"},
+        authentication=(TokenSettings("tokens.csv"),),
+        metrics=MetricsSettings("/numbers", "shop"),
         admin={"path": "/debug"},
     )
 
@@ -254,8 +256,8 @@ def test_what_is_wrong_with_a_level_is_told(old: str, new: str, line: int, field
             "same paths",
         ),
         ("/orders/", "/or{ders/", 12, "spec.routes[0].path", "whole segment"),
-        ("type: token, ", "", 14, "spec.authentication[0].type", "must name its type"),
-        ("metrics: {namespace: apf}", "metrics: on", 15, "spec.metrics", "must be a mapping"),
+        ("type: tokens, ", "", 14, "spec.authentication[0].type", "must name its type"),
+        ("metrics: {path: /numbers, prefix: shop}", "metrics: on", 15, "spec.metrics", "must be a mapping"),
     ],
 )
 def test_what_is_wrong_with_the_server_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:

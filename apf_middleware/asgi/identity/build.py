@@ -1,0 +1,67 @@
+"""From a configuration to a chain: here files are opened, functions imported and extras missed."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from apf_middleware.asgi.identity.address import TrustedProxies
+from apf_middleware.asgi.identity.certificate import CertificateAuthenticator
+from apf_middleware.asgi.identity.chain import Authenticator, Chain
+from apf_middleware.asgi.identity.function import FunctionAuthenticator
+from apf_middleware.asgi.identity.proxy import ProxyAuthenticator
+from apf_middleware.asgi.identity.tokens import TokenAuthenticator
+from apf_middleware.asgi.identity.user import UserAuthenticator
+from apf_middleware.config import ServerSettings
+from apf_middleware.config.authentication import (
+    AuthenticatorSettings,
+    CertificateSettings,
+    FunctionSettings,
+    JwtSettings,
+    ProxySettings,
+    TokenSettings,
+    UserSettings,
+)
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+
+__all__ = ["build_authenticator", "build_chain"]
+
+
+def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -> Chain:
+    """The chain that a configuration tells, ``scope["user"]`` if it tells none, after those that Python adds."""
+    chain = list(extra)
+    for place, told in enumerate(settings.authentication or (UserSettings(),)):
+        try:
+            chain.append(build_authenticator(told))
+        except InvalidValueError as error:
+            name = f"authentication[{place}].{error.name}"
+            raise InvalidValueError(name, error.value, error.rule, error.hint) from error
+    return Chain(chain, trusted_proxies=TrustedProxies(settings.trusted_proxies))
+
+
+def build_authenticator(told: AuthenticatorSettings) -> Authenticator:
+    """One authenticator; InvalidValueError if a file or function isn't there, MissingExtraError if PyJWT isn't."""
+    match told:
+        case UserSettings():
+            return UserAuthenticator(told)
+        case TokenSettings():
+            return TokenAuthenticator(told)
+        case JwtSettings():
+            return _jwt(told)
+        case ProxySettings():
+            return ProxyAuthenticator(told)
+        case CertificateSettings():
+            return CertificateAuthenticator()
+        case FunctionSettings():
+            return FunctionAuthenticator.of(told)
+        case _:
+            assert_never(told)
+
+
+def _jwt(told: JwtSettings) -> Authenticator:
+    try:
+        from apf_middleware.asgi.identity.jwt import JwtAuthenticator  # noqa: PLC0415 - the extra may be missing
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in {"jwt", "cryptography"}:
+            raise
+        raise MissingExtraError(package, "jwt") from error
+    return JwtAuthenticator(told)

@@ -1,0 +1,78 @@
+"""The client's TLS certificate, as the ASGI TLS extension tells it: common name and organizations, as in Kubernetes.
+
+Only what the server has verified counts: a name beside an error is worth nothing.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity.credential import is_plain
+from apf_middleware.asgi.identity.distinguished_name import parse_name
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
+from apf_middleware.classification import Identity
+
+__all__ = ["CertificateAuthenticator", "certificate_facts", "common_name"]
+
+_SCHEME: Final = "Certificate"
+_MAX_NAME: Final = 16 * 1024
+
+
+def certificate_facts(scope: Scope) -> Hashable | None:
+    """Name and error of the client's certificate, as text; None if there is neither."""
+    extensions = scope.get("extensions")
+    told = extensions.get("tls") if isinstance(extensions, Mapping) else None
+    if not isinstance(told, Mapping):
+        return None
+    name, error = told.get("client_cert_name"), told.get("client_cert_error")
+    if name is None and error is None:
+        return None
+    return ("certificate", name if isinstance(name, str) else None, None if error is None else str(error))
+
+
+def _told(scope: Scope) -> tuple[str | None, bool]:
+    """The name that the certificate has, and whether it was verified."""
+    facts = certificate_facts(scope)
+    return (facts[1], facts[2] is None) if isinstance(facts, tuple) else (None, True)
+
+
+def common_name(scope: Scope) -> str | None:
+    """Of a verified certificate."""
+    name, verified = _told(scope)
+    if name is None or not verified or len(name) > _MAX_NAME:
+        return None
+    return next((value for kind, value in parse_name(name) or () if kind == "CN"), None)
+
+
+class CertificateAuthenticator:
+    """The common name is the user, each organization is a group; of several common names the innermost counts."""
+
+    __slots__ = ()
+
+    headers: frozenset[bytes] = frozenset()
+    memorable = True
+    facts = (certificate_facts,)
+
+    def __repr__(self) -> str:
+        return "CertificateAuthenticator()"
+
+    def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
+        """Whose certificate it is; None without one, or if it names nobody."""
+        name, verified = _told(scope)
+        if not verified:
+            return refuse("bad-certificate", _SCHEME)
+        if name is None:
+            return None
+        parts = parse_name(name) if len(name) <= _MAX_NAME else None
+        if parts is None or not all(is_plain(value) for _, value in parts):
+            return refuse("malformed", _SCHEME)
+        user = next((value for kind, value in parts if kind == "CN"), "")
+        if not user:
+            return None
+        groups = [value for kind, value in parts if kind == "O" and value]
+        return Authenticated(Identity(user, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
+
+    def refresh(self) -> bool:
+        """Nothing is kept here."""
+        return False

@@ -1,0 +1,76 @@
+"""Taking a credential out of a request's headers, with suspicion: bytes from strangers never raise anything here.
+
+Two headers where one belongs are refused, not chosen from: whoever stands before or behind us may choose the other.
+"""
+
+import re
+from typing import Final
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity.verdict import Refused, refuse
+
+__all__ = ["MAX_CREDENTIAL", "HeaderCredential", "header_values", "is_plain"]
+
+MAX_CREDENTIAL: Final = 16 * 1024
+"""The longest credential, in bytes."""
+
+_MAX_SCHEME: Final = 64
+_SCHEME: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_UNPLAIN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_VISIBLE: Final = re.compile(rb"[!-~]+")
+
+
+def is_plain(text: str) -> bool:
+    """Without control characters and halves of characters, which neither logs nor hashes would stand."""
+    return _UNPLAIN.search(text) is None
+
+
+def header_values(scope: Scope, name: bytes) -> list[bytes]:
+    """All values of a header, in order."""
+    return [value for key, value in scope.get("headers") or () if key == name]
+
+
+class HeaderCredential:
+    """Reads the credential in one header, after a scheme if there is to be one."""
+
+    __slots__ = ("_header", "_scheme", "challenge", "header")
+
+    def __init__(self, header: str, scheme: str) -> None:
+        self.header = header
+        self.challenge = scheme or "ApiKey"
+        self._header = header.encode("ascii")
+        self._scheme = scheme.lower().encode("ascii")
+
+    def __repr__(self) -> str:
+        return f"HeaderCredential({self.header!r}, {self._scheme.decode()!r})"
+
+    def read(self, scope: Scope) -> str | Refused | None:
+        """The credential; None if there is none, or one of another scheme, which is not for us to judge."""
+        found = None
+        for key, value in scope.get("headers") or ():
+            if key == self._header:
+                if found is not None:
+                    return self.refused("duplicate-header")
+                found = value
+        if found is None:
+            return None
+        if self._scheme:
+            scheme, _, rest = found.partition(b" ")
+            if scheme.lower() != self._scheme:
+                # A long word alone is rather a token whose scheme was forgotten, which had better be told.
+                foreign = len(scheme) <= _MAX_SCHEME and _SCHEME.fullmatch(scheme)
+                return None if foreign else self.refused("malformed")
+            found = rest.strip(b" ")
+        return self._checked(found)
+
+    def _checked(self, found: bytes) -> str | Refused:
+        if len(found) > MAX_CREDENTIAL:
+            return self.refused("too-long")
+        if not _VISIBLE.fullmatch(found):
+            return self.refused("malformed")
+        return found.decode("ascii")
+
+    def refused(self, reason: str) -> Refused:
+        """A refusal that tells the scheme."""
+        return refuse(reason, self.challenge)

@@ -1,0 +1,129 @@
+"""A JWKS from a URL: fetched in a thread of its own, never where requests are decided, and never the end of the world.
+
+Keys that were fetched stay in force while the issuer can't be reached. It is asked again at an interval, and sooner
+when a token names a key that isn't known; but that is a stranger's word, so never more often than once in ten seconds.
+Failures are tried again at ten seconds, then at twice as long each time up to the interval.
+
+The threads live no longer than a fetch: a server that forks its workers later loses nothing.
+"""
+
+import http.client
+import logging
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any, Final, Never
+
+from apf_middleware.asgi.identity.keys import Keys
+from apf_middleware.asgi.identity.watched import BrokenLineError
+
+__all__ = ["MAX_BYTES", "RETRY_SECONDS", "FetchedKeys"]
+
+MAX_BYTES: Final = 2**20
+"""The longest JWKS."""
+
+RETRY_SECONDS: Final = 10.0
+"""Between two fetches, at least."""
+
+_TIMEOUT: Final = 5.0  # for each step of a fetch
+_DEADLINE: Final = 30.0  # for all of it, so that a server that drips doesn't hold the thread
+_log: Final = logging.getLogger(__name__)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Where the keys are is configured; whoever answers there doesn't decide it."""
+
+    def redirect_request(self, *_told: Any) -> Never:  # noqa: ANN401 (urllib's arguments)
+        raise urllib.error.URLError("it must not redirect; configure the URL to which it does")
+
+
+class FetchedKeys:
+    """The keys behind a URL, None before the first success."""
+
+    __slots__ = (
+        *("_clock", "_due", "_fresh", "_interval", "_last", "_read", "_thread", "_wait", "_wanted"),
+        *("failures", "fetches", "keys", "url"),
+    )
+
+    def __init__(
+        self, url: str, read: Callable[[bytes], Keys], interval: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.url = url
+        self.keys: Keys | None = None
+        self.fetches = 0
+        self.failures = 0
+        self._read = read
+        self._interval = interval
+        self._clock = clock
+        self._wait = RETRY_SECONDS
+        self._last = self._due = clock()
+        self._wanted = False
+        self._fresh: Keys | None = None  # what a thread has brought, until it is taken over
+        self._thread: threading.Thread | None = None
+        self._start(self._last)
+
+    def __repr__(self) -> str:
+        known = "no keys yet" if self.keys is None else f"{len(self.keys)} keys"
+        return f"FetchedKeys({self.url!r}, {known}, fetches={self.fetches}, failures={self.failures})"
+
+    def want(self) -> None:
+        """A token names a key that isn't here."""
+        self._wanted = True
+
+    def refresh(self) -> bool:
+        """Take over what was fetched, and fetch again when it is time; True if the keys are others now."""
+        fresh, self._fresh = self._fresh, None
+        changed = fresh is not None and fresh != self.keys
+        if fresh is not None:
+            self.keys = fresh
+        now = self._clock()
+        due = now >= self._due or (self._wanted and now >= self._last + RETRY_SECONDS)
+        if due and (self._thread is None or not self._thread.is_alive()):
+            self._start(now)
+        return changed
+
+    def _start(self, now: float) -> None:
+        self._last = now
+        self._wanted = False
+        self._due = now + self._wait
+        self._thread = threading.Thread(target=self._fetch, name="apf-jwks", daemon=True)
+        self._thread.start()
+
+    def _fetch(self) -> None:
+        self.fetches += 1
+        try:
+            keys = self._read(_downloaded(self.url))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            self.failures += 1
+            self._tell(error.rule if isinstance(error, BrokenLineError) else str(error))
+            self._due = self._last + self._wait
+            self._wait = min(2 * self._wait, max(self._interval, RETRY_SECONDS))
+        else:
+            self._wait = RETRY_SECONDS
+            self._due = self._last + self._interval
+            self._fresh = keys
+
+    def _tell(self, why: str) -> None:
+        _log.warning(
+            "the keys at %s could not be fetched: %s; those that are known stay in force, next try in %.0f s",
+            self.url,
+            why,
+            self._wait,
+            extra={"event": "identity-keys-unavailable", "url": self.url, "rule": why, "failures": self.failures},
+        )
+
+
+def _downloaded(url: str) -> bytes:
+    deadline = time.monotonic() + _DEADLINE
+    request = urllib.request.Request(url, headers={"accept": "application/json"})  # noqa: S310 (checked: http or https)
+    found = bytearray()
+    with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT) as response:
+        while part := response.read1(65536):
+            found += part
+            if len(found) > MAX_BYTES:
+                raise BrokenLineError(f"it must not be longer than {MAX_BYTES} bytes")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"it took longer than {_DEADLINE:.0f} s")
+    return bytes(found)

@@ -1,0 +1,205 @@
+"""Signed tokens (JWT). The signature is PyJWT's business; what a token must say to be believed is decided here.
+
+A token chooses nothing: not the algorithm, which must be allowed and fit the key; not the key beyond naming one that is
+known; not where keys come from (jku, x5u and jwk are never read). Times are checked here because the clock is ours.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import jwt
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity.credential import HeaderCredential, is_plain
+from apf_middleware.asgi.identity.jwks import FetchedKeys
+from apf_middleware.asgi.identity.keys import Keys, VerificationKey, read_jwks, read_key
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused
+from apf_middleware.asgi.identity.watched import WatchedFile
+from apf_middleware.classification import Identity
+from apf_middleware.config.authentication import JwtSettings, credential_scheme
+
+__all__ = ["JwtAuthenticator", "claim_at"]
+
+_MOST_TRIED: Final = 8  # keys, for a token that names none
+_LATEST: Final = 2**53  # a time beyond is none
+_JWS: Final = jwt.PyJWS()
+_UNVERIFIED: Final[Any] = {"verify_signature": False}
+_Claims = Mapping[str, Any]
+
+
+class _BadTokenError(Exception):
+    """The token isn't believed; its argument is the reason."""
+
+
+def claim_at(claims: _Claims, path: str) -> object:
+    """A claim by its name, or, where no claim has that name, by its way through the claims inside: ``a.b.c``."""
+    if path in claims:
+        return claims[path]
+    found: object = claims
+    for step in path.split("."):
+        if not isinstance(found, Mapping) or step not in found:
+            return None
+        found = found[step]
+    return found
+
+
+class JwtAuthenticator:
+    """Believes tokens that an issuer signed, for an audience that is ours, while they are valid."""
+
+    __slots__ = ("_algorithms", "_clock", "_credential", "_leeway", "_settings", "_source", "headers")
+
+    memorable = True
+    facts = ()
+
+    def __init__(
+        self,
+        settings: JwtSettings,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._leeway = settings.leeway_ns / 10**9
+        self._algorithms = frozenset(settings.algorithms)
+        self._credential = HeaderCredential(settings.header, credential_scheme(settings.header, settings.scheme))
+        self.headers = frozenset((settings.header.encode("ascii"),))
+        self._source = self._opened(monotonic)
+
+    def _opened(self, monotonic: Callable[[], float]) -> WatchedFile[Keys] | FetchedKeys:
+        told, algorithms = self._settings, self._algorithms
+        if told.key_file:
+            return WatchedFile("key_file", told.key_file, lambda raw: read_key(raw, algorithms))
+        if told.jwks_file:
+            return WatchedFile("jwks_file", told.jwks_file, lambda raw: read_jwks(raw, algorithms))
+        interval = told.jwks_interval_ns / 10**9
+        return FetchedKeys(told.jwks_url, lambda raw: read_jwks(raw, algorithms), interval, monotonic)
+
+    def __repr__(self) -> str:
+        return f"JwtAuthenticator(issuer={self._settings.issuer!r}, {self._source!r})"
+
+    @property
+    def failures(self) -> int:
+        """How often the keys could not be had."""
+        return self._source.failures
+
+    def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
+        """Whom the token names, if it is believed."""
+        token = self._credential.read(scope)
+        if not isinstance(token, str):
+            return token
+        try:
+            claims = self._verified(token)
+            until = self._valid_until(claims)
+            self._check_claims(claims)
+            return Authenticated(self._identity(claims), until)
+        except _BadTokenError as error:
+            return self._credential.refused(str(error))
+
+    def refresh(self) -> bool:
+        """Take over keys that have changed."""
+        return self._source.refresh()
+
+    def _verified(self, token: str) -> _Claims:
+        """The claims of a token that one of the keys has signed."""
+        header, claims = _opened_unverified(token)
+        if self._settings.issuer and claims.get("iss") != self._settings.issuer:
+            raise _BadTokenError("wrong-issuer")
+        algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            raise _BadTokenError("wrong-algorithm")
+        if kid is not None and not isinstance(kid, str):
+            raise _BadTokenError("malformed")
+        fitting = [key for key in self._keys() if key.fits(algorithm, kid)]
+        if not fitting:
+            if isinstance(self._source, FetchedKeys):
+                self._source.want()
+            raise _BadTokenError("unknown-key")
+        if not any(_signed(token, key, algorithm) for key in fitting[:_MOST_TRIED]):
+            raise _BadTokenError("bad-signature")
+        return claims
+
+    def _keys(self) -> Keys:
+        keys = self._source.keys if isinstance(self._source, FetchedKeys) else self._source.content
+        if keys is None:
+            raise _BadTokenError("keys-unavailable")
+        return keys
+
+    def _valid_until(self, claims: _Claims) -> float | None:
+        """When the token ends, if it has begun and not ended; the leeway counts on both sides."""
+        now = self._clock()
+        expiry = _time(claims, "exp")
+        if expiry is None and self._settings.require_expiry:
+            raise _BadTokenError("no-expiry")
+        if expiry is not None and now >= expiry + self._leeway:
+            raise _BadTokenError("expired")
+        for name in ("nbf", "iat"):
+            begin = _time(claims, name)
+            if begin is not None and now < begin - self._leeway:
+                raise _BadTokenError("not-yet-valid")
+        return None if expiry is None else expiry + self._leeway
+
+    def _check_claims(self, claims: _Claims) -> None:
+        audience = claims.get("aud")
+        meant = [audience] if isinstance(audience, str) else audience
+        ours = isinstance(meant, list) and any(one in self._settings.audiences for one in meant)
+        # A token that is meant for somebody isn't meant for us, also where we have been given no name.
+        if not ours and (self._settings.audiences or audience is not None):
+            raise _BadTokenError("wrong-audience")
+        for path, value in self._settings.required_claims.items():
+            found = claim_at(claims, path)
+            if found != value and not (isinstance(found, list) and value in found):
+                raise _BadTokenError("missing-claim")
+
+    def _identity(self, claims: _Claims) -> Identity:
+        told = self._settings
+        name = claim_at(claims, told.username_claim)
+        if isinstance(name, int) and not isinstance(name, bool):
+            name = str(name)
+        if not isinstance(name, str) or not name:
+            raise _BadTokenError("missing-claim")
+        if told.username_claim == "email" and claims.get("email_verified", True) is not True:
+            raise _BadTokenError("unverified-email")
+        groups = claim_at(claims, told.groups_claim) if told.groups_claim else None
+        listed = [groups] if isinstance(groups, str) else [] if groups is None else groups
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise _BadTokenError("malformed")
+        if not all(map(is_plain, (name, *listed))):
+            raise _BadTokenError("malformed")
+        name = told.username_prefix + name
+        names = [told.groups_prefix + one for one in listed if one]
+        if not told.system_names:
+            if name.startswith("system:"):
+                raise _BadTokenError("reserved-name")
+            names = [one for one in names if not one.startswith("system:")]
+        return Identity(name, tuple(dict.fromkeys([*names, AUTHENTICATED_GROUP])))
+
+
+def _opened_unverified(token: str) -> tuple[_Claims, _Claims]:
+    """Header and claims, which nobody vouches for yet."""
+    try:
+        whole = jwt.decode_complete(token, options=_UNVERIFIED)
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # what strangers' JSON may come to
+        raise _BadTokenError("malformed") from None
+    header, claims = whole["header"], whole["payload"]
+    if "crit" in header or "b64" in header:  # extensions that must be understood, and aren't
+        raise _BadTokenError("malformed")
+    return header, claims
+
+
+def _signed(token: str, key: VerificationKey, algorithm: str) -> bool:
+    try:
+        _JWS.decode(token, key.key, algorithms=[algorithm])
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def _time(claims: _Claims, name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST:  # nor is NaN
+        raise _BadTokenError("malformed")
+    return float(value)

@@ -1,0 +1,132 @@
+"""A front proxy that authenticates, and tells whom in headers: X-Remote-User, X-Remote-Group, X-Remote-Extra-….
+
+Anybody can write such headers, so they count only when the peer itself, the other end of the connection, is one that
+was listed. From anybody else they are no credentials at all, neither good nor bad.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+from urllib.parse import unquote
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity.address import TrustedNetworks, peer_address
+from apf_middleware.asgi.identity.certificate import certificate_facts, common_name
+from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values, is_plain
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
+from apf_middleware.classification import Identity
+from apf_middleware.config.authentication import ProxySettings
+
+__all__ = ["ProxyAuthenticator"]
+
+_SCHEME: Final = "Proxy"
+
+
+class ProxyAuthenticator:
+    """Believes listed peers."""
+
+    __slots__ = ("_groups", "_names", "_networks", "_prefixes", "_unix", "_users", "facts", "headers")
+
+    memorable = True
+
+    def __init__(self, settings: ProxySettings) -> None:
+        self._networks = TrustedNetworks(settings.networks)
+        self._unix = settings.unix
+        self._names = frozenset(settings.common_names)
+        self._users = _encoded(settings.user_headers)
+        self._groups = _encoded(settings.group_headers)
+        self._prefixes = _encoded(settings.extra_prefixes)
+        self.headers = frozenset((*self._users, *self._groups))
+        # A prefix names no header that could be listed, so what begins with it is a fact of its own.
+        extra = (self._extra_facts,) if self._prefixes else ()
+        self.facts = (certificate_facts, *extra) if self._names else extra
+
+    def __repr__(self) -> str:
+        return f"ProxyAuthenticator({self._networks!r}, unix={self._unix}, common_names={sorted(self._names)})"
+
+    def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
+        """Whom the proxy names; None from a peer that isn't listed."""
+        if not self._believed(scope):
+            return None
+        user = None
+        for name in self._users:
+            values = header_values(scope, name)
+            if len(values) > 1:  # one that the proxy adds to may hold another that it let through
+                return refuse("duplicate-header", _SCHEME)
+            if user is None and values and values[0].strip():
+                user = values[0]
+        if user is None:
+            return None
+        try:
+            return self._named(scope, user)
+        except _UnreadableError:
+            return refuse("malformed", _SCHEME)
+
+    def _believed(self, scope: Scope) -> bool:
+        if self._networks or self._unix:
+            peer = peer_address(scope)
+            if not (peer in self._networks if peer else self._unix):
+                return False
+        return not self._names or common_name(scope) in self._names
+
+    def _named(self, scope: Scope, user: bytes) -> Authenticated:
+        groups = [_text(value) for name in self._groups for value in header_values(scope, name)]
+        extra: dict[str, list[str]] = {}
+        for prefix, key, value in self._extra_headers(scope):
+            extra.setdefault(_extra_key(key[len(prefix) :]), []).append(_text(value))
+        identity = Identity(
+            _text(user),
+            tuple(dict.fromkeys([*(one for one in groups if one), AUTHENTICATED_GROUP])),
+            extra={key: tuple(values) for key, values in extra.items()},
+        )
+        return Authenticated(identity)
+
+    def _extra_headers(self, scope: Scope) -> list[tuple[bytes, bytes, bytes]]:
+        return [
+            (prefix, key, value)
+            for key, value in scope.get("headers") or ()
+            for prefix in self._prefixes
+            if key.startswith(prefix) and len(key) > len(prefix)
+        ]
+
+    def _extra_facts(self, scope: Scope) -> Hashable | None:
+        if not self._believed(scope):
+            return None
+        found = tuple((key, value) for _, key, value in self._extra_headers(scope))
+        return ("extra", found) if found else None
+
+    def refresh(self) -> bool:
+        """Nothing is kept here."""
+        return False
+
+
+class _UnreadableError(Exception):
+    """A header's value isn't text."""
+
+
+def _encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
+    return tuple(name.encode("ascii") for name in names)
+
+
+def _text(raw: bytes) -> str:
+    """A header's value: UTF-8 without control characters."""
+    if len(raw) > MAX_CREDENTIAL:
+        raise _UnreadableError
+    try:
+        text = raw.strip(b" \t").decode("utf-8")
+    except UnicodeDecodeError:
+        raise _UnreadableError from None
+    if not is_plain(text):
+        raise _UnreadableError
+    return text
+
+
+def _extra_key(raw: bytes) -> str:
+    """Keys are percent-encoded, for header names can't hold everything."""
+    try:
+        key = unquote(raw.decode("ascii"), errors="strict").lower()
+    except UnicodeDecodeError:
+        raise _UnreadableError from None
+    if not is_plain(key):
+        raise _UnreadableError
+    return key

@@ -1,0 +1,147 @@
+"""Static tokens: API keys and bearer tokens, from a file in Kubernetes' form or from Python.
+
+Neither the memory nor the time of a look-up tells anything of a token. Tokens are kept as SHA-256 digests, found by a
+BLAKE2b of the digest under a key that each process draws at random: to measure how far a look-up gets tells about that
+hash of a hash, which nobody outside can steer. What is found is then compared whole, in constant time.
+"""
+
+import csv
+import hashlib
+import hmac
+import io
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity.credential import HeaderCredential
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused
+from apf_middleware.asgi.identity.watched import BrokenLineError, WatchedFile
+from apf_middleware.classification import Identity
+from apf_middleware.config.authentication import TokenSettings, credential_scheme
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["TokenAuthenticator", "read_tokens"]
+
+_HASHED: Final = "sha256:"
+_VISIBLE: Final = re.compile(r"[!-~]+")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{64}")
+
+_Digests = Mapping[bytes, Identity]
+
+
+def read_tokens(raw: bytes) -> _Digests:
+    """Identities by digest, from rows of ``token,user,uid,"group1,group2"``; tokens may be ``sha256:…`` in hex."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BrokenLineError("it must be UTF-8", raw.count(b"\n", 0, error.start) + 1) from None
+    found: dict[bytes, Identity] = {}
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    try:
+        for row in rows:
+            if any(map(str.strip, row)):
+                digest, identity = _row(row, rows.line_num)
+                if digest in found:
+                    raise BrokenLineError("a token must not be there twice", rows.line_num)
+                found[digest] = identity
+    except csv.Error as error:
+        raise BrokenLineError(f"it must be CSV: {error}", rows.line_num) from None
+    return found
+
+
+def _row(row: list[str], line: int) -> tuple[bytes, Identity]:
+    if len(row) not in (3, 4):
+        rule = f'a row must be token,user,uid or token,user,uid,"group1,group2", not {len(row)} columns'
+        raise BrokenLineError(rule, line)
+    token, name, uid, groups = (one.strip() for one in (*row, "")[:4])
+    if not name:
+        raise BrokenLineError("the user must not be empty", line)
+    try:
+        return _digest(token), _identity(name, uid, map(str.strip, groups.split(",")))
+    except ValueError as error:
+        raise BrokenLineError(str(error), line) from None
+
+
+def _identity(name: str, uid: str, groups: Iterable[str]) -> Identity:
+    return Identity(name, tuple(dict.fromkeys([*(one for one in groups if one), AUTHENTICATED_GROUP])), uid)
+
+
+def _digest(token: str) -> bytes:
+    """A token's digest, also of one that is kept as such; ValueError, which doesn't repeat it, if it can't be one."""
+    if token.startswith(_HASHED):
+        digits = token.removeprefix(_HASHED)
+        if not _HEX.fullmatch(digits):
+            raise ValueError("behind sha256: there must be 64 hexadecimal digits")
+        return bytes.fromhex(digits)
+    if not _VISIBLE.fullmatch(token):
+        raise ValueError("a token must be visible ASCII characters without spaces")
+    return hashlib.sha256(token.encode("ascii")).digest()
+
+
+def _given(tokens: Mapping[str, Identity]) -> _Digests:
+    found = {}
+    for token, identity in tokens.items():
+        try:
+            groups = tuple(dict.fromkeys((*identity.groups, AUTHENTICATED_GROUP)))
+            found[_digest(token)] = replace(identity, groups=groups)
+        except ValueError as error:
+            raise InvalidValueError("tokens", f"the token of {identity.name}", str(error)) from None
+    return found
+
+
+class TokenAuthenticator:
+    """Knows callers by tokens: of a file, or of a mapping, whose keys may be ``sha256:…`` too."""
+
+    __slots__ = ("_credential", "_file", "_key", "_known", "headers")
+
+    memorable = True
+    facts = ()
+
+    def __init__(
+        self,
+        tokens: TokenSettings | Mapping[str, Identity],
+        *,
+        header: str = "authorization",
+        scheme: str | None = None,
+    ) -> None:
+        told = tokens if isinstance(tokens, TokenSettings) else TokenSettings("-", header, scheme)  # for its rules
+        self._credential = HeaderCredential(told.header, credential_scheme(told.header, told.scheme))
+        self.headers = frozenset((told.header.encode("ascii"),))
+        self._key = secrets.token_bytes(32)
+        self._file: WatchedFile[_Digests] | None = None
+        if isinstance(tokens, TokenSettings):
+            self._file = WatchedFile("file", tokens.file, read_tokens)
+            self._learn(self._file.content)
+        else:
+            self._learn(_given(tokens))
+
+    def __repr__(self) -> str:
+        return f"TokenAuthenticator({len(self._known)} tokens, {self._credential!r}, {self._file!r})"
+
+    def _learn(self, digests: _Digests) -> None:
+        self._known = {self._blinded(digest): (digest, Authenticated(identity)) for digest, identity in digests.items()}
+
+    def _blinded(self, digest: bytes) -> bytes:
+        return hashlib.blake2b(digest, key=self._key, digest_size=32).digest()
+
+    def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
+        """Whose token it is."""
+        token = self._credential.read(scope)
+        if not isinstance(token, str):
+            return token
+        digest = hashlib.sha256(token.encode("ascii")).digest()
+        known = self._known.get(self._blinded(digest))
+        if known is None or not hmac.compare_digest(known[0], digest):
+            return self._credential.refused("unknown-token")
+        return known[1]
+
+    def refresh(self) -> bool:
+        """Read the file again if it has changed."""
+        if self._file is None or not self._file.refresh():
+            return False
+        self._learn(self._file.content)
+        return True

@@ -1,0 +1,80 @@
+"""``scope["user"]``: whoever stands outside of this middleware may have authenticated the caller already."""
+
+from collections.abc import Hashable
+from typing import Any
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity.credential import is_plain
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated
+from apf_middleware.classification import Identity
+from apf_middleware.config.authentication import UserSettings
+
+__all__ = ["UserAuthenticator", "user_facts"]
+
+
+def user_facts(scope: Scope) -> Hashable | None:
+    """Name and scopes of an authenticated user, as far as they are there."""
+    user = scope.get("user")
+    if user is None and scope.get("auth") is None:
+        return None
+    return ("user", _name(user), _scopes(scope))
+
+
+def _name(user: Any) -> str | None:  # noqa: ANN401 (any object may stand there)
+    """What the user is called; None for who isn't authenticated."""
+    if getattr(user, "is_authenticated", False) is not True:
+        return None
+    for attribute in ("identity", "display_name"):  # Starlette's base class raises where a class leaves one out
+        try:
+            name = getattr(user, attribute, None)
+        except NotImplementedError:
+            continue
+        if isinstance(name, int) and not isinstance(name, bool):
+            return str(name)
+        if isinstance(name, str) and name and is_plain(name):
+            return name
+    return None
+
+
+def _scopes(scope: Scope) -> tuple[str, ...]:
+    told = getattr(scope.get("auth"), "scopes", None)
+    return (
+        tuple(one for one in told if isinstance(one, str) and is_plain(one))
+        if isinstance(told, list | tuple | set)
+        else ()
+    )
+
+
+class UserAuthenticator:
+    """Believes ``scope["user"]``, and by option takes the scopes of ``scope["auth"]`` as groups.
+
+    Scopes that begin with ``system:`` are left out: they name groups with meanings of their own, and an application
+    that lets its users ask for scopes doesn't think of those.
+    """
+
+    __slots__ = ("_scopes_as_groups",)
+
+    headers: frozenset[bytes] = frozenset()
+    memorable = True
+    facts = (user_facts,)
+
+    def __init__(self, settings: UserSettings | None = None) -> None:
+        self._scopes_as_groups = settings is not None and settings.scopes_as_groups
+
+    def __repr__(self) -> str:
+        return f"UserAuthenticator(scopes_as_groups={self._scopes_as_groups})"
+
+    def authenticate(self, scope: Scope) -> Authenticated | None:
+        """The user, if somebody has set one who is authenticated."""
+        user = scope.get("user")
+        name = None if user is None else _name(user)
+        if name is None:
+            return None
+        scopes = _scopes(scope) if self._scopes_as_groups else ()
+        groups = [one for one in scopes if one and not one.startswith("system:")]
+        return Authenticated(Identity(name, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
+
+    def refresh(self) -> bool:
+        """Nothing is kept here."""
+        return False

@@ -1,0 +1,99 @@
+"""Files that are read again when they change: tokens, keys.
+
+A file that has become unreadable or broken leaves what was read before in force, and is told once: a typing error must
+not lock everybody out, nor fill the log. At the start there is no before, so there it is an error.
+"""
+
+import logging
+import os
+import stat
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["MAX_BYTES", "BrokenLineError", "WatchedFile"]
+
+MAX_BYTES: Final = 16 * 2**20
+"""The longest file."""
+
+_log: Final = logging.getLogger(__name__)
+_Content = TypeVar("_Content")
+_Look = tuple[int, ...]  # what changes when a file does
+_NO_FILE: Final[_Look] = ()
+
+
+class BrokenLineError(ValueError):
+    """What a reader says about a file: the rule that is broken, and in which line (0: the whole). It never gets out."""
+
+    def __init__(self, rule: str, line: int = 0) -> None:
+        super().__init__(rule, line)
+        self.rule = rule
+        self.line = line
+
+
+class WatchedFile(Generic[_Content]):
+    """A file's content as ``read`` understands it, which raises BrokenLineError for what it doesn't."""
+
+    __slots__ = ("_look", "_name", "_read", "content", "failures", "path")
+
+    def __init__(self, name: str, path: str, read: Callable[[bytes], _Content]) -> None:
+        self._name = name
+        self._read = read
+        self.path = path
+        self.failures = 0
+        self._look = _NO_FILE
+        try:
+            self.content = self._taken()
+        except BrokenLineError as error:
+            rule = f"line {error.line}: {error.rule}" if error.line else error.rule
+            raise InvalidValueError(name, path, rule, "Mend the file") from None
+        except OSError as error:
+            hint = "Check path and permissions; a relative path starts in the working directory"
+            raise InvalidValueError(name, path, f"it must be readable: {error.strerror or error}", hint) from None
+
+    def __repr__(self) -> str:
+        return f"WatchedFile({self.path!r}, failures={self.failures})"
+
+    def refresh(self) -> bool:
+        """Read it again if it looks changed; True if its content is another now."""
+        try:
+            seen = _look_of(os.stat(self.path))  # noqa: PTH116 (no object each second)
+        except (OSError, ValueError):
+            seen = _NO_FILE
+        if seen == self._look:
+            return False
+        self._look = seen
+        before = self.content
+        try:
+            self.content = self._taken()
+        except BrokenLineError as error:
+            self._tell(f"{self.path}:{error.line}" if error.line else self.path, error.rule)
+        except OSError as error:
+            self._tell(self.path, f"it must be readable: {error.strerror or error}")
+        return self.content != before
+
+    def _taken(self) -> _Content:
+        # Asked before opening, because opening a pipe would wait for its writer.
+        if not stat.S_ISREG(os.stat(self.path).st_mode):  # noqa: PTH116
+            raise BrokenLineError("it must be a regular file")
+        with open(self.path, "rb") as file:  # noqa: PTH123
+            # How it looked before it was read: what is written meanwhile will look different next time.
+            self._look = _look_of(os.fstat(file.fileno()))
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise BrokenLineError(f"it must not be longer than {MAX_BYTES} bytes")
+        return self._read(raw)
+
+    def _tell(self, place: str, rule: str) -> None:
+        self.failures += 1
+        _log.warning(
+            "%s: %s; what was read before stays in force until the file is mended",
+            place,
+            rule,
+            extra={"event": "identity-file-rejected", "setting": self._name, "place": place, "rule": rule},
+        )
+
+
+def _look_of(found: os.stat_result) -> _Look:
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)

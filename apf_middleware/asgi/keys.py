@@ -1,0 +1,140 @@
+"""By what a request is remembered: exactly those parts of its scope that what is found out about it depends on.
+
+Method, path and peer always count; headers, the query, the user and a client certificate only where some authenticator,
+rule or distinguisher looks at them. A header that rules look at for OPTIONS doesn't count for a GET.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.classification import FlowSchema, HttpRule, Rule, Source
+from apf_middleware.config import Configuration
+
+__all__ = ["LONGEST_KEY", "Key", "Keys", "length_of"]
+
+Key = tuple[object, ...]
+
+LONGEST_KEY: Final = 2048
+"""What is remembered has keys of at most so many bytes, for their parts are the client's to choose."""
+
+_MOST_METHODS: Final = 32  # clients may invent methods
+_HOST: Final = b"host"
+
+
+class Keys:
+    """Makes keys for what this ``chain`` and the schemas of this configuration look at."""
+
+    __slots__ = ("_by_method", "_callers", "_chain", "_credentials", "_query", "_wanted", "is_memorable")
+
+    def __init__(self, configuration: Configuration, chain: Chain) -> None:
+        self._chain = chain
+        self._credentials = chain.headers
+        self._callers = [part for part, read in _CALLERS if getattr(chain, read)]
+        facts = _Facts(configuration.schemas)
+        self._query = facts.query or configuration.server.resolver == "kubernetes"
+        self.is_memorable = chain.memorable and facts.are_known
+        self._wanted = _Wanted(facts, chain.headers)
+        self._by_method: dict[str, frozenset[bytes]] = {}
+
+    def of_request(self, scope: Scope) -> Key:
+        """The key of a request; KeyError or TypeError where a server leaves out what is needed for one."""
+        method, client, root = scope["method"], scope["client"], scope.get("root_path")
+        key: Key = (method, scope["path"], client[0] if client else None)
+        wanted = self._by_method.get(method)
+        if wanted is None:
+            wanted = self._want(method)
+        if wanted:
+            key += tuple([header for header in scope["headers"] if header[0] in wanted])
+        if root:
+            key += (root,)
+        if self._query:
+            key += (scope["query_string"],)
+        for part in self._callers:
+            if part in scope:
+                return key + self._chain.caller_facts(scope)
+        return key
+
+    def of_caller(self, scope: Scope) -> Key:
+        """The key of whoever asks."""
+        client, credentials = scope.get("client"), self._credentials
+        key: Key = (client[0] if client else None,)
+        if credentials:
+            key += tuple([header for header in scope.get("headers") or () if header[0] in credentials])
+        return key + self._chain.caller_facts(scope)
+
+    def _want(self, method: str) -> frozenset[bytes]:
+        wanted = self._wanted.headers(method)
+        if len(self._by_method) < _MOST_METHODS:
+            self._by_method[method] = wanted
+        return wanted
+
+
+_CALLERS: Final = (("user", "reads_user"), ("extensions", "reads_certificate"))
+"""Where in a scope a caller may be told, and how a chain says that it looks there."""
+
+
+def length_of(key: Iterable[object]) -> int:
+    """About how many bytes a key holds."""
+    total = 0
+    for part in key:
+        if part.__class__ is str or part.__class__ is bytes:
+            total += len(part)
+        elif isinstance(part, tuple):
+            total += length_of(part)
+    return total
+
+
+class _Facts:
+    """What schemas look at beside method, path and peer. ``are_known`` unless a callable may look at anything."""
+
+    def __init__(self, schemas: Sequence[FlowSchema]) -> None:
+        self.always: set[bytes] = set()
+        self.by_methods: list[tuple[frozenset[str], set[bytes]]] = []
+        self.query = False
+        self.are_known = True
+        for schema in schemas:
+            for rule in schema.rules:
+                if isinstance(rule, Rule):
+                    for http in rule.http_rules:
+                        self._add(http)
+                else:
+                    self.always.add(_HOST)  # which a conjunction may look at
+            self._add_distinguisher(schema)
+
+    def _add(self, rule: HttpRule) -> None:
+        names = {_bytes(match.name) for match in rule.headers}
+        if rule.hosts:
+            names.add(_HOST)
+        self.query = self.query or bool(rule.query)
+        self.by_methods.append((frozenset(method.upper() for method in rule.methods), names))
+
+    def _add_distinguisher(self, schema: FlowSchema) -> None:
+        distinguisher = schema.distinguisher
+        if distinguisher is None:
+            return
+        if distinguisher.source is Source.HEADER:
+            self.always.add(_bytes(distinguisher.argument))
+        self.query = self.query or distinguisher.source is Source.QUERY
+        self.are_known = self.are_known and distinguisher.source is not Source.CALLABLE
+
+
+class _Wanted:
+    """The headers that count, by method."""
+
+    def __init__(self, facts: _Facts, credentials: frozenset[bytes]) -> None:
+        self._always = facts.always | credentials
+        self._by_methods = facts.by_methods
+
+    def headers(self, method: str) -> frozenset[bytes]:
+        found = set(self._always)
+        for methods, names in self._by_methods:
+            if not methods or method.upper() in methods:
+                found |= names
+        return frozenset(found)
+
+
+def _bytes(name: str) -> bytes:
+    return name.lower().encode("latin-1", "replace")

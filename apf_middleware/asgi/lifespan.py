@@ -1,0 +1,92 @@
+"""The server's beginning and end: when it shuts down, whoever waits is sent away, and whoever runs finishes.
+
+A server that is told to stop first waits for all requests that it has, and only then tells the app. Requests that wait
+in a queue would hold it up, or be cut off by its patience. So the signal itself is listened to, between the startup and
+the shutdown that the lifespan protocol tells of; the server's own handler is called as before.
+"""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Signals", "caller_on_loop", "live"]
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def _nothing() -> None:
+    """Before anybody listens."""
+
+
+def caller_on_loop(function: Callable[[], None]) -> Callable[[], None]:
+    """A function that has ``function`` called by the running event loop, and that a signal handler may call."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        from trio.lowlevel import current_trio_token  # noqa: PLC0415 - whoever runs trio has it, others needn't
+
+        return partial(current_trio_token().run_sync_soon, function)
+    return lambda: None if loop.is_closed() else _discard(loop.call_soon_threadsafe(function))
+
+
+def _discard(_handle: object) -> None:
+    """What a signal handler has no use for."""
+
+
+class Signals:
+    """Has a function called when the process is asked to stop, and then whoever else wanted to know."""
+
+    __slots__ = ("_before", "_leave")
+
+    def __init__(self) -> None:
+        self._leave: Callable[[], None] = _nothing
+        self._before: dict[signal.Signals, Any] = {}
+
+    def listen(self, leave: Callable[[], None]) -> None:
+        """From now on; only the main thread may, and elsewhere nothing happens."""
+        self._leave = leave
+        if threading.current_thread() is not threading.main_thread() or self._before:
+            return
+        for one in _SIGNALS:
+            before = signal.getsignal(one)
+            if before is not None:  # None: not Python's, so it can't be called from here
+                self._before[one] = before
+                signal.signal(one, self._asked)
+
+    def _asked(self, number: int, frame: FrameType | None) -> None:
+        self._leave()
+        before = self._before.get(signal.Signals(number))
+        if callable(before):
+            before(number, frame)
+        elif before is signal.SIG_DFL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    def forget(self) -> None:
+        """Give the signals back, unless somebody else has taken them since."""
+        for one, before in self._before.items():
+            if signal.getsignal(one) == self._asked:
+                signal.signal(one, before)
+        self._before.clear()
+
+
+async def live(
+    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, begin: Callable[[], None], end: Callable[[], None]
+) -> None:
+    """The lifespan of ``app``: ``begin`` is called before it starts, ``end`` before it stops."""
+
+    async def listened() -> Message:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            begin()
+        elif message["type"] == "lifespan.shutdown":
+            end()
+        return message
+
+    await app(scope, listened, send)

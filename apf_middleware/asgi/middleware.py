@@ -1,0 +1,153 @@
+"""The middleware: every request is received, admitted or rejected, and runs on its seats.
+
+Pure ASGI, and as little as can be in the way of a request that is admitted at once: the app gets the server's own
+``receive``, and a ``send`` that adds two headers to the start of the response.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from os import PathLike
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.asgi.identity import Authenticator, Refused
+from apf_middleware.asgi.lifespan import live
+from apf_middleware.asgi.reception import Seen
+from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
+from apf_middleware.asgi.service import Service
+from apf_middleware.config import Configuration, load
+from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.runtime import Admission, wait_for_seat
+
+__all__ = ["APFMiddleware", "ConfigurationSource"]
+
+ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathLike[str]]
+"""A configuration, or the files, directories and globs to read it from."""
+
+_SEATED: Final = TicketState.SEATED
+_Headers = list[tuple[bytes, bytes]]
+
+
+class APFMiddleware:
+    """API Priority and Fairness in front of ``app``.
+
+    ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
+    are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
+    serves none itself.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        config: ConfigurationSource | None = None,
+        *,
+        authenticators: Iterable[Authenticator] = (),
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self.app = app
+        self.service = Service(_configuration(config), authenticators=authenticators, registry=registry)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = scope["type"]
+        if kind not in _SENDERS:
+            await self._other(scope, receive, send)
+            return
+        service = self.service
+        now = service.now()
+        seen = service.reception.recall(scope)
+        if seen is None or seen.until <= now or service.due <= now:
+            seen = await self._receive(scope, send, now)
+            if seen is None:
+                return
+            now = service.now()
+        controller = service.controller
+        admission = Admission(seen)
+        controller.arrive(now, admission)
+        hearing: Hearing | None = None
+        if admission.state is not _SEATED:
+            hearing = await self._wait(admission, scope, receive, send)
+            if hearing is None:
+                return
+            receive = hearing.receive
+        scope["apf"] = admission
+        try:
+            await self.app(scope, receive, partial(_SENDERS[kind], send, seen.headers, admission))
+        finally:
+            if admission.state is _SEATED:
+                controller.release(admission)
+            if hearing is not None:
+                hearing.stop()
+
+    async def _receive(self, scope: Scope, send: Send, now: int) -> Seen | None:
+        """Find out what isn't known about a request; None when it has been answered already."""
+        service = self.service
+        if service.due <= now:
+            service.keep_house(now)
+        if service.scrape.is_for(scope):
+            await service.scrape.answer(scope, send)
+            return None
+        found = await service.reception.receive(scope, now)
+        if isinstance(found, Refused):
+            await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+            return None
+        return found
+
+    async def _wait(self, admission: Admission, scope: Scope, receive: Receive, send: Send) -> Hearing | None:
+        """Wait for a seat; None when the request was rejected, and has been told so."""
+        hearing = Hearing(receive)
+        try:
+            if admission.is_waiting:
+                await wait_for_seat(admission, admission.destination.at_work.wait_limit_ns, hearing)
+        except BaseException:
+            hearing.stop()
+            raise
+        if admission.is_seated:
+            return hearing
+        hearing.stop()
+        service = self.service
+        service.rejections.note(admission)
+        if admission.reason is not Reason.CANCELLED:
+            answer = answer_rejected(admission, service.labels, service.now(), service.chance)
+            await send_answer(answer, scope, send)
+        return None
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            try:
+                await live(self.app, scope, receive, send, begin=self.service.begin, end=self.service.end)
+            finally:
+                self.service.controller.open()  # whoever comes after the end is a test's client, not a server's
+        else:
+            await self.app(scope, receive, send)
+
+
+def _configuration(source: ConfigurationSource | None) -> Configuration:
+    if isinstance(source, Configuration):
+        return source
+    if source is None:
+        return load()
+    return load(source) if isinstance(source, str | PathLike) else load(*source)
+
+
+def _send_http(send: Send, headers: _Headers, _admission: Admission, message: Message) -> Awaitable[None]:
+    """Pass on what an app sends; the start of its response tells schema and level, too."""
+    if message["type"] == "http.response.start":
+        message = {**message, "headers": [*message.get("headers", ()), *headers]}
+    return send(message)
+
+
+def _send_websocket(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+    """The same for a WebSocket, which holds no seats once it is accepted."""
+    kind = message["type"]
+    if kind in {"websocket.accept", "websocket.http.response.start"}:
+        message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        if kind == "websocket.accept":
+            admission.release()
+    return send(message)
+
+
+_Sender = Callable[[Send, _Headers, Admission, Message], Awaitable[None]]
+_SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}

@@ -1,0 +1,145 @@
+"""Who asks, and where do they belong: from an ASGI scope to the level at work that a request goes to.
+
+The way there (authenticate, digest, resolve, classify) takes some microseconds, and callers come back. So what was
+found is remembered (see `keys` for by what), in a memory that is bounded in entries and in their length; an entry ends
+with the credential that it stands on. A new configuration has a new reception.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity import Authenticated, Chain, Refused
+from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
+from apf_middleware.asgi.request import digest_request
+from apf_middleware.asgi.responses import Labels
+from apf_middleware.classification import Classification, Identity
+from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.config import Configuration
+from apf_middleware.config.derive import derive_classifier, derive_resolver
+from apf_middleware.fairqueuing import Work
+from apf_middleware.runtime import Controller, Destination
+
+__all__ = ["Reception", "Seen"]
+
+_REMEMBERED: Final = 4096
+_FOREVER: Final = 2**63 - 1
+_SECOND: Final = 10**9
+_ONE_SEAT: Final = Work()
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Seen(Destination):
+    """Where requests like one that was seen go; ``until`` is when that must be found anew.
+
+    ``headers`` go back with their responses.
+    """
+
+    __slots__ = ("headers", "until")
+
+    def __init__(self, controller: Controller, classification: Classification, headers: Headers, until: int) -> None:
+        super().__init__(controller, classification, controller.levels[classification.level], _ONE_SEAT)
+        self.headers = headers
+        self.until = until
+
+
+class _Caller(NamedTuple):
+    identity: Identity
+    address: str
+    until: int
+
+
+class Reception:
+    """Receives requests for the levels of ``controller``; ``chain`` tells who asks."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        controller: Controller,
+        chain: Chain,
+        labels: Labels,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._controller = controller
+        self._chain = chain
+        self._labels = labels
+        self._wall_clock = wall_clock
+        self._classify = derive_classifier(configuration).classify
+        self._resolve = derive_resolver(configuration)
+        self._keys = Keys(configuration, chain)
+        self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
+        self._callers: BoundedCache[Key, _Caller] = BoundedCache(_REMEMBERED)
+        self.refused: Counter[str] = Counter()
+
+    def recall(self, scope: Scope) -> Seen | None:
+        """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
+        try:
+            return self._memory.young.get(self._keys.of_request(scope))
+        except (KeyError, TypeError):
+            return None
+
+    async def receive(self, scope: Scope, now: int) -> Seen | Refused:
+        """Find out about a request that wasn't seen lately, and remember it."""
+        key = self._key(scope)
+        if key is not None:
+            known = self._memory.get(key)
+            if known is not None and known.until > now:
+                return known
+        caller = await self._meet(scope, now)
+        if isinstance(caller, Refused):
+            return caller
+        digest = digest_request(scope, caller.identity, caller.address, self._resolve)
+        classification = self._classify(digest)
+        seen = Seen(self._controller, classification, self._labels.headers(classification), caller.until)
+        if key is not None:
+            self._memory.put(key, seen)
+        return seen
+
+    def _key(self, scope: Scope) -> Key | None:
+        """The key, if what is found may be remembered."""
+        if not self._keys.is_memorable:
+            return None
+        try:
+            key = self._keys.of_request(scope)
+            hash(key)
+        except (KeyError, TypeError):
+            return None
+        return key if length_of(key) <= LONGEST_KEY else None
+
+    async def _meet(self, scope: Scope, now: int) -> _Caller | Refused:
+        """Who asks: somebody who was met lately, or whoever the chain says."""
+        key = self._keys.of_caller(scope) if self._chain.memorable else None
+        if key is not None:
+            known = self._callers.get(key)
+            if known is not None and known.until > now:
+                return known
+        verdict = self._chain.identify(scope)
+        if not isinstance(verdict, Authenticated | Refused):
+            verdict = await verdict
+        if isinstance(verdict, Refused):
+            self.refused[verdict.reason] += 1
+            return verdict
+        caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
+        if key is not None and length_of(key) <= LONGEST_KEY:
+            self._callers.put(key, caller)
+        return caller
+
+    def _until(self, verdict: Authenticated, now: int) -> int:
+        """The end of a credential on the monotonic clock."""
+        if verdict.valid_until is None:
+            return _FOREVER
+        return now + int((verdict.valid_until - self._wall_clock()) * _SECOND)
+
+    def refresh(self) -> None:
+        """Let authenticators look for changed files and keys; if answers may differ now, forget what was remembered."""
+        if self._chain.refresh():
+            self._memory = BoundedCache(_REMEMBERED)
+            self._callers = BoundedCache(_REMEMBERED)
+
+    def __repr__(self) -> str:
+        return f"<Reception: {len(self._memory)} requests and {len(self._callers)} callers remembered>"

@@ -1,0 +1,100 @@
+"""A request's digest, from an ASGI scope.
+
+Servers differ in what they put into a scope, so whatever the specification calls optional may be missing here. Text is
+decoded so that nothing can fail: whoever sends bytes that are no text gets text that matches nothing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar, overload
+from urllib.parse import parse_qsl
+
+from starlette.types import Scope
+
+from apf_middleware.classification import Identity, RequestDigest, Resolution
+from apf_middleware.classification.digest import NO_VALUES
+
+__all__ = ["HeaderView", "digest_request", "method_of", "path_of", "query_of"]
+
+Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
+
+T = TypeVar("T")
+
+_MOST_PARAMETERS = 256
+
+
+def method_of(scope: Scope) -> str:
+    """The method; a WebSocket's handshake is a GET."""
+    return str(scope.get("method") or "GET")
+
+
+def path_of(scope: Scope) -> str:
+    """The path as the app's own routes see it: without what a mount or a proxy has taken off."""
+    path, root = str(scope.get("path") or "/"), str(scope.get("root_path") or "")
+    if root and path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
+        return path[len(root) :] or "/"
+    return path
+
+
+class HeaderView(Mapping[str, str]):
+    """Headers by name, as servers send it in lower case; each decoded when asked for, and the first of its name."""
+
+    __slots__ = ("_headers",)
+
+    def __init__(self, scope: Scope) -> None:
+        self._headers = scope.get("headers") or ()
+
+    @overload
+    def get(self, name: str, /) -> str | None: ...
+    @overload
+    def get(self, name: str, /, default: str | T) -> str | T: ...
+    def get(self, name: str, /, default: object = None) -> object:
+        wanted = name.encode("latin-1", "replace")
+        for found, value in self._headers:
+            if found == wanted:
+                return str(value, "latin-1")
+        return default
+
+    def __getitem__(self, name: str) -> str:
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(str(name, "latin-1") for name, _ in self._headers))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def query_of(scope: Scope) -> Mapping[str, str]:
+    """Query parameters by name; one that comes more than once has its first value."""
+    raw = scope.get("query_string") or b""
+    if not raw:
+        return NO_VALUES
+    query: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+    except ValueError:  # more than anybody means
+        return NO_VALUES
+    for name, value in pairs:
+        query.setdefault(name, value)
+    return query
+
+
+def digest_request(scope: Scope, identity: Identity, client_address: str, resolve: Resolver) -> RequestDigest:
+    """Everything that a rule may look at."""
+    method, path, query, headers = method_of(scope), path_of(scope), query_of(scope), HeaderView(scope)
+    resolution = resolve(method, path, query)
+    return RequestDigest(
+        identity,
+        resolution.verb,
+        path,
+        method,
+        resolution.resource,
+        headers.get("host", ""),
+        headers,
+        query,
+        resolution.path_parameters,
+        client_address,
+    )

@@ -1,0 +1,161 @@
+"""What a client is told when its request isn't served: a status, a time to come back, a problem document (RFC 9457).
+
+A rejection must stay cheap, for most of them are sent when the server has least to spare: nothing is looked up and no
+template is filled, and the messages go straight to the server.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Final
+from uuid import UUID, uuid5
+
+from starlette.types import Scope, Send
+
+from apf_middleware.classification import Classification
+from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Admission, retry_after_s
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+
+__all__ = ["Answer", "Labels", "answer_rejected", "answer_unauthenticated", "send_answer"]
+
+Headers = list[tuple[bytes, bytes]]
+
+_NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
+_PROBLEM: Final = (b"content-type", b"application/problem+json")
+_TRY_AGAIN_LATER: Final = 1013  # the close code for "come back later"
+_DETAILS: Final[Mapping[Reason, str]] = {
+    Reason.QUEUE_FULL: "The queue for requests like this one is full.",
+    Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and nothing waits there.",
+    Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
+    Reason.CANCELLED: "The client has gone.",
+    Reason.QUEUE_CLOSED: "The server is shutting down.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole response."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+class Labels:
+    """How schema and level are called towards clients: by their names, or by UIDs that stand for them."""
+
+    __slots__ = ("_known", "_names", "settings")
+
+    def __init__(self, settings: ResponseSettings) -> None:
+        self.settings = settings
+        self._known: dict[tuple[str, str], Headers] = {}
+        self._names = {
+            "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
+            "kubernetes": (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"),
+            "none": None,
+        }[settings.headers]
+
+    @property
+    def are_names(self) -> bool:
+        return self.settings.names == "shown"
+
+    def headers(self, classification: Classification) -> Headers:
+        """The headers that go with every response to requests of this schema."""
+        key = classification.schema, classification.level
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._written(*key)
+        return found
+
+    def _written(self, schema: str, level: str) -> Headers:
+        if self._names is None:
+            return []
+        if self.settings.headers == "kubernetes" or not self.are_names:
+            schema, level = _uid("FlowSchema", schema), _uid("PriorityLevel", level)
+        values = schema, level
+        return [(name, value.encode("latin-1")) for name, value in zip(self._names, values, strict=True)]
+
+
+def _uid(kind: str, name: str) -> str:
+    """The UID that stands for an object: the same in all workers and after a restart."""
+    return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
+
+
+def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Random) -> Answer:
+    """The answer to a rejected request."""
+    reason = admission.reason
+    assert reason is not None, "only who is rejected is told why"
+    settings = labels.settings
+    closing = reason is Reason.QUEUE_CLOSED
+    status = 503 if closing else settings.status
+    at_work = admission.destination.at_work
+    rate = at_work.drain.sample(now, at_work.dispatched)
+    seconds = retry_after_s(
+        at_work.shared.queueset.waiting + 1,
+        rate,
+        least=settings.retry_after_least_s,
+        most=settings.retry_after_most_s,
+        chance=chance,
+    )
+    problem: dict[str, object] = {
+        "type": f"urn:apf:{reason.value}",
+        "title": "Service Unavailable" if status == 503 else "Too Many Requests",
+        "status": status,
+        "detail": _DETAILS[reason],
+        "reason": reason.value,
+        "waited": round(admission.waited, 3),
+        "retry_after": seconds,
+    }
+    if (
+        reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1
+    ):  # flows don't matter to a single one
+        problem["own_flow"] = _is_own_flow(admission)
+    if labels.are_names:
+        problem["level"] = admission.level
+        problem["schema"] = admission.schema
+    headers = [_PROBLEM, (b"retry-after", b"%d" % seconds), *labels.headers(admission.destination.classification)]
+    if closing:
+        headers.append((b"connection", b"close"))
+    return _answer(status, headers, problem)
+
+
+def _is_own_flow(admission: Admission) -> bool:
+    """Whether it is the caller's own requests that fill the queue."""
+    queue = admission.queue
+    return queue is not None and 2 * sum(ticket.flow == admission.flow for ticket in queue) >= queue.length
+
+
+def answer_unauthenticated(challenge: str, reason: str) -> Answer:
+    """The answer to bad credentials."""
+    problem: dict[str, object] = {
+        "type": "urn:apf:unauthenticated",
+        "title": "Unauthorized",
+        "status": 401,
+        "detail": "The credentials aren't valid.",
+        "reason": reason,
+    }
+    return _answer(401, [_PROBLEM, (b"www-authenticate", challenge.encode("latin-1", "replace"))], problem)
+
+
+def _answer(status: int, headers: Headers, problem: Mapping[str, object]) -> Answer:
+    body = json.dumps(problem).encode()
+    return Answer(status, [*headers, (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")], body)
+
+
+async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
+    """Send it; to a WebSocket as a denial, or as a close where the server knows no denials."""
+    kind = ""
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "Try again later"})
+            return
+        kind = "websocket."
+    start: Message = {"type": f"{kind}http.response.start", "status": answer.status, "headers": answer.headers}
+    await send(start)
+    body = b"" if scope.get("method") == "HEAD" else answer.body
+    await send({"type": f"{kind}http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,80 @@
+"""What Prometheus reads: at a path of the middleware's own, or in a registry of the app's.
+
+With several workers (the environment variable PROMETHEUS_MULTIPROC_DIR is set) each publishes its numbers to files, and
+whichever worker is asked answers for all of them.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+from anyio.to_thread import run_sync
+from prometheus_client import CollectorRegistry
+from starlette.types import Scope, Send
+
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.request import HeaderView, method_of, path_of
+from apf_middleware.asgi.responses import Answer, send_answer
+from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.metrics import DIRECTORY_VARIABLE, APFCollector, Publisher, ServerPicture, compress, render, scrape
+
+__all__ = ["Scrape"]
+
+
+class Scrape:
+    """Serves what ``read`` tells, as ``settings`` want it; with a ``registry`` it is collected there instead."""
+
+    def __init__(
+        self,
+        read: Callable[[], ServerPicture],
+        settings: MetricsSettings,
+        chain: Chain,
+        registry: CollectorRegistry | None,
+    ) -> None:
+        self._settings = settings
+        self._chain = chain
+        self._path = settings.path if registry is None else None
+        self._collector = APFCollector(read, settings.prefix)
+        self._directory = os.environ.get(DIRECTORY_VARIABLE)
+        self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
+        if registry is not None and self._publisher is None:
+            self._collector.register(registry)
+
+    def is_for(self, scope: Scope) -> bool:
+        """Whether a request asks for metrics."""
+        return (
+            self._path is not None
+            and scope["type"] == "http"
+            and path_of(scope) == self._path
+            and method_of(scope) in {"GET", "HEAD"}
+        )
+
+    def publish(self) -> None:
+        """Let other workers know."""
+        if self._publisher is not None:
+            self._publisher.publish()
+
+    def close(self) -> None:
+        """This worker ends: what it has counted stays, what it has doesn't."""
+        if self._publisher is not None:
+            self._publisher.publish()
+            self._publisher.close()
+
+    async def answer(self, scope: Scope, send: Send) -> None:
+        if not self._settings.exposes_to(self._chain.client_address(scope)):
+            await send_answer(_NOT_FOR_YOU, scope, send)
+            return
+        headers = HeaderView(scope)
+        accept = headers.get("accept", "")
+        if self._directory:
+            self.publish()
+            body, content_type = await run_sync(partial(scrape, self._directory, accept))
+        else:
+            body, content_type = render(accept, self._collector)
+        body, is_gzip = compress(body, headers.get("accept-encoding", ""))
+        more = [(b"content-encoding", b"gzip")] if is_gzip else []
+        told = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body)), *more]
+        await send_answer(Answer(200, [*told, (b"vary", b"accept, accept-encoding")], body), scope, send)
+
+
+_NOT_FOR_YOU = Answer(403, [(b"content-type", b"text/plain; charset=utf-8")], b"Metrics are not exposed to you.\n")

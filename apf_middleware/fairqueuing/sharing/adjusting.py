@@ -1,0 +1,232 @@
+"""Seats adjusted every ten seconds: the *periodic* way, Kubernetes' own.
+
+Between two adjustments each level has a fixed limit, and its queue set knows no other. At an adjustment stock is taken
+of each level's demand in the period, `adjust_limits` says what it comes to, and every queue set gets its new limit.
+
+No timer runs. A call that comes after one or more adjustments were due makes up for them first. Each takes stock at its
+own time, so that averages and smoothing are what they would have been. The limits of the last one count from the call
+on, for nobody could have been told before. Where more than `MOST_MADE_UP` were missed, nothing has happened for long,
+and all that changes from one to the next is that old demand is forgotten a little more: for all but the last of the
+remaining ones that is done in one step.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.borrowing import LevelStanding, adjust_limits, forget_demand
+from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
+from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
+from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+
+if TYPE_CHECKING:
+    from apf_middleware.exceptions import InfeasibleError
+
+__all__ = ["ADJUSTMENT_PERIOD_NS", "MOST_MADE_UP", "Adjusting"]
+
+ADJUSTMENT_PERIOD_NS = 10_000_000_000
+"""From one adjustment to the next, upstream's constant."""
+
+MOST_MADE_UP = 60
+"""So many adjustments that were missed are made up for one by one: ten minutes."""
+
+_NEW: Final = TicketState.NEW
+_WAITING: Final = TicketState.WAITING
+_SEATED: Final = TicketState.SEATED
+_NOBODY: Final[tuple[Ticket, ...]] = ()
+
+
+class Adjusting(Sharing):
+    """Adjusts limits every ten seconds, as `adjust_limits` does with ``deduct_exempt``.
+
+    ``fair_fraction`` and ``failure`` are those of the last adjustment; each level has its ``record`` of it.
+    """
+
+    __slots__ = ("_due_at", "_waiting", "deduct_exempt", "failure", "fair_fraction")
+
+    def __init__(
+        self,
+        seats: int,
+        wanted: Wanted,
+        *,
+        discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
+        guess_ns: int = DEFAULT_GUESS_NS,
+        strict_upstream: bool = False,
+        may_rest: bool = True,
+        deduct_exempt: bool = False,
+        now: int = 0,
+    ) -> None:
+        self.deduct_exempt = deduct_exempt
+        self.fair_fraction = 0.0
+        self.failure: InfeasibleError | None = None
+        super().__init__(
+            seats,
+            wanted,
+            discipline=discipline,
+            guess_ns=guess_ns,
+            strict_upstream=strict_upstream,
+            may_rest=may_rest,
+            now=now,
+        )
+
+    def _prepare(self, now: int) -> None:
+        self._due_at = now + ADJUSTMENT_PERIOD_NS
+        self._waiting: list[SharedLevel] = []
+
+    # What happens to tickets
+
+    def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        queueset = level.queueset
+        if ticket.state is not _NEW:
+            return queueset.arrive(now, ticket)  # which says what is wrong
+        ended = self._advance(now)
+        if ticket.width <= level.quick_width and level.seat_alone(now, ticket):
+            return [*ended, ticket] if ended else (ticket,)
+        level.wake()
+        level.quick_width = 0
+        seated = queueset.arrive(now, ticket)
+        self._note(now, level)
+        return [*ended, *seated] if ended else seated
+
+    def abandon(
+        self, now: int, level: SharedLevel, ticket: Ticket, reason: Reason = Reason.TIME_OUT
+    ) -> Sequence[Ticket]:
+        queueset = level.queueset
+        if ticket.state is not _WAITING or ticket.queueset is not queueset or reason not in queueset.rejected:
+            return queueset.abandon(now, ticket, reason)  # which says what is wrong
+        ended = self._advance(now)
+        if ended and not ticket.is_waiting:
+            return ended
+        seated = queueset.abandon(now, ticket, reason)
+        self._note(now, level)
+        return [*ended, *seated] if ended else seated
+
+    def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        queueset = level.queueset
+        if ticket.state is not _SEATED or ticket.queueset is not queueset:
+            return queueset.release(now, ticket)  # which says what is wrong
+        ended = self._advance(now)
+        if level.alone is ticket:
+            return level.release_alone(now, ticket)
+        seated = queueset.release(now, ticket)
+        self._note(now, level)
+        return [*ended, *seated] if ended else seated
+
+    # Time
+
+    def tick(self, now: int) -> Sequence[Ticket]:
+        seated = list(self._advance(now))
+        for level in list(self._all()):
+            ends_at = level.queueset.next_event_at()
+            if ends_at is not None and ends_at <= now:
+                seated += level.queueset.tick(now)
+                self._note(now, level)
+        return seated
+
+    def next_event_at(self) -> int | None:
+        if not self._waiting:
+            return None
+        ends = (level.queueset.next_event_at() for level in self._waiting)
+        return min([self._due_at, *(ends_at for ends_at in ends if ends_at is not None)])
+
+    def _advance(self, now: int) -> Sequence[Ticket]:
+        """Make up for the adjustments that were due by ``now``, which the queue sets check."""
+        if now.__class__ is not int or now < self._due_at:
+            return _NOBODY
+        self._wake_all()
+        missed = (now - self._due_at) // ADJUSTMENT_PERIOD_NS + 1
+        for _ in range(min(missed, MOST_MADE_UP)):
+            self._adjust(self._due_at)
+            self._due_at += ADJUSTMENT_PERIOD_NS
+        if missed > MOST_MADE_UP:
+            skipped = missed - MOST_MADE_UP - 1
+            self._due_at += skipped * ADJUSTMENT_PERIOD_NS
+            self._adjust(self._due_at, skipped)
+            self._due_at += ADJUSTMENT_PERIOD_NS
+        return self._tell(now)
+
+    # Seats
+
+    def limit_of(self, level: SharedLevel) -> int:
+        return level.queueset.concurrency
+
+    def _adjust(self, at: int, skipped: int = 0) -> None:
+        """Take stock at this time, and find new limits; before it so many adjustments were skipped."""
+        # A draining level may have the name of another one.
+        levels = self.levels | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
+        standings = {name: _stand(at, level, skipped) for name, level in levels.items()}
+        adjustment = adjust_limits(standings, deduct_exempt=self.deduct_exempt)
+        self.fair_fraction, self.failure = adjustment.fair_fraction, adjustment.failure
+        for name, level in levels.items():
+            level.record = LevelRecord(standings[name].demand, adjustment.levels[name])
+
+    def _tell(self, now: int) -> Sequence[Ticket]:
+        """Give every level its limit, and seat whom that lets in."""
+        seated: list[Ticket] = []
+        for level in list(self._all()):
+            assert level.record is not None, "an adjustment has been made"
+            limits, current = level.limits, level.record.adjustment.current
+            level.nominal, level.most = limits.nominal, limits.max
+            level.least = 0 if level.exempt else current
+            settings = level.settings if limits.max or level.exempt else JAIL
+            seated += level.queueset.reconfigure(now, replace(settings, concurrency=current))
+            level.quick_width = 0
+            self._note(now, level)
+        return seated
+
+    def _note(self, now: int, level: SharedLevel) -> None:
+        queueset = level.queueset
+        waits = queueset.waiting > 0
+        if waits is not level.waits:
+            level.waits = waits
+            if waits:
+                self._waiting.append(level)
+            else:
+                self._waiting.remove(level)
+        if not waits and queueset.is_idle:
+            if level.is_draining:
+                if level in self.draining:
+                    self.draining.remove(level)
+            else:
+                level.rest(now)
+
+    # Levels
+
+    @staticmethod
+    def _first_ceiling(limits: LevelLimits) -> int | None:  # noqa: ARG004 - its seats aren't steered
+        return None
+
+    @staticmethod
+    def _last_limits(limits: LevelLimits) -> LevelLimits:
+        return LevelLimits(1, 1, max(limits.max, 1))  # what is nominal is divided, so this is what others go without
+
+    def _share_out(self, now: int) -> Sequence[Ticket]:
+        self._adjust(now)
+        return self._tell(now)
+
+    # Looking
+
+    def check(self) -> None:
+        super().check()
+        for level in self._all():
+            waits = level.queueset.waiting > 0
+            assert level.waits is waits is (level in self._waiting), f"whether {level!r} waits"
+
+
+def _stand(at: int, level: SharedLevel, skipped: int) -> LevelStanding:
+    """Where ``level`` stands at this time; its next period begins."""
+    queueset = level.queueset
+    current = queueset.concurrency
+    queueset.concurrency = 0  # seats that lingered until then come free, but it is too late to seat anybody then
+    queueset.tick(at)
+    queueset.concurrency = current
+    smoothed = 0.0
+    if level.record is not None:
+        current = level.record.adjustment.current  # of several that are made up for, the limit that would be in force
+        smoothed = level.record.adjustment.smoothed
+    if skipped:
+        smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)
+    return LevelStanding(level.limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)

@@ -1,0 +1,342 @@
+"""Seats lent and reclaimed at each dispatch: the *immediate* way, and the default.
+
+**The pool.** T seats are shared: the server's, or all mins together where that is more, for those are promised. Each
+limited level counts for the larger of what it uses and its min; an exempt level for what it uses. ``_free`` is T less
+what all levels count for. So the limit of a level at this moment, given what the others count for, is
+
+    L = _free + what the level itself counts for,   but at least its min and at most its max.
+
+Within its min a level is always served, also when exempt load has eaten everything; beyond it, only as long as all
+unmet mins of the others stay free. No dispatch of its own changes a level's L, so it is enough to set it before a call
+(*steering*), and the queue set does the rest. Its max is bounded by what the other mins leave of T.
+
+**Turns.** Where seats are free and several levels wait, those under their min come first, then those under their
+nominal seats, then borrowers; within each group the one that uses the smallest part of its nominal seats, and among
+equals the one whose turn is longest ago. One ticket at a time, for each changes the ranks. If the first doesn't fit,
+the seats that are free are saved up for it. Behind it, only those pass who stay within their min, which takes nothing
+from it. A level that is held back by its own max saves nothing and waits aside.
+
+**Nobody waits for ever.** A ticket that is wider than its level's max counts as that max, and runs when nothing else of
+its level does. If nothing runs anywhere, then L is the max for every level, so whoever is first is seated. And what is
+saved up, seats in use beyond the others' mins, comes back when their requests end.
+
+**Virtual time.** A level's meters must run at the seats that it really has. Were R to run ahead of service while seats
+are lent to others, then all who are backlogged would lag behind R, and a flow that arrives, starting at R, would stand
+behind every one of them: mice behind elephants. Were it to fall behind, a new flow would be served alone until it has
+caught up. L is no measure of that, for it changes with every other level's steps and includes seats that are saved up
+for others. What a level really has is what it uses, and that changes only by its own steps: its meters run at that.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, refuse_time
+from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, ranks_before, seats_wanted
+from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+
+__all__ = ["Lending"]
+
+_NEW: Final = TicketState.NEW
+_WAITING: Final = TicketState.WAITING
+_SEATED: Final = TicketState.SEATED
+_NOBODY: Final[tuple[Ticket, ...]] = ()
+
+
+class Lending(Sharing):
+    """Shares seats at each dispatch. ``total`` is T; ``waiting`` are the levels where somebody waits."""
+
+    __slots__ = ("_clock", "_ends_at", "_free", "_is_restless", "_lingering", "_turns", "total", "waiting")
+
+    total: int
+    _free: int
+
+    def _prepare(self, now: int) -> None:
+        self._clock = now
+        self._turns = 0
+        self.waiting: list[SharedLevel] = []
+        self._lingering: list[SharedLevel] = []
+        self._ends_at: int | None = None  # the first linger
+        self._is_restless = False
+
+    # What happens to tickets
+
+    def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        if ticket.width <= level.quick_width and level.seat_alone(now, ticket):
+            if level.exempt:
+                level.counted = 1
+                self._free -= 1
+            return (ticket,)
+        queueset = level.queueset
+        if ticket.state is not _NEW:
+            return queueset.arrive(now, ticket)  # which says what is wrong
+        ended = self._advance(now)
+        if level.alone is not None or level.booked_count != level.alone_count:
+            level.wake()
+        level.quick_width = 0
+        waiting = self.waiting
+        if not waiting or level.exempt or (level.waits and len(waiting) == 1):
+            # Steering, written out: this is where most requests pass.
+            limit = self._free + level.counted
+            if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
+                limit = level.most
+            queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
+            seated = queueset.arrive(now, ticket)
+            used = queueset.seats_in_use
+            counted = used if used > level.least else level.least  # noqa: FURB136
+            self._free -= counted - level.counted
+            level.counted = counted
+            if not used or level.waits is not queueset.waiting > 0:
+                self._note(now, level)
+        else:
+            seated = self._arrive_among_others(now, level, ticket)
+        return [*ended, *seated] if ended else seated
+
+    def _arrive_among_others(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """Others wait already: nobody may take what they come first for."""
+        queueset = level.queueset
+        if not (queueset.settings.queues or level.is_draining):
+            queueset.concurrency = self._limit_of_newcomer(now, level)
+        elif not level.waits and queueset.seats_in_use + ticket.width <= level.least:
+            queueset.concurrency = level.least
+        else:
+            queueset.concurrency = 0
+        seated = queueset.arrive(now, ticket)
+        self._note(now, level)
+        if ticket.state is _WAITING and (self._free > 0 or queueset.seats_in_use < level.least):
+            return self._dispatch(now)
+        return seated
+
+    def abandon(
+        self, now: int, level: SharedLevel, ticket: Ticket, reason: Reason = Reason.TIME_OUT
+    ) -> Sequence[Ticket]:
+        queueset = level.queueset
+        if ticket.state is not _WAITING or ticket.queueset is not queueset or reason not in queueset.rejected:
+            return queueset.abandon(now, ticket, reason)  # which says what is wrong
+        ended = self._advance(now)
+        if ended and not ticket.is_waiting:
+            return ended
+        queueset.concurrency = 0
+        queueset.abandon(now, ticket, reason)
+        self._note(now, level)
+        seated = self._dispatch(now) if self.waiting else _NOBODY
+        return [*ended, *seated] if ended else seated
+
+    def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        if level.alone is ticket:
+            if not level.exempt:
+                return level.release_alone(now, ticket)
+            if not self.waiting:
+                level.release_alone(now, ticket)
+                level.counted = 0
+                self._free += 1
+                return _NOBODY
+            level.wake()
+        queueset = level.queueset
+        if ticket.state is not _SEATED or ticket.queueset is not queueset:
+            return queueset.release(now, ticket)  # which says what is wrong
+        ended = self._advance(now)
+        waiting = self.waiting
+        others_wait = waiting and not (level.waits and len(waiting) == 1)
+        if others_wait:
+            queueset.concurrency = 0
+        else:
+            limit = self._free + level.counted
+            if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
+                limit = level.most
+            queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
+        seated = queueset.release(now, ticket)
+        used = queueset.seats_in_use
+        counted = used if used > level.least else level.least  # noqa: FURB136
+        self._free -= counted - level.counted
+        level.counted = counted
+        if ticket.work.linger_ns:
+            self._let_linger(level)
+        if not used or level.waits is not queueset.waiting > 0:
+            self._note(now, level)
+        if others_wait or (level.is_draining and self.waiting):
+            seated = [*seated, *self._dispatch(now)]
+        return [*ended, *seated] if ended else seated
+
+    # Time
+
+    def _advance(self, now: int) -> Sequence[Ticket]:
+        """Free what has lingered long enough, and seat whoever comes first for it."""
+        if now.__class__ is not int or now < self._clock:
+            refuse_time(now, self._clock)
+        self._clock = now
+        if self._ends_at is None or self._ends_at > now:
+            return self._dispatch(now) if self._is_restless and self.waiting else _NOBODY
+        for level in self._lingering:
+            ends_at = level.queueset.next_event_at()
+            if ends_at is not None and ends_at <= now:
+                level.queueset.concurrency = 0
+                level.queueset.tick(now)
+                self._note(now, level)
+        self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
+        self._find_first_end()
+        return self._dispatch(now) if self.waiting else _NOBODY
+
+    def _let_linger(self, level: SharedLevel) -> None:
+        if level not in self._lingering:
+            self._lingering.append(level)
+        self._find_first_end()
+
+    def _find_first_end(self) -> None:
+        ends = (level.queueset.next_event_at() for level in self._lingering)
+        self._ends_at = min((ends_at for ends_at in ends if ends_at is not None), default=None)
+
+    def tick(self, now: int) -> Sequence[Ticket]:
+        return self._advance(now)
+
+    def next_event_at(self) -> int | None:
+        return self._ends_at if self.waiting else None
+
+    # Seats
+
+    def limit_of(self, level: SharedLevel) -> int:
+        if level.exempt:
+            return max(level.limits.min, level.counted)
+        return max(level.least, min(level.most, self._free + level.counted))
+
+    def _limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
+        """The limit where nobody waits: not beyond the min while seats are saved up for one that ranks higher."""
+        saver = self._survey(now).saver
+        if saver is not None and ranks_before(saver, level):
+            return level.least
+        return self.limit_of(level)
+
+    def _dispatch(self, now: int) -> Sequence[Ticket]:
+        """Seat those whose turn it is, one by one."""
+        seated: list[Ticket] = []
+        is_contended = len(self.waiting) > 1
+        while self.waiting:
+            turn = self._survey(now)
+            level, ticket = turn.level, turn.ticket
+            if level is None or ticket is None:
+                for one, passed in turn.passed:
+                    one.queueset.no_accommodation += 1
+                    passed.pass_over()
+                break
+            width = ticket.width
+            level.queueset.seat_head(now, ticket)
+            if ticket.width != width:
+                level.queueset.note_demand(now)
+            if is_contended:
+                self._turns += 1
+                level.turn = self._turns
+            seated.append(ticket)
+            self._note(now, level)
+        return seated
+
+    def _survey(self, now: int) -> Turn:
+        """Whose turn it is, and for whom seats are saved up. Nothing changes."""
+        turn = Turn()
+        levels = self.waiting.copy()
+        while levels:
+            level = first_of(levels)
+            levels.remove(level)
+            queueset = level.queueset
+            queueset.concurrency = 0  # to advance its meters is not to dispatch
+            queueset.tick(now)
+            ticket = queueset.head()
+            limit = level.least if turn.saver else self.limit_of(level)
+            wanted = seats_wanted(level, ticket.width)
+            if wanted <= limit:
+                turn.level, turn.ticket = level, ticket
+                break
+            if turn.saver is None:
+                if queueset.seats_in_use < limit:
+                    turn.passed.append((level, ticket))
+                if wanted <= level.most:
+                    turn.saver = level
+                    levels = [one for one in levels if one.queueset.seats_in_use < one.least]
+        return turn
+
+    def _note(self, now: int, level: SharedLevel) -> None:
+        """Something has happened to ``level``: what it counts for, and whether anybody waits or is there at all."""
+        queueset = level.queueset
+        used = queueset.seats_in_use
+        counted = max(used, level.least)
+        self._free -= counted - level.counted
+        level.counted = counted
+        waits = queueset.waiting > 0
+        if waits is not level.waits:
+            level.waits = waits
+            if waits:
+                self.waiting.append(level)
+            else:
+                self.waiting.remove(level)
+        if not (used or waits):
+            if level.is_draining:
+                self._forget(now, level)
+            else:
+                level.rest(now)
+
+    # Levels
+
+    @staticmethod
+    def _first_ceiling(limits: LevelLimits) -> int | None:
+        return limits.max
+
+    @staticmethod
+    def _last_limits(limits: LevelLimits) -> LevelLimits:
+        return LevelLimits(max(limits.nominal, 1), 1, max(limits.max, 1))
+
+    def _share_out(self, now: int) -> Sequence[Ticket]:
+        self._recount(now)
+        return self._dispatch(now)
+
+    def _recount(self, now: int) -> None:
+        """Count from scratch: levels, limits or seats are others."""
+        levels = list(self._all())
+        promised = sum(level.limits.min for level in levels if not level.exempt)
+        self.total = self._free = max(self.seats, promised)
+        self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
+        self.waiting = []
+        for level in levels:
+            limits, queueset = level.limits, level.queueset
+            level.nominal = limits.nominal
+            level.least = 0 if level.exempt else limits.min
+            level.most = limits.max if level.exempt else min(limits.max, self.total - promised + limits.min)
+            settings = level.settings if level.most or level.exempt else JAIL
+            queueset.concurrency = 0  # whoever may be seated now is seated in turn
+            if settings != queueset.settings or level.most != queueset.ceiling:
+                queueset.reconfigure(now, settings, level.most)
+            level.counted = max(queueset.seats_in_use, level.least)
+            self._free -= level.counted
+            level.waits = queueset.waiting > 0
+            if level.waits:
+                self.waiting.append(level)
+            level.quick_width = 0
+            if queueset.is_idle:
+                level.rest(now)
+
+    def _forget(self, now: int, level: SharedLevel) -> None:
+        """``level`` has drained."""
+        level.least = level.counted = 0
+        if level in self.draining:
+            self.draining.remove(level)
+            self._wake_all()
+            self._recount(now)
+
+    # Looking
+
+    def check(self) -> None:
+        levels = list(self._all())
+        for level in levels:
+            level.queueset.concurrency = 0  # a queue set alone can't tell who could sit
+        super().check()
+        for level in levels:
+            used = level.queueset.seats_in_use
+            alone = 1 if level.exempt and level.alone else 0
+            assert level.counted == max(used, level.least) + alone, f"what counts for {level!r}"
+            assert level.waits is (level.queueset.waiting > 0) is (level in self.waiting), f"whether {level!r} waits"
+            lingers = level.queueset.next_event_at() is not None
+            assert lingers is (level in self._lingering), f"whether {level!r} lingers"
+        assert self._free == self.total - sum(level.counted for level in levels), f"the free seats of {self!r}"
+        limited = [level for level in levels if not level.exempt]
+        assert self.total == max(self.seats, sum(level.least for level in limited)), f"the seats of {self!r}"
+        turn = self._survey(self._clock)
+        assert turn.ticket is None, f"{turn.ticket!r} could sit and is left standing in {turn.level!r}"

@@ -1,0 +1,212 @@
+"""One level at work: its queue set, its limits, and the request that is alone in it.
+
+**Resting.** Most levels of most servers have nothing to do most of the time, and then one request. A request that needs
+one seat, finds its level resting (nothing waits, runs or lingers) and the level promised at least one seat, is seated
+whatever happens elsewhere: it is within the level's min, and takes nothing that anybody else could have had. So neither
+the queue set nor whoever shares out the seats needs to hear of it at once. It is noted here as being *alone*, and the
+totals of those that came and went alone are kept: how many, and for how long. An exempt level seats everybody anyway;
+there only the seat must be counted.
+
+As soon as anything else happens or anybody looks, the queue set is told what it missed (`wake`). Who is still there
+arrives there as of its own time. Of those that are gone only the totals are booked, and nothing is lost by that: each
+found everything idle and left everything idle, so what remains of them is a sum of work, of seat-nanoseconds, and whose
+turn it was last.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.borrowing import LevelAdjustment
+from apf_middleware.fairqueuing.demand import DemandStatistics
+from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.queueset import QueueSet
+from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
+from apf_middleware.fairqueuing.ticket import Ticket, TicketState
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+
+__all__ = ["LevelRecord", "SharedLevel", "require_level"]
+
+
+_NEW: Final = TicketState.NEW
+_SEATED: Final = TicketState.SEATED
+_RELEASED: Final = TicketState.RELEASED
+_NOBODY: Final[tuple[Ticket, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRecord:
+    """What the last adjustment found of one level and made of it."""
+
+    demand: DemandStatistics
+    adjustment: LevelAdjustment
+
+
+class SharedLevel:
+    """One level of a server; whoever shares out the seats (`Sharing`) makes it, and changes it.
+
+    ``least`` seats are promised to it at any time, and it never gets more than ``most``; ``counted`` is how many the
+    others must leave to it at this moment. ``turn`` grows with each seat that it was given while others waited too.
+    With a ``ceiling`` its seats are steered (see `QueueSet`).
+    """
+
+    __slots__ = (
+        "_booked_ns",
+        "_last_entropy",
+        "_last_work",
+        "_may_rest",
+        "_rested_at",
+        "_work",
+        "alone",
+        "alone_count",
+        "alone_ns",
+        "booked_count",
+        "counted",
+        "exempt",
+        "find_limit",
+        "is_draining",
+        "least",
+        "limits",
+        "most",
+        "name",
+        "nominal",
+        "queueset",
+        "quick_width",
+        "record",
+        "settings",
+        "turn",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        settings: QueueSetSettings,
+        limits: LevelLimits,
+        *,
+        discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
+        guess_ns: int = DEFAULT_GUESS_NS,
+        strict_upstream: bool = False,
+        may_rest: bool = True,
+        now: int = 0,
+        ceiling: int | None = None,
+    ) -> None:
+        require_level(name, settings, limits)
+        self.name = name
+        self.settings = settings
+        self.limits = limits
+        self.exempt = settings.exempt
+        self.queueset = QueueSet(
+            settings,
+            discipline=discipline,
+            guess_ns=guess_ns,
+            strict_upstream=strict_upstream,
+            now=now,
+            ceiling=ceiling,
+        )
+        self.find_limit: Callable[[SharedLevel], int] | None = None
+        self.is_draining = self.waits = False
+        self.turn = 0
+        self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
+        self.nominal = self.least = self.most = self.counted = 0
+        self._may_rest = may_rest and not strict_upstream
+        self.quick_width = 0  # a request no wider than this finds the level resting
+        self.alone: Ticket | None = None
+        self.alone_count = self.alone_ns = 0  # of those that came and went alone
+        self.booked_count = self._booked_ns = 0
+        self._rested_at = now
+        self._work = self._last_work = self._last_entropy = 0
+
+    @property
+    def current(self) -> int:
+        """The limit in force now."""
+        return self.queueset.concurrency if self.find_limit is None else self.find_limit(self)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, runs or lingers."""
+        return self.alone is None and self.queueset.is_idle
+
+    # Resting
+
+    def seat_alone(self, now: int, ticket: Ticket) -> bool:
+        """Seat ``ticket``, which is no wider than ``quick_width``, if it may be told later; False if it may not."""
+        if ticket.work.linger_ns or ticket.state is not _NEW or now.__class__ is not int or now < self._rested_at:
+            return False
+        self.quick_width = 0
+        self.alone = ticket
+        ticket.state = _SEATED
+        ticket.queueset = self.queueset
+        ticket.arrived_at = ticket.seated_at = now
+        return True
+
+    def release_alone(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        """``ticket``, which is ``alone``, has finished."""
+        if now.__class__ is not int or now < ticket.seated_at:
+            self.wake()
+            return self.queueset.release(now, ticket)  # which says what is wrong
+        held = now - ticket.seated_at
+        ticket.state = _RELEASED
+        self.alone = None
+        self.alone_count += 1
+        self.alone_ns += held
+        self._last_entropy = ticket.entropy
+        self._last_work = work = (held + 5) // 10
+        self._work += work
+        self._rested_at = now
+        self.quick_width = 1
+        return _NOBODY
+
+    def rest(self, now: int) -> None:
+        """The level is idle: the next one may be alone."""
+        is_promised = self.least or self.exempt
+        if self._may_rest and is_promised and not self.is_draining and self.queueset.discipline.is_at_rest:
+            self.quick_width = 1
+            self._rested_at = now
+
+    def wake(self) -> None:
+        """Tell the queue set what it missed."""
+        count = self.alone_count - self.booked_count
+        queueset = self.queueset
+        if count:
+            held = self.alone_ns - self._booked_ns
+            queueset.book(
+                self._rested_at,
+                self._last_entropy,
+                times=count,
+                held_ns=held,
+                work=self._work,
+                last_work=self._last_work,
+            )
+            self.booked_count, self._booked_ns, self._work = self.alone_count, self.alone_ns, 0
+        ticket = self.alone
+        if ticket is not None:
+            self.alone = None
+            ticket.state = _NEW
+            queueset.concurrency = max(queueset.concurrency, 1)  # it was within the level's min
+            queueset.arrive(ticket.arrived_at, ticket)
+
+    # Looking
+
+    def check(self) -> None:
+        """Raise AssertionError where what is kept doesn't add up."""
+        self.queueset.check()
+        assert not (self.quick_width and self.alone), f"nobody is alone twice in {self!r}"
+        if self.quick_width or self.alone:
+            assert self.least or self.exempt, f"nothing is promised to {self!r}"
+            assert self.queueset.is_idle, f"{self!r} doesn't rest"
+
+    def __repr__(self) -> str:
+        alone = ", one alone" if self.alone else ""
+        return f"<SharedLevel {self.name!r}: {self.least} to {self.most} seats{alone}, {self.queueset!r}>"
+
+
+def require_level(name: object, settings: object, limits: object) -> None:
+    """InvalidValueError unless a level can be made of these."""
+    if not isinstance(name, str):
+        raise InvalidValueError("name", name, "it must be a string")
+    require_settings(settings)
+    if not isinstance(limits, LevelLimits):
+        raise InvalidValueError(f"limits of {name}", limits, "they must be LevelLimits")

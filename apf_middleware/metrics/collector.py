@@ -1,0 +1,100 @@
+"""The metrics as prometheus_client collects them: made from one picture when somebody asks.
+
+Between two scrapes only a ledger is kept, and of nothing that the last picture didn't show. So the series of a level
+that was removed end with it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.metrics.families import FAMILIES, Family, Point, read_families
+from apf_middleware.metrics.picture import ServerPicture
+from apf_middleware.metrics.ratios import RatioLedger, Spread
+from apf_middleware.metrics.text import write_text
+
+__all__ = ["DEFAULT_PREFIX", "APFCollector", "metric_name", "require_prefix"]
+
+DEFAULT_PREFIX: Final = "apf"
+
+_PREFIX: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(?<!_)")
+
+
+def require_prefix(prefix: object) -> str:
+    """``prefix`` as it came, or an InvalidValueError when no metric's name can begin with it."""
+    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
+        rule = "it must be letters, digits and underscores, a letter first and no underscore last"
+        raise InvalidValueError("prefix", prefix, rule, "Kubernetes' own is apiserver_flowcontrol")
+    return prefix
+
+
+def metric_name(family: Family, prefix: str) -> str:
+    """A metric's name without the ``_total`` of counters, as prometheus_client names families."""
+    return f"{prefix}_{family.suffix.removesuffix('_total')}"
+
+
+class APFCollector(Collector):
+    """All metrics of one server. ``read`` makes its picture; it is called in the thread that scrapes."""
+
+    def __init__(self, read: Callable[[], ServerPicture], prefix: str = DEFAULT_PREFIX) -> None:
+        self._read = read
+        self._prefix = require_prefix(prefix)
+        self._ledger = RatioLedger()
+
+    def collect(self) -> Iterator[Metric]:
+        for family, points in read_families(self._read(), self._ledger):
+            metric = self._metric(family)
+            if family.kind == "histogram":
+                metric.samples = _histogram_samples(metric.name, family, points)
+            else:
+                name = f"{self._prefix}_{family.suffix}"
+                metric.samples = [Sample(name, _labelled(family, labels), value) for labels, value in points]  # type: ignore[arg-type]
+            yield metric
+
+    def describe(self) -> Iterator[Metric]:
+        """The same without series, so that a registry sees clashes of names when a collector is registered."""
+        return map(self._metric, FAMILIES)
+
+    def register(self, registry: CollectorRegistry) -> None:
+        """Let ``registry`` collect this. Two collectors with one prefix can't share one."""
+        try:
+            registry.register(self)
+        except ValueError as error:
+            rule = "another collector of this registry has metrics of these names"
+            hint = "Give each middleware a registry of its own (the default), or a prefix of its own"
+            raise InvalidValueError("prefix", self._prefix, rule, hint) from error
+
+    def write(self, *, open_metrics: bool) -> bytes:
+        """What is collected as text, quickly: in OpenMetrics' format, or else in Prometheus' older one."""
+        return write_text(self._prefix, read_families(self._read(), self._ledger), open_metrics=open_metrics)
+
+    def _metric(self, family: Family) -> Metric:
+        return Metric(metric_name(family, self._prefix), family.help, family.kind)
+
+    def __repr__(self) -> str:
+        return f"<APFCollector of {self._prefix}_*>"
+
+
+def _labelled(family: Family, labels: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(family.labels, labels, strict=True))
+
+
+def _histogram_samples(name: str, family: Family, points: list[Point]) -> list[Sample]:
+    samples = []
+    bucket, buckets = f"{name}_bucket", family.buckets
+    for values, spread in points:
+        if isinstance(spread, Spread):
+            labels = _labelled(family, values)
+            count = 0
+            for le, count in zip(buckets, accumulate(spread.counts), strict=True):
+                samples.append(Sample(bucket, {**labels, "le": le}, count))
+            samples.append(Sample(f"{name}_count", labels, count))
+            samples.append(Sample(f"{name}_sum", labels, spread.total))
+    return samples

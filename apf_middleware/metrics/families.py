@@ -1,0 +1,340 @@
+"""Every metric: its name, what it says, its labels and buckets, and where in a picture its numbers are.
+
+Suffixes, labels and buckets are Kubernetes' own, so that with its prefix ``apiserver_flowcontrol`` dashboards made for
+it work. There are three kinds: numbers, which are counters and gauges; histograms of what was observed one by one; and
+histograms of a part of a whole over time, which need a ledger.
+
+Where a host has several workers, each has its own seats, queues and clocks. ``mode`` says how gauges of several workers
+become one, in prometheus_client's words: seats and requests add up; virtual times stay apart, for each worker's begins
+when it does.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from prometheus_client.utils import floatToGoString
+
+from apf_middleware.metrics.picture import ServerPicture
+from apf_middleware.metrics.points import (
+    WIDTH_BOUNDS,
+    Labels,
+    NumberReader,
+    RatioReader,
+    SpreadReader,
+    bound_pair,
+    demand,
+    executions,
+    meter,
+    per_adjusted_level,
+    per_key,
+    per_level,
+    per_schema,
+    queue_lengths,
+    rejections,
+    request_utilization,
+    seat_utilization,
+    waits,
+    widths,
+)
+from apf_middleware.metrics.ratios import RatioLedger, Spread
+from apf_middleware.metrics.tally import DURATION_BOUNDS_NS, LENGTH_BOUNDS
+
+__all__ = ["FAMILIES", "Family", "HistogramFamily", "NumberFamily", "Point", "RatioFamily", "read_families"]
+
+Point = tuple[Labels, float | Spread]
+"""One series: a number, or a histogram's content."""
+
+_NS: Final = 10**9
+_LEVEL: Final = ("priority_level",)
+_SCHEMA: Final = ("priority_level", "flow_schema")
+_SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+_REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
+_DEMAND_RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Family(ABC):
+    """One metric: what comes after the prefix in its name, its help, the names of its labels, a histogram's bounds."""
+
+    suffix: str
+    help: str
+    labels: Labels
+    bounds: tuple[float, ...] = field(default=(), kw_only=True)
+
+    @property
+    def kind(self) -> Literal["counter", "gauge", "histogram"]:
+        """The type as Prometheus knows it."""
+        return "histogram"
+
+    @property
+    def buckets(self) -> tuple[str, ...]:
+        """The bounds as the label ``le`` has them, with the one for everything."""
+        return tuple(map(floatToGoString, (*self.bounds, float("inf"))))
+
+    @abstractmethod
+    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:
+        """All series of this metric, each with other labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFamily(Family):
+    """A counter if its name says total, a gauge otherwise."""
+
+    read: NumberReader
+    mode: Literal["livesum", "livemin", "livemax", "liveall"] = "livesum"
+
+    @property
+    def kind(self) -> Literal["counter", "gauge"]:
+        return "counter" if self.suffix.endswith("_total") else "gauge"
+
+    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
+        yield from self.read(picture)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramFamily(Family):
+    """Observations. A series begins with the first one, so that schemas which see no requests cost little."""
+
+    read: SpreadReader
+
+    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
+        for labels, spread in self.read(picture):
+            if any(spread.counts):
+                yield labels, spread
+
+
+@dataclass(frozen=True, slots=True)
+class RatioFamily(Family):
+    """For how many nanoseconds a part of a whole was how large."""
+
+    read: RatioReader
+
+    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:
+        for labels, times, denominator in self.read(picture):
+            yield labels, ledger.read((self.suffix, *labels), times, denominator, self.bounds)
+
+
+def read_families(picture: ServerPicture, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
+    """All metrics with their series; what the ledger knows of levels that are gone is forgotten."""
+    kept: list[Labels] = []
+    for family in FAMILIES:
+        points = list(family.points(picture, ledger))
+        if isinstance(family, RatioFamily):
+            kept += [(family.suffix, *labels) for labels, _ in points]
+        yield family, points
+    ledger.keep(kept)
+
+
+# The metrics
+
+_DURATIONS: Final = tuple(bound / _NS for bound in DURATION_BOUNDS_NS)
+
+FAMILIES: Final[tuple[Family, ...]] = (
+    NumberFamily(
+        "dispatched_requests_total",
+        "Requests that were given seats and began to execute, at once or after waiting.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.dispatched),
+    ),
+    NumberFamily(
+        "rejected_requests_total",
+        "Requests that were rejected, by reason; cancelled are those whose client left while they waited.",
+        (*_SCHEMA, "reason"),
+        rejections,
+    ),
+    NumberFamily(
+        "request_dispatch_no_accommodation_total",
+        "How often the request whose turn it was didn't fit into the free seats.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.no_accommodation),
+    ),
+    NumberFamily(
+        "current_inqueue_requests",
+        "Requests that wait in queues now.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.waiting),
+    ),
+    NumberFamily(
+        "current_inqueue_seats",
+        "Seats that the waiting requests ask for.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.seats_waiting),
+    ),
+    NumberFamily(
+        "current_executing_requests",
+        "Requests that execute now; a long-lived one counts until its response begins.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.executing),
+    ),
+    NumberFamily(
+        "current_executing_seats",
+        "Seats in use, also those that linger after a reply.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.seats_executing + one.lingering_seats),
+    ),
+    HistogramFamily(
+        "request_wait_duration_seconds",
+        "How long requests waited for seats. Execute is false for all that were rejected, also after waiting.",
+        (*_SCHEMA, "execute"),
+        waits,
+        bounds=_DURATIONS,
+    ),
+    HistogramFamily(
+        "request_execution_seconds",
+        "How long requests executed; those of type watch until their long-lived response began.",
+        (*_SCHEMA, "type"),
+        executions,
+        bounds=_DURATIONS,
+    ),
+    HistogramFamily(
+        "request_queue_length_after_enqueue",
+        "How many requests were in a request's queue when it had joined it, itself included.",
+        _SCHEMA,
+        queue_lengths,
+        bounds=LENGTH_BOUNDS,
+    ),
+    HistogramFamily(
+        "work_estimated_seats",
+        "How many seats requests were estimated to take: at first or at the end, whatever is more.",
+        _SCHEMA,
+        widths,
+        bounds=WIDTH_BOUNDS,
+    ),
+    RatioFamily(
+        "priority_level_seat_utilization",
+        "For how many nanoseconds which part of the current limit was in use, in seats.",
+        (*_LEVEL, "phase"),
+        seat_utilization,
+        bounds=_SEAT_RATIOS,
+    ),
+    RatioFamily(
+        "priority_level_request_utilization",
+        "For how many nanoseconds requests were which part of the current limit, or of the room in the queues.",
+        (*_LEVEL, "phase"),
+        request_utilization,
+        bounds=_REQUEST_RATIOS,
+    ),
+    RatioFamily(
+        "demand_seats",
+        "For how many nanoseconds the seats in use and asked for were how many times the current limit.",
+        _LEVEL,
+        demand,
+        bounds=_DEMAND_RATIOS,
+    ),
+    NumberFamily(
+        "nominal_limit_seats",
+        "Seats that are the level's by its shares.",
+        _LEVEL,
+        per_level(lambda level: level.nominal),
+    ),
+    NumberFamily("lower_limit_seats", "Seats that the level never lends.", _LEVEL, per_level(lambda level: level.min)),
+    NumberFamily(
+        "upper_limit_seats",
+        "Seats that the level has with all it may borrow.",
+        _LEVEL,
+        per_level(lambda level: level.max),
+    ),
+    NumberFamily(
+        "current_limit_seats",
+        "Seats that the level has now, with what it borrows and without what it lends.",
+        _LEVEL,
+        per_level(lambda level: level.current),
+    ),
+    NumberFamily(
+        "demand_seats_high_watermark",
+        "The most seats that were in use and asked for in the last adjustment period.",
+        _LEVEL,
+        per_adjusted_level(lambda last: last.high_watermark),
+    ),
+    NumberFamily(
+        "demand_seats_average",
+        "Average over time of the seats that were in use and asked for in the last adjustment period.",
+        _LEVEL,
+        per_adjusted_level(lambda last: last.average),
+    ),
+    NumberFamily(
+        "demand_seats_stdev",
+        "Standard deviation of the seats that were in use and asked for in the last adjustment period.",
+        _LEVEL,
+        per_adjusted_level(lambda last: last.deviation),
+    ),
+    NumberFamily(
+        "demand_seats_smoothed",
+        "Demand in seats, followed up at once and down slowly.",
+        _LEVEL,
+        per_adjusted_level(lambda last: last.smoothed),
+    ),
+    NumberFamily(
+        "target_seats",
+        "Seats that the last adjustment aimed at for the level.",
+        _LEVEL,
+        per_adjusted_level(lambda last: last.target),
+    ),
+    NumberFamily(
+        "seat_fair_frac",
+        "The part of their targets that levels got in the last adjustment where no bound held them.",
+        (),
+        lambda picture: iter(() if picture.fair_fraction is None else [((), picture.fair_fraction)]),
+        mode="livemin",
+    ),
+    NumberFamily(
+        "current_r", "R, the level's virtual time, in seat-seconds.", _LEVEL, meter("current_r"), mode="liveall"
+    ),
+    NumberFamily(
+        "dispatch_r",
+        "R when the level last dispatched a request, in seat-seconds.",
+        _LEVEL,
+        meter("dispatch_r"),
+        mode="liveall",
+    ),
+    NumberFamily(
+        "latest_s",
+        "The virtual start of the request dispatched last, in seat-seconds.",
+        _LEVEL,
+        meter("latest_s"),
+        mode="liveall",
+    ),
+    NumberFamily(
+        "next_s_bounds",
+        "The least and the most virtual start of the requests that are first in their queues, in seat-seconds.",
+        (*_LEVEL, "bound"),
+        bound_pair(lambda level: level.next_s),
+        mode="liveall",
+    ),
+    NumberFamily(
+        "next_discounted_s_bounds",
+        "As next_s_bounds, less what the queue's executing requests are expected to take.",
+        (*_LEVEL, "bound"),
+        bound_pair(lambda level: level.next_discounted_s),
+        mode="liveall",
+    ),
+    NumberFamily("server_seats", "Seats of the whole server.", (), lambda picture: iter([((), picture.seats)])),
+    NumberFamily(
+        "authentication_failures_total",
+        "Requests that were refused for their credentials, by reason.",
+        ("reason",),
+        per_key(lambda picture: picture.authentication_failures),
+    ),
+    NumberFamily(
+        "hang_ups_total",
+        "Clients that left before they had their response, by what their request was doing.",
+        ("phase",),
+        per_key(lambda picture: picture.hang_ups),
+    ),
+    NumberFamily(
+        "configuration_loads_total",
+        "Configurations that were read, by outcome; after a failure the one before stays in force.",
+        ("outcome",),
+        per_key(lambda picture: picture.configuration_loads),
+    ),
+    NumberFamily(
+        "info",
+        "Always 1; the label tells the version.",
+        ("version",),
+        lambda picture: iter([((picture.version,), 1)] if picture.version else ()),
+        mode="livemax",
+    ),
+)
+"""All metrics, in the order in which they are told."""

@@ -1,0 +1,230 @@
+"""Several workers on one host: each writes its numbers to files, and whichever is scraped reads the files of all.
+
+The files and how they are added up are prometheus_client's (``PROMETHEUS_MULTIPROC_DIR``), so that its own collector
+reads them together with an app's own metrics. They are written by a publisher rather than by its value classes: only
+numbers that have changed are written; a file of ours belongs to one writer, whatever else uses the directory; and the
+series of levels that were removed go away, by a new file that takes the old one's place.
+
+A name tells whose file it is: process, when that process began, and which publisher in it. So of a worker that was
+killed its gauges can be told from those of a later process with the same number, and are deleted by whoever scrapes
+next. Its counters and histograms stay, for what has happened doesn't end with who did it.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.mmap_dict import MmapedDict, mmap_key
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name, require_prefix
+from apf_middleware.metrics.exposition import render
+from apf_middleware.metrics.families import Family, NumberFamily, read_families
+from apf_middleware.metrics.picture import ServerPicture
+from apf_middleware.metrics.ratios import RatioLedger, Spread
+
+__all__ = ["DIRECTORY_VARIABLE", "DirectoryCollector", "Publisher", "forget_dead", "scrape"]
+
+DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable that names the directory."""
+
+_OURS: Final = re.compile(r"gauge_[a-z]+_apf-(?P<pid>\d+)-(?P<birth>\d+)-\d+\.db")
+_PROCESSES: Final = Path("/proc")
+_NO_BIRTH: Final = "0"  # where the system doesn't tell
+_numbers: Final = count()
+
+
+def _birth(pid: int) -> str | None:
+    """When a process began, in the system's own units; None if it is dead, also if nobody has taken note of that."""
+    try:
+        told = (_PROCESSES / str(pid) / "stat").read_text()
+    except OSError:
+        if (_PROCESSES / "self").exists():
+            return None
+        return _NO_BIRTH if _answers(pid) else None
+    state, *fields = told.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]
+
+
+def _answers(pid: int) -> bool:
+    """Whether there is such a process, where nothing but a signal can tell."""
+    if os.name != "posix":
+        return True  # elsewhere a signal kills
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class _SeriesFile:
+    """One file of one publisher, and what it holds."""
+
+    __slots__ = ("_path", "_values", "_written")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: dict[str, float] = {}
+        self._values = self._begin({})
+
+    def write(self, series: dict[str, float]) -> None:
+        """Let the file hold these series: by changing numbers, or by beginning anew if some have gone."""
+        written = self._written
+        if written.keys() - series.keys():
+            gone, self._values = self._values, self._begin(series)
+            gone.close()
+        else:
+            put = self._values.write_value
+            for key, value in series.items():
+                if written.get(key) != value:
+                    put(key, value, 0.0)
+        self._written = series
+
+    def _begin(self, series: dict[str, float]) -> Any:  # noqa: ANN401 (what prometheus_client has is untyped)
+        """A new file, in its place only when it is whole, so that nobody reads half of it."""
+        new = self._path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        values: Any = MmapedDict(str(new))  # type: ignore[no-untyped-call]
+        for key, value in series.items():
+            values.write_value(key, value, 0.0)
+        new.replace(self._path)
+        return values
+
+    def close(self, *, delete: bool) -> None:
+        self._values.close()
+        if delete:
+            self._path.unlink(missing_ok=True)
+
+
+class Publisher:
+    """Writes the metrics of one server in this process to ``directory``; by default the one the environment names.
+
+    In a process that was forked from it, it begins files of its own.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], ServerPicture],
+        prefix: str = DEFAULT_PREFIX,
+        directory: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._read = read
+        self._prefix = require_prefix(prefix)
+        self._directory = _require_directory(directory)
+        self._number = next(_numbers)
+        self._pid = 0
+        self._identity = ""
+        self._files: dict[str, _SeriesFile] = {}
+        self._keys: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        self._ledger = RatioLedger()
+
+    def publish(self) -> None:
+        """Write the present picture: now and then while something changes, and before this process is scraped."""
+        if self._pid != os.getpid():
+            self._begin()
+        series: dict[str, dict[str, float]] = {name: {} for name in self._files}
+        known, self._keys = self._keys, {}
+        for family, points in read_families(self._read(), self._ledger):
+            held = series.setdefault(_file_kind(family), {})
+            for labels, value in points:
+                place = family.suffix, labels
+                keys = self._keys[place] = known.get(place) or list(self._new_keys(family, labels))
+                held.update(
+                    zip(keys, (*value.counts, value.total) if isinstance(value, Spread) else (value,), strict=True)
+                )
+        for name, held in series.items():
+            if name not in self._files:
+                self._files[name] = _SeriesFile(self._directory / f"{name}_{self._identity}.db")
+            self._files[name].write(held)
+
+    def close(self) -> None:
+        """Publish for the last time and leave: counters and histograms stay, gauges go."""
+        self.publish()
+        for name, file in self._files.items():
+            file.close(delete=name.startswith("gauge"))
+        self._files.clear()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._identity = f"apf-{self._pid}-{_birth(self._pid) or _NO_BIRTH}-{self._number}"
+        for file in self._files.values():  # a parent's, and they stay open for it
+            file.close(delete=False)
+        self._files = {}
+
+    def _new_keys(self, family: Family, labels: tuple[str, ...]) -> Iterator[str]:
+        """The entries of one series in a file: one for a number; one per bucket and the sum for a histogram."""
+        name = metric_name(family, self._prefix)
+        key = partial(mmap_key, name, help_text=family.help)
+        if family.kind == "histogram":
+            for le in family.buckets:
+                yield key(f"{name}_bucket", [*family.labels, "le"], [*labels, le])
+            yield key(f"{name}_sum", list(family.labels), list(labels))
+        else:
+            yield key(f"{self._prefix}_{family.suffix}", list(family.labels), list(labels))
+
+    def __repr__(self) -> str:
+        return f"<Publisher of {self._prefix}_* in {self._directory}>"
+
+
+def _file_kind(family: Family) -> str:
+    return f"gauge_{family.mode}" if isinstance(family, NumberFamily) and family.kind == "gauge" else family.kind
+
+
+def _require_directory(directory: str | os.PathLike[str] | None) -> Path:
+    given = os.environ.get(DIRECTORY_VARIABLE, "") if directory is None else directory
+    if not given or not os.path.isdir(given):  # noqa: PTH112 (an empty path would be the present directory)
+        rule = "it must be a directory that exists"
+        raise InvalidValueError(DIRECTORY_VARIABLE, given, rule, "Make it before the workers start, and empty it")
+    return Path(given)
+
+
+def forget_dead(directory: str | os.PathLike[str]) -> None:
+    """Delete the gauges of workers that have gone without saying so."""
+    births: dict[int, str | None] = {}
+    for path in Path(directory).glob("gauge_*_apf-*.db"):
+        named = _OURS.fullmatch(path.name)
+        if named is None:
+            continue
+        pid = int(named["pid"])
+        if pid not in births:
+            births[pid] = _birth(pid)
+        if births[pid] != named["birth"]:
+            path.unlink(missing_ok=True)
+
+
+class DirectoryCollector(Collector):
+    """All metrics in ``directory``, of all workers together; also those that an app keeps there itself."""
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        self._directory = _require_directory(directory)
+
+    def collect(self) -> Iterator[Metric]:
+        forget_dead(self._directory)
+        # An app's own file is empty for an instant when it has just been made.
+        files = []
+        for path in sorted(self._directory.glob("*.db")):
+            with suppress(FileNotFoundError):
+                if path.stat().st_size:
+                    files.append(str(path))
+        yield from MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+
+    def __repr__(self) -> str:
+        return f"<DirectoryCollector of {self._directory}>"
+
+
+def scrape(directory: str | os.PathLike[str] | None = None, accept: str = "") -> tuple[bytes, str]:
+    """The metrics of all workers as text, and its content type, for what an ``Accept`` header asks."""
+    registry = CollectorRegistry()
+    registry.register(DirectoryCollector(directory))
+    return render(accept, registry)

@@ -1,0 +1,89 @@
+"""What the runtime hands over when somebody asks: a frozen picture of one moment, made of the numbers that it keeps.
+
+Nothing here is computed and nothing knows Prometheus; what the numbers come to as metrics is said in `families`. Work
+(the meters, and what lies between two bounds) is in units of 1e-8 seat-seconds, as the core counts it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from apf_middleware.metrics.tally import Tally
+
+__all__ = ["Bounds", "DemandPicture", "Kind", "LevelPicture", "SchemaPicture", "ServerPicture", "Times"]
+
+Kind = Literal["queue", "reject", "exempt"]
+"""What a level does with a request that doesn't fit: it waits, it is rejected, or everything fits."""
+
+Times = Mapping[int, int]
+"""For how many nanoseconds a number had each of its values, as `Occupancy.times` tells."""
+
+Bounds = tuple[int, int]
+"""The least and the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemandPicture:
+    """A level's demand in the last adjustment period, in seats, and what it is aimed at; NaN where nobody knows."""
+
+    high_watermark: int
+    average: float
+    deviation: float
+    smoothed: float
+    target: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPicture:
+    """One level.
+
+    ``waiting_capacity`` is how many requests its queues hold together. Seats in use and demand are told as parts of
+    ``denominator``; None means the current limit, or a tenth of the server's seats where that is 0. ``next_s`` are the
+    least and the most R at which a queue's oldest waiting request begins, ``next_discounted_s`` the same less what the
+    queue is already using; None where nothing waits.
+    """
+
+    name: str
+    kind: Kind
+    nominal: int
+    min: int
+    max: int
+    current: int
+    seats_in_use: Times = field(default_factory=dict)
+    executing: Times = field(default_factory=dict)
+    waiting: Times = field(default_factory=dict)
+    demand: Times = field(default_factory=dict)
+    waiting_capacity: int = 0
+    denominator: int | None = None
+    adjusted: DemandPicture | None = None
+    meters: Mapping[str, int] = field(default_factory=dict)
+    next_s: Bounds | None = None
+    next_discounted_s: Bounds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPicture:
+    """What became of one schema's requests at one level; there is one of these per pair of names."""
+
+    level: str
+    schema: str
+    tally: Tally
+    lingering_seats: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPicture:
+    """Everything.
+
+    ``hang_ups`` counts clients that left, by where that met their request (``waiting``, ``executing``);
+    ``configuration_loads`` by how they ended (``success``, ``failure``).
+    """
+
+    levels: tuple[LevelPicture, ...]
+    schemas: tuple[SchemaPicture, ...]
+    seats: int
+    fair_fraction: float | None = None
+    authentication_failures: Mapping[str, int] = field(default_factory=dict)
+    hang_ups: Mapping[str, int] = field(default_factory=dict)
+    configuration_loads: Mapping[str, int] = field(default_factory=dict)
+    version: str = ""

@@ -1,0 +1,24 @@
+"""Time and waiting: the levels at work on an event loop."""
+
+from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.controller import Controller
+from apf_middleware.runtime.destination import Destination
+from apf_middleware.runtime.drain import DrainMeter, retry_after_s
+from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.log import RejectionLog, tell
+from apf_middleware.runtime.picture import picture_server
+from apf_middleware.runtime.waiting import Listener, wait_for_seat
+
+__all__ = [
+    "Admission",
+    "Controller",
+    "Destination",
+    "DrainMeter",
+    "LevelAtWork",
+    "Listener",
+    "RejectionLog",
+    "picture_server",
+    "retry_after_s",
+    "tell",
+    "wait_for_seat",
+]

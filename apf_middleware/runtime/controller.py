@@ -1,0 +1,235 @@
+"""The levels at work: every arrival, departure and end goes through here, and is counted where it happens.
+
+The controller keeps the clock and the levels; who is served next is decided by the sharing below it. It wakes whom a
+change has seated. Its methods are synchronous: between a decision and what follows from it nothing else can happen.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration
+from apf_middleware.config.derive import derive_limits, derive_settings
+from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, Sharing, Ticket, TicketState
+from apf_middleware.fairqueuing.work import Work
+from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
+from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.destination import Destination
+from apf_middleware.runtime.level import LevelAtWork
+
+__all__ = ["Controller"]
+
+_SEATED: Final = TicketState.SEATED
+_WAITING: Final = TicketState.WAITING
+_LINGERING: Final = TicketState.LINGERING
+_BOUNDS: Final = DURATION_BOUNDS_NS
+_RESTLESS_NS: Final = 10_000_000
+
+
+class Controller:
+    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds."""
+
+    def __init__(self, configuration: Configuration, *, now: Callable[[], int] = time.monotonic_ns) -> None:
+        self.configuration = configuration
+        self.now = now
+        self.is_closing = False
+        begin = now()
+        self._sharing = _share(configuration, begin)
+        timeout = configuration.server.request_timeout_ns
+        self._levels = {
+            name: LevelAtWork(level, self._sharing.levels[name], request_timeout_ns=timeout, now=begin)
+            for name, level in configuration.levels.items()
+        }
+        self.hang_ups = 0
+        self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
+        self._alarm = Alarm(self.tick, now)
+
+    @property
+    def levels(self) -> Mapping[str, LevelAtWork]:
+        return MappingProxyType(self._levels)
+
+    @property
+    def sharing(self) -> Sharing:
+        """How the levels share the seats."""
+        return self._sharing
+
+    def destination(self, classification: Classification, work: Work) -> Destination:
+        """Where requests of this classification go."""
+        return Destination(self, classification, self._levels[classification.level], work)
+
+    # What happens to requests
+
+    def arrive(self, now: int, admission: Admission) -> None:
+        """A request comes: afterwards it is seated, queued, or rejected for a reason."""
+        destination = admission.destination
+        shared = destination.at_work.shared
+        if self.is_closing and not shared.exempt:
+            self._refuse(admission, now)
+            return
+        width = admission.width
+        if shared.alone is not None:
+            destination.at_work.note_alone()
+        seated = self._sharing.arrive(now, shared, admission)
+        if shared.alone is not admission:
+            destination.at_work.observe(now)
+        if admission.state is _SEATED:
+            tally = destination.tally
+            tally.at_once += 1
+            if width != 1:
+                tally.count_width(width)
+                tally.extra_seats += admission.width - 1
+            if len(seated) == 1:
+                return
+        elif admission.state is _WAITING:
+            self._queue(admission, width)
+        else:
+            if width != 1:
+                destination.tally.count_width(width)
+            self._count_rejected(admission, now)
+        self._wake(now, seated, admission)
+
+    def abandon(self, admission: Admission, reason: Reason) -> None:
+        """Take a request out of its queue and wake it; nothing happens unless it waits."""
+        if admission.state is not _WAITING:
+            return
+        now = self.now()
+        at_work = admission.destination.at_work
+        seated = self._sharing.abandon(now, at_work.shared, admission, reason)
+        at_work.observe(now)
+        if not admission.is_seated:  # as it is when the end of a linger has come first
+            self._count_left(admission)
+            self._count_rejected(admission, now)
+            if admission.waiter is not None:
+                admission.waiter.wake()
+        self._wake(now, seated)
+
+    def release(self, admission: Admission, *, long_lived: bool = False) -> None:
+        """A request has ended: its seats are free, at once or when they have lingered."""
+        now = self.now()
+        destination = admission.destination
+        tally = destination.tally
+        lasted = now - admission.seated_at
+        histogram = tally.streams if long_lived else tally.executions
+        histogram.counts[bisect_left(_BOUNDS, lasted)] += 1
+        histogram.total += lasted
+        if admission.width != 1:
+            tally.extra_seats -= admission.width - 1
+        shared = destination.at_work.shared
+        is_alone = shared.alone is admission
+        seated = self._sharing.release(now, shared, admission)
+        if not is_alone:
+            destination.at_work.observe(now)
+        if seated:
+            self._wake(now, seated)
+        if admission.state is _LINGERING:
+            self._set_alarm()
+
+    def leave(self, admission: Admission) -> None:
+        """The task of a request is cancelled while it waits, or just as it was given a seat: that is passed on."""
+        if admission.state is _SEATED:
+            self.release(admission)
+        else:
+            self.abandon(admission, Reason.CANCELLED)
+
+    def _queue(self, admission: Admission, width: int) -> None:
+        """It waits."""
+        admission.waiter = None
+        admission.queued_width = width
+        tally = admission.destination.tally
+        tally.waiting += 1
+        if width != 1:
+            tally.extra_seats_waiting += width - 1
+            tally.count_width(width)
+        if admission.queue is not None:
+            tally.lengths.observe(admission.queue.length)
+        self._set_alarm()
+
+    def _wake(self, now: int, seated: Iterable[Ticket], newcomer: Admission | None = None) -> None:
+        """Those who waited and have been seated may go on."""
+        for ticket in seated:
+            if ticket is newcomer or not isinstance(ticket, Admission):
+                continue
+            self._count_left(ticket)
+            ticket.destination.at_work.observe(now)
+            tally = ticket.destination.tally
+            tally.after_wait += 1
+            tally.extra_seats += ticket.width - 1
+            tally.waits.observe(now - ticket.arrived_at)
+            if ticket.waiter is not None:
+                ticket.waiter.wake()
+
+    def _refuse(self, admission: Admission, now: int) -> None:
+        """Reject without asking the level."""
+        if admission.width != 1:
+            admission.destination.tally.count_width(admission.width)
+        admission.arrived_at = now
+        admission.state = TicketState.REJECTED
+        admission.reason = Reason.QUEUE_CLOSED
+        self._count_rejected(admission, now)
+
+    def _count_left(self, admission: Admission) -> None:
+        tally = admission.destination.tally
+        tally.waiting -= 1
+        tally.extra_seats_waiting -= admission.queued_width - 1
+
+    def _count_rejected(self, admission: Admission, now: int) -> None:
+        assert admission.reason is not None
+        tally = admission.destination.tally
+        tally.rejected[admission.reason] += 1
+        tally.unserved_waits.observe(now - admission.arrived_at)
+
+    # Time
+
+    def tick(self) -> None:
+        """Let happen what time alone brings about."""
+        now = self.now()
+        self._wake(now, self._sharing.tick(now))
+        self.look(now)
+        self._set_alarm()
+
+    def look(self, now: int) -> None:
+        """Bring what is counted up to ``now``, because somebody wants to see it."""
+        for at_work in self._levels.values():
+            at_work.look(now)
+
+    def _set_alarm(self) -> None:
+        """Tick when time alone will let somebody in; a restless discipline might do that at any moment."""
+        at = self._sharing.next_event_at()
+        if self._is_restless and any(at_work.shared.queueset.waiting for at_work in self._levels.values()):
+            soon = self.now() + _RESTLESS_NS
+            at = soon if at is None else min(at, soon)
+        if at is not None:
+            self._alarm.ask(at)
+
+    # Beginning and end
+
+    def close(self) -> None:
+        """Send away who waits and, unless exempt, who comes; who runs, finishes."""
+        self.is_closing = True
+        for at_work in self._levels.values():
+            for ticket in [ticket for queue in at_work.shared.queueset.deck for ticket in queue]:
+                if isinstance(ticket, Admission):
+                    self.abandon(ticket, Reason.QUEUE_CLOSED)
+
+    def open(self) -> None:
+        """Let requests come again."""
+        self.is_closing = False
+
+    def __repr__(self) -> str:
+        return f"<Controller: {self._sharing!r}>"
+
+
+def _share(configuration: Configuration, now: int) -> Sharing:
+    """The levels and how they share the seats, as the configuration wants it."""
+    server = configuration.server
+    limits = derive_limits(configuration)
+    wanted = {
+        name: (derive_settings(level, limits[name]), limits[name]) for name, level in configuration.levels.items()
+    }
+    share = Adjusting if server.borrowing == "periodic" else Lending
+    discipline = DISCIPLINES[server.discipline]
+    return share(server.seats, wanted, discipline=discipline, strict_upstream=server.strict_upstream, now=now)

@@ -1,0 +1,55 @@
+"""How fast a level serves, and from that when a rejected client should come back.
+
+The rate is what the level dispatched over the last seconds, from a few samples that are taken when somebody is
+rejected; a level that rejects nobody keeps none. Clients that are all told the same second come back as a herd, so each
+is told a little more or less.
+"""
+
+from collections import deque
+from random import Random
+from typing import Final
+
+__all__ = ["DrainMeter", "retry_after_s"]
+
+_SECOND: Final = 10**9
+_WINDOW_NS: Final = 10 * _SECOND
+_SPACING_NS: Final = _SECOND // 2
+_JITTER: Final = 0.25
+
+
+class DrainMeter:
+    """The rate at which a count of dispatched requests grows."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, now: int, dispatched: int = 0) -> None:
+        self._samples = deque([(now, dispatched)])
+
+    def sample(self, now: int, dispatched: int) -> float | None:
+        """Requests a second over the window up to ``now``; None when too little time has passed to tell."""
+        samples = self._samples
+        while len(samples) > 1 and samples[1][0] <= now - _WINDOW_NS:
+            samples.popleft()
+        since, before = samples[0]
+        if now - samples[-1][0] >= _SPACING_NS:
+            samples.append((now, dispatched))
+        elapsed = now - since
+        if elapsed > 2 * _WINDOW_NS:  # what happened so long ago says nothing about now
+            samples.popleft()
+            return None
+        return (dispatched - before) * _SECOND / elapsed if elapsed >= _SPACING_NS else None
+
+    def __repr__(self) -> str:
+        return f"<DrainMeter: {len(self._samples)} samples>"
+
+
+def retry_after_s(ahead: int, rate: float | None, *, least: int, most: int, chance: Random) -> int:
+    """Whole seconds, more or less, until ``ahead`` requests will have been served at ``rate``; within bounds."""
+    if rate is None:
+        expected = float(least)
+    elif rate <= 0:
+        expected = float(most)
+    else:
+        expected = min(ahead / rate, most)
+    spread = expected * chance.uniform(1 - _JITTER, 1 + _JITTER)
+    return max(least, min(most, -int(-spread // 1)))

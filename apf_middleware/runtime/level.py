@@ -1,0 +1,104 @@
+"""One level while the server works: its queues and seats, how long one may wait there, and what has been counted."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from apf_middleware.config.objects import Level
+from apf_middleware.fairqueuing import SharedLevel
+from apf_middleware.metrics.tally import Occupancy, Tally
+from apf_middleware.runtime.drain import DrainMeter
+
+__all__ = ["LONGEST_WAIT_NS", "LevelAtWork"]
+
+LONGEST_WAIT_NS: Final = 60 * 10**9
+"""Nobody waits longer, unless a level says so itself."""
+
+
+class LevelAtWork:
+    """A level of the configuration, its share of the seats, and its counters."""
+
+    __slots__ = (
+        "_alone_ns",
+        "_tallies",
+        "demand",
+        "drain",
+        "executing",
+        "level",
+        "seats",
+        "shared",
+        "wait_limit_ns",
+        "waiting",
+    )
+
+    def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
+        self.level = level
+        self.shared = shared
+        limit_ns = level.wait_limit_ns
+        self.wait_limit_ns = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+        self.drain = DrainMeter(now)
+        self._alone_ns = 0
+        self._tallies: dict[str, Tally] = {}
+        self.seats, self.executing, self.waiting, self.demand = (Occupancy(now) for _ in range(4))
+
+    @property
+    def name(self) -> str:
+        return self.level.name
+
+    @property
+    def dispatched(self) -> int:
+        """How many requests have been given seats."""
+        return sum(tally.dispatched for tally in self._tallies.values())
+
+    @property
+    def tallies(self) -> Mapping[str, Tally]:
+        """The counters by schema."""
+        return self._tallies
+
+    def tally(self, schema: str) -> Tally:
+        """The counters for the requests of this schema."""
+        tally = self._tallies.get(schema)
+        if tally is None:
+            tally = self._tallies[schema] = Tally(self.level.name, schema)
+        return tally
+
+    # For how long how many were there. Who comes and goes alone is told by the level in sums, so only what else happens
+    # has to be observed, and that costs a request that is alone nothing.
+
+    def note_alone(self) -> None:
+        """The one that is alone will not be so any more: from its beginning on, somebody was there."""
+        alone = self.shared.alone
+        if alone is not None:
+            self._add_alone()
+            for occupancy in (self.seats, self.executing, self.demand):
+                occupancy.set(alone.seated_at, 1)
+
+    def observe(self, now: int) -> None:
+        """Something has changed in the queue set."""
+        if self.shared.alone_ns != self._alone_ns:
+            self._add_alone()
+        queueset = self.shared.queueset
+        in_use, waiting = queueset.seats_in_use, queueset.waiting
+        if in_use != self.seats.value:
+            self.seats.set(now, in_use)
+        if queueset.executing != self.executing.value:
+            self.executing.set(now, queueset.executing)
+        if waiting != self.waiting.value:
+            self.waiting.set(now, waiting)
+        demand = in_use + queueset.seats_waiting
+        if demand != self.demand.value:
+            self.demand.set(now, demand)
+
+    def look(self, now: int) -> None:
+        """Somebody wants to see everything as it is."""
+        self.note_alone()
+        self.shared.wake()
+        self.observe(now)
+
+    def _add_alone(self) -> None:
+        """The time of those that came and went alone was counted as nobody's; every one of them had one seat."""
+        alone_ns, self._alone_ns = self.shared.alone_ns - self._alone_ns, self.shared.alone_ns
+        for occupancy in (self.seats, self.executing, self.demand):
+            occupancy.move(0, 1, alone_ns)
+
+    def __repr__(self) -> str:
+        return f"<LevelAtWork {self.name}: {self.shared.queueset!r}>"

@@ -1,0 +1,61 @@
+"""What is written to the log: records with a stable name for each event, and the facts as fields.
+
+The name and the fields stand in the message for people, and in the record's ``event`` and ``apf`` for programs. The
+logger is ``apf_middleware``; where its records go is the application's business.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.alarm import Alarm
+
+__all__ = ["LOG", "RejectionLog", "tell"]
+
+LOG: Final = logging.getLogger("apf_middleware")
+
+_SUMMARY_NS: Final = 10 * 10**9
+
+
+def tell(severity: int, event: str, /, **fields: object) -> None:
+    """Write one record."""
+    written = " ".join(f"{name}={value}" for name, value in fields.items())
+    LOG.log(severity, "%s %s", event, written, extra={"event": event, "apf": fields})
+
+
+class RejectionLog:
+    """Rejections in sums, written ten seconds after the first one; each by itself for whoever debugs.
+
+    When a server rejects, it rejects many, and has least time to write about each.
+    """
+
+    __slots__ = ("_alarm", "_counts", "_now")
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._alarm = Alarm(self.summarize, now)
+
+    def note(self, admission: Admission) -> None:
+        """Somebody was rejected."""
+        if not self._counts:
+            self._alarm.ask(self._now() + _SUMMARY_NS)
+        self._counts[admission.level, admission.schema, str(admission.reason)] += 1
+        if LOG.isEnabledFor(logging.DEBUG):
+            tell(
+                logging.DEBUG,
+                "apf.rejected",
+                level=admission.level,
+                schema=admission.schema,
+                reason=str(admission.reason),
+                waited=round(admission.waited, 3),
+            )
+
+    def summarize(self) -> None:
+        """Write what has been counted since the last summary."""
+        counts, self._counts = self._counts, Counter()
+        self._alarm.cancel()
+        for (level, schema, reason), count in sorted(counts.items()):
+            tell(logging.WARNING, "apf.rejections", level=level, schema=schema, reason=reason, count=count)

@@ -1,0 +1,95 @@
+"""A picture of the controller for whoever asks what happens: made when asked, from the numbers that are kept anyway."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
+from apf_middleware.fairqueuing.work import seat_seconds
+from apf_middleware.metrics.picture import Bounds, DemandPicture, LevelPicture, SchemaPicture, ServerPicture
+from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.controller import Controller
+from apf_middleware.runtime.level import LevelAtWork
+
+if TYPE_CHECKING:
+    from apf_middleware.metrics.picture import Kind
+
+__all__ = ["picture_server"]
+
+_NEXT_R: Final = "next_dispatch_r"
+
+
+def picture_server(
+    controller: Controller, *, authentication_failures: Mapping[str, int], version: str
+) -> ServerPicture:
+    """Everything, as it is now."""
+    now = controller.now()
+    controller.look(now)
+    sharing = controller.sharing
+    return ServerPicture(
+        levels=tuple(_picture_level(at_work, sharing, now) for at_work in controller.levels.values()),
+        schemas=tuple(one for at_work in controller.levels.values() for one in _picture_schemas(at_work)),
+        seats=controller.configuration.server.seats,
+        fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
+        authentication_failures=authentication_failures,
+        hang_ups={"waiting": controller.hang_ups},
+        version=version,
+    )
+
+
+def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPicture:
+    shared = at_work.shared
+    queueset, limits = shared.queueset, shared.limits
+    settings = queueset.settings
+    kind: Kind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
+    next_s, discounted = _next_starts(queueset)
+    return LevelPicture(
+        name=at_work.name,
+        kind=kind,
+        nominal=limits.nominal,
+        min=limits.min,
+        max=limits.max,
+        current=shared.current,
+        seats_in_use=at_work.seats.times(now),
+        executing=at_work.executing.times(now),
+        waiting=at_work.waiting.times(now),
+        demand=at_work.demand.times(now),
+        waiting_capacity=settings.queue_length_limit * settings.queues,
+        denominator=None if isinstance(sharing, Adjusting) else limits.nominal or None,
+        adjusted=_demand_of(shared),
+        meters=queueset.discipline.meters(),
+        next_s=next_s,
+        next_discounted_s=discounted,
+    )
+
+
+def _demand_of(shared: SharedLevel) -> DemandPicture | None:
+    """The last adjustment's view of a level, where limits are adjusted at all."""
+    record = shared.record
+    if record is None:
+        return None
+    demand, adjusted = record.demand, record.adjustment
+    return DemandPicture(demand.maximum, demand.average, demand.deviation, adjusted.smoothed, adjusted.target)
+
+
+def _next_starts(queueset: QueueSet) -> tuple[Bounds | None, Bounds | None]:
+    """The least and the most virtual start of those who wait first in their queues; the second pair less what runs."""
+    starts = [
+        (queue.meters[_NEXT_R], seat_seconds(queue.seats_in_use, queueset.guess_ns))
+        for queue in queueset.snapshot().queues
+        if queue.waiting and _NEXT_R in queue.meters
+    ]
+    return _bounds(start for start, _ in starts), _bounds(start - running for start, running in starts)
+
+
+def _bounds(values: Iterable[int]) -> Bounds | None:
+    found = list(values)
+    return (min(found), max(found)) if found else None
+
+
+def _picture_schemas(at_work: LevelAtWork) -> Iterator[SchemaPicture]:
+    lingering: dict[str, int] = {}
+    for ticket in at_work.shared.queueset.lingering_tickets():
+        if isinstance(ticket, Admission):
+            lingering[ticket.schema] = lingering.get(ticket.schema, 0) + ticket.width
+    for schema, tally in at_work.tallies.items():
+        yield SchemaPicture(at_work.name, schema, tally, lingering.get(schema, 0))

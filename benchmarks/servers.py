@@ -1,0 +1,200 @@
+"""Real servers as processes of their own: a free port, a wait until they answer, what they take of the processor.
+
+A measurement is about the server only if nothing else runs where it does. Hence a process of its own, and a core of its
+own where the machine has two; the load comes from the other. Demonstrations and tests start their servers here too.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+__all__ = [
+    "ROOT",
+    "Kind",
+    "Server",
+    "ServerStartError",
+    "busy_seconds",
+    "cores",
+    "cpu_seconds",
+    "free_port",
+    "pinned",
+    "serve",
+]
+
+ROOT: Final = Path(__file__).parents[1]
+"""The repository: servers start there, so that ``package.module:app`` is found."""
+
+Kind = Literal["uvicorn", "hypercorn", "granian"]
+
+_PATIENCE: Final = 15.0  # seconds until a server must answer, on a machine that is busy with something else too
+_GRACE: Final = 5.0  # seconds that a server has for an orderly end
+
+
+class ServerStartError(RuntimeError):
+    """A server ended, or did not answer in time; what it wrote is in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that answers. ``written`` is the file with its output."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    written: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def output(self) -> str:
+        return self.written.read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Ask it to end, and make it end if it doesn't; its workers too."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_GRACE)
+        with contextlib.suppress(ProcessLookupError):  # the group is the server's own: see start_new_session
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def serve(
+    app: str,
+    *options: str,
+    kind: Kind = "uvicorn",
+    environment: Mapping[str, str] | None = None,
+    core: int | None = None,
+    ready: str = "/",
+) -> Iterator[Server]:
+    """A server of ``app`` (``package.module:name``) on a free port, from its first answer to GET ``ready`` on.
+
+    Any answer will do, a refusal too. ``environment`` is added to ours; ``options`` are the server's own.
+    """
+    with tempfile.TemporaryDirectory(prefix="apf-server-") as folder:
+        server = _start(_command(kind, app, options), Path(folder) / "output", environment or {}, core)
+        try:
+            _await_answer(server, ready)
+            yield server
+        finally:
+            server.stop()
+
+
+def _start(command: "_Command", written: Path, environment: Mapping[str, str], core: int | None) -> Server:
+    port = free_port()
+    with written.open("wb") as output, pinned(core):
+        process = subprocess.Popen(  # noqa: S603 - our own programs, and no shell
+            command.on(port),
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return Server(process, port, written)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    before: Sequence[str]
+    port: str  # with {port} where the number goes
+    after: Sequence[str]
+
+    def on(self, port: int) -> list[str]:
+        return [sys.executable, "-m", *self.before, self.port.format(port=port), *self.after]
+
+
+def _command(kind: Kind, app: str, options: Sequence[str]) -> _Command:
+    if kind == "uvicorn":
+        quiet = ("--log-level", "warning", "--no-access-log")
+        return _Command(("uvicorn", "--host", "127.0.0.1", "--port"), "{port}", (*quiet, *options, app))
+    if kind == "hypercorn":
+        return _Command(("hypercorn", "--bind"), "127.0.0.1:{port}", (*options, app))
+    asgi = ("--interface", "asgi", "--log-level", "warning")
+    return _Command(("granian", "--host", "127.0.0.1", "--port"), "{port}", (*asgi, *options, app))
+
+
+def _await_answer(server: Server, path: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not _answers(server.port, path):
+        if server.process.poll() is not None:
+            raise ServerStartError(f"the server ended with status {server.process.returncode}:\n{server.output()}")
+        if time.monotonic() > deadline:
+            raise ServerStartError(f"the server did not answer GET {path} in {_PATIENCE:g} s:\n{server.output()}")
+        time.sleep(0.02)
+
+
+def _answers(port: int, path: str) -> bool:
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(request.encode())
+            return connection.recv(64).startswith(b"HTTP/1.")
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    """A port that nobody listens on now. Between this and its use somebody else might take it; nobody does."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def cores() -> tuple[int, int] | None:
+    """One core for the server and one for the load, or None where there is one only, or no way to choose."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    ours = sorted(os.sched_getaffinity(0))
+    return (ours[0], ours[-1]) if len(ours) > 1 else None
+
+
+@contextlib.contextmanager
+def pinned(core: int | None) -> Iterator[None]:
+    """Processes that start in here run on ``core``, with all their threads; on any for None."""
+    if core is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def cpu_seconds(pid: int) -> float | None:
+    """What a process has taken of the processor so far; None where the system doesn't tell."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = line.rpartition(")")[2].split()  # a name may contain spaces, and parentheses too
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds() -> float | None:
+    """What all processes together have taken of all cores, to see whether somebody else was at work meanwhile."""
+    try:
+        line = Path("/proc/stat").read_text().partition("\n")[0]
+    except OSError:
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq = map(int, line.split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

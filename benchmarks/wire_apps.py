@@ -1,0 +1,163 @@
+"""What the benchmarks on the wire serve: three small apps, and what is put around them, each a row.
+
+A row's wrapper is a function from an ASGI app to one. What there is without a library is written as plainly as somebody
+would write it who needs it today: that is what a library has to be worth. Servers make their app with `make_app`,
+from the environment variable ``APF_BENCHMARK``: the app's name, the wrapper's, and a configuration if it takes one.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import anyio
+import prometheus_client
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import apf_middleware
+from benchmarks.wire_backend import Backend, Scoreboard
+
+__all__ = ["APPS", "SEATS", "VARIABLE", "WRAPPERS", "environment", "make_app", "ours"]
+
+VARIABLE: Final = "APF_BENCHMARK"
+SEATS: Final = 10
+
+Wrapper = Callable[[ASGIApp], ASGIApp]
+
+_START: Final = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+_BODY: Final = {"type": "http.response.body", "body": b"ok"}
+_REFUSAL: Final = {"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"0")]}
+_NOTHING: Final = {"type": "http.response.body", "body": b""}
+
+
+async def raw(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """The least that an app can be."""
+    await send(_START)
+    await send(_BODY)
+
+
+async def _hello(_request: Request) -> PlainTextResponse:
+    return PlainTextResponse("ok")
+
+
+def _starlette() -> ASGIApp:
+    return Starlette(routes=[Route("/{path:path}", _hello)])
+
+
+def _fastapi() -> ASGIApp:
+    from fastapi import FastAPI  # noqa: PLC0415 - only where it is measured: no other row should need it
+
+    app = FastAPI(openapi_url=None)
+
+    @app.get("/items/{name}")
+    async def item(name: str, limit: int = 10) -> dict[str, str | int]:
+        return {"name": name, "limit": limit}
+
+    return app
+
+
+APPS: Final[Mapping[str, Callable[[], ASGIApp]]] = {
+    "raw": lambda: raw,
+    "starlette": _starlette,
+    "fastapi": _fastapi,
+    "backend": lambda: Backend(Scoreboard.from_environment()),
+}
+"""By name, how they are made."""
+
+
+def bare(app: ASGIApp) -> ASGIApp:
+    return app
+
+
+def noop(app: ASGIApp) -> ASGIApp:
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        await app(scope, receive, send)
+
+    return call
+
+
+def semaphore(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
+    limit = asyncio.Semaphore(seats)
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        async with limit:
+            await app(scope, receive, send)
+
+    return call
+
+
+def semaphore_reject(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
+    """Who finds no seat free is refused."""
+    limit = asyncio.Semaphore(seats)
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        if limit.locked():
+            await send(_REFUSAL)
+            await send(_NOTHING)
+            return
+        async with limit:
+            await app(scope, receive, send)
+
+    return call
+
+
+def capacity_limiter(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
+    limit = anyio.CapacityLimiter(seats)
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        async with limit:
+            await app(scope, receive, send)
+
+    return call
+
+
+def prometheus(app: ASGIApp) -> ASGIApp:
+    """One counter and one histogram with their labels resolved beforehand: the least that metrics cost."""
+    registry = prometheus_client.CollectorRegistry()
+    counter = prometheus_client.Counter("requests", "Requests", ["level"], registry=registry).labels("all")
+    histogram = prometheus_client.Histogram("seconds", "Durations", ["level"], registry=registry).labels("all")
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        begin = time.perf_counter()
+        try:
+            await app(scope, receive, send)
+        finally:
+            counter.inc()
+            histogram.observe(time.perf_counter() - begin)
+
+    return call
+
+
+def ours(app: ASGIApp, config: str | Path | None = None) -> ASGIApp:
+    """Our middleware, with its defaults or the configuration in a file."""
+    return apf_middleware.APFMiddleware(app, config=config)  # only here: servers of other rows don't import it
+
+
+WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "bare": bare,
+    "noop": noop,
+    "semaphore": semaphore,
+    "semaphore-reject": semaphore_reject,
+    "capacity-limiter": capacity_limiter,
+    "prometheus": prometheus,
+    "ours": ours,
+}
+"""By name."""
+
+
+def environment(app: str, wrapper: str, config: Path | None = None) -> dict[str, str]:
+    """What tells a server's process which app `make_app` is to make."""
+    return {VARIABLE: " ".join([app, wrapper, *([str(config)] if config else [])])}
+
+
+def make_app() -> ASGIApp:
+    """The app that the environment names; ``uvicorn --factory benchmarks.wire_apps:make_app``."""
+    app, wrapper, *config = os.environ[VARIABLE].split(" ", 2)
+    made = APPS[app]()
+    return ours(made, config[0]) if config else WRAPPERS[wrapper](made)

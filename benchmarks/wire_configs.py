@@ -1,0 +1,67 @@
+"""The configurations that our middleware is measured with on the wire, as the YAML that a user would write."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+__all__ = ["CONFIGS", "TOKEN", "write_config"]
+
+TOKEN: Final = "31ada4fd-adec-460c-809a-9e56ceb75269"  # noqa: S105 - of a made-up user
+
+_KUBERNETES: Final = """
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: kubernetes}
+"""
+
+# Requests are few and their flow is known; what costs is finding out whose token that is.
+_TOKENS: Final = """
+apiVersion: apf/v1
+kind: Server
+spec:
+  authentication:
+  - {type: tokens, file: "{folder}/tokens.csv"}
+"""
+
+# The catch-all level has shares too: with that many for this one, they come to its own single seat beside all ten.
+_SEATS: Final = """
+apiVersion: apf/v1
+kind: Server
+spec: {{seats: 10, defaults: none, requestTimeout: 1h}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: tenants}}
+spec:
+  shares: 10000
+  maxSeats: 10
+  waitLimit: {wait_limit}
+  queuing: {{queues: {queues}, handSize: {hand}, queueLengthLimit: {length}}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: tenants}}
+spec:
+  level: tenants
+  distinguisher: {{source: header, name: X-Tenant}}
+  rules:
+  - httpRules: [{{}}]
+"""
+
+CONFIGS: Final[Mapping[str, str]] = {
+    "kubernetes": _KUBERNETES,
+    "tokens": _TOKENS,
+    "contended": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=50),
+    "memory": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=10_000),
+    # Callers give up after a second: whoever can't be served by then had better be told so before.
+    "overload": _SEATS.format(wait_limit="800ms", queues=128, hand=6, length=50),
+}
+"""By name; without a name the middleware has its defaults."""
+
+
+def write_config(name: str, folder: Path) -> Path:
+    """One of them as a file in ``folder``, with what it refers to."""
+    (folder / "tokens.csv").write_text(f'{TOKEN},alice,1001,"staff,customers"\n')
+    path = folder / f"{name}.yaml"
+    path.write_text(CONFIGS[name].replace("{folder}", str(folder)))
+    return path

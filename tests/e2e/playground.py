@@ -1,0 +1,107 @@
+"""An app that does what a test asks for, behind the middleware; servers import it as ``tests.e2e.playground:app``.
+
+``APF_TEST_CONFIG`` names the configuration. It works on asyncio and trio.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import anyio
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from apf_middleware import APFMiddleware
+
+happened: Counter[str] = Counter()
+
+
+async def hold(request: Request) -> Response:
+    """Keep a seat for ``ms``; ``mark`` is counted when it begins."""
+    happened[request.query_params.get("mark", "hold")] += 1
+    await anyio.sleep(int(request.query_params.get("ms", "100")) / 1000)
+    return Response("held")
+
+
+async def echo(request: Request) -> Response:
+    """Tell how much came, in how many parts, and its hash."""
+    digest, size, parts = hashlib.sha256(), 0, 0
+    async for part in request.stream():
+        digest.update(part)
+        size += len(part)
+        parts += bool(part)
+    return JSONResponse({"size": size, "parts": parts, "sha256": digest.hexdigest()})
+
+
+async def who(request: Request) -> Response:
+    admission = request.scope["apf"]
+    return JSONResponse(
+        {
+            "level": admission.level,
+            "schema": admission.schema,
+            "flow": admission.flow,
+            "seats": admission.seats,
+            "waited": admission.waited,
+        }
+    )
+
+
+async def tell(_request: Request) -> Response:
+    """What has happened so far."""
+    return JSONResponse(happened)
+
+
+async def boom(_request: Request) -> Response:
+    raise RuntimeError("boom")
+
+
+async def stream(request: Request) -> Response:
+    """``n`` parts of ``size`` bytes, ``ms`` between them."""
+    n, ms = int(request.query_params.get("n", "3")), int(request.query_params.get("ms", "10"))
+    size = int(request.query_params.get("size", "5"))
+
+    async def parts() -> AsyncIterator[bytes]:
+        try:
+            for _ in range(n):
+                yield b"x" * size
+                await anyio.sleep(ms / 1000)
+            happened["stream-ended"] += 1
+        finally:
+            happened["stream-left"] += 1
+
+    return StreamingResponse(parts(), media_type="text/plain")
+
+
+async def after(_request: Request) -> Response:
+    async def note() -> None:
+        happened["background"] += 1
+
+    return Response("done", background=BackgroundTask(note))
+
+
+async def talk(socket: WebSocket) -> None:
+    await socket.accept()
+    happened["websocket"] += 1
+    async for text in socket.iter_text():
+        await socket.send_text(text.upper())
+
+
+bare = Starlette(
+    routes=[
+        Route("/hold", hold, methods=["GET", "POST"]),
+        Route("/echo", echo, methods=["POST"]),
+        Route("/who", who),
+        Route("/tell", tell),
+        Route("/boom", boom),
+        Route("/stream", stream),
+        Route("/after", after),
+        Route("/health", tell),
+        WebSocketRoute("/talk", talk),
+    ]
+)
+app = APFMiddleware(bare, os.environ.get("APF_TEST_CONFIG"))

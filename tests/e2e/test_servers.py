@@ -1,0 +1,221 @@
+"""The middleware on real servers, over real sockets: what a client sees must not depend on who serves."""
+
+import asyncio
+import hashlib
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import websockets
+from websockets.asyncio.client import connect
+
+from benchmarks.servers import Kind, Server, serve
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+CONFIG = Path(__file__).parent / "data" / "playground.yaml"
+APP = "tests.e2e.playground:app"
+SERVERS: dict[str, tuple[Kind, tuple[str, ...]]] = {
+    "uvicorn-uvloop": ("uvicorn", ("--loop", "uvloop", "--http", "httptools")),
+    "uvicorn-asyncio": ("uvicorn", ("--loop", "asyncio", "--http", "h11", "--lifespan", "off")),
+    "hypercorn-asyncio": ("hypercorn", ("--worker-class", "asyncio")),
+    "hypercorn-trio": ("hypercorn", ("--worker-class", "trio")),
+    "granian": ("granian", ("--workers", "1")),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    kind, options = SERVERS[request.param]
+    with serve(APP, *options, kind=kind, environment={"APF_TEST_CONFIG": str(CONFIG)}, ready="/tell") as running:
+        yield running
+
+
+@pytest.fixture
+async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=20, trust_env=False) as client:
+        yield client
+
+
+async def tell(client: httpx.AsyncClient, mark: str) -> int:
+    happened: dict[str, int] = (await client.get("/tell")).json()
+    return happened.get(mark, 0)
+
+
+async def until(condition: Callable[[], Awaitable[bool]], patience: float = 5) -> None:
+    """Until ``condition``, asked again and again, holds."""
+    deadline = time.monotonic() + patience
+    while not await condition():
+        assert time.monotonic() < deadline, "it didn't happen in time"
+        await asyncio.sleep(0.01)
+
+
+async def waiting(client: httpx.AsyncClient) -> int:
+    text = (await client.get("/metrics")).text
+    lines = [line for line in text.splitlines() if line.startswith("apf_current_inqueue_requests{")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines)
+
+
+async def fill_seats(client: httpx.AsyncClient, ms: int = 600) -> list[asyncio.Task[httpx.Response]]:
+    """Both seats are taken for a while."""
+    before = await tell(client, "filler")
+    params: dict[str, str] = {"ms": str(ms), "mark": "filler"}
+    tasks = [asyncio.create_task(client.get("/hold", params=params, headers={"X-User": "filler"})) for _ in range(2)]
+
+    async def both() -> bool:
+        return await tell(client, "filler") == before + 2
+
+    await until(both)
+    return tasks
+
+
+async def test_a_request_is_served_and_told_where_it_belongs(client: httpx.AsyncClient) -> None:
+    response = await client.get("/who", headers={"X-User": "alice"})
+
+    assert response.status_code == 200
+    assert response.headers["x-apf-flow-schema"] == "everybody"
+    assert response.headers["x-apf-priority-level"] == "crowd"
+    assert response.json() == {"level": "crowd", "schema": "everybody", "flow": "alice", "seats": 1, "waited": 0.0}
+
+
+async def test_who_finds_no_seat_waits_and_is_served(client: httpx.AsyncClient) -> None:
+    fillers = await fill_seats(client)
+    response = await client.get("/who", headers={"X-User": "bob"})
+
+    assert response.json()["waited"] > 0.05
+    assert {filler.status_code for filler in await asyncio.gather(*fillers)} == {200}
+
+
+async def test_a_client_that_hangs_up_while_queued_is_not_served(server: Server, client: httpx.AsyncClient) -> None:
+    fillers = await fill_seats(client)
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"GET /hold?mark=gone HTTP/1.1\r\nHost: x\r\nX-User: bob\r\n\r\n")
+
+        async def one_waits() -> bool:
+            return await waiting(client) == 1
+
+        async def nobody_waits() -> bool:
+            return await waiting(client) == 0
+
+        await until(one_waits)
+    began = time.monotonic()
+    await until(nobody_waits)
+    assert time.monotonic() - began < 0.3, "it left at once, not when a seat came free"
+    await asyncio.gather(*fillers)
+
+    assert await tell(client, "gone") == 0
+
+
+async def test_an_upload_survives_the_waiting(client: httpx.AsyncClient) -> None:
+    fillers = await fill_seats(client)
+    body = bytes(range(256)) * 8192  # 2 MiB
+
+    async def parts() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 65536):
+            yield body[start : start + 65536]
+
+    response = await client.post("/echo", content=parts(), headers={"X-User": "carol"})
+    await asyncio.gather(*fillers)
+
+    assert response.status_code == 200
+    assert response.json()["size"] == len(body)
+    assert response.json()["sha256"] == hashlib.sha256(body).hexdigest()
+
+
+async def test_a_stream_is_not_touched(client: httpx.AsyncClient) -> None:
+    async with client.stream("GET", "/stream", params={"n": "4", "ms": "20"}) as response:
+        parts = [part async for part in response.aiter_raw()]
+
+    assert b"".join(parts) == b"xxxxx" * 4
+    assert len(parts) > 1, "parts come when they are sent"
+    assert response.headers["x-apf-priority-level"] == "crowd"
+
+
+async def test_an_error_is_the_servers_answer_and_gives_the_seat_back(client: httpx.AsyncClient) -> None:
+    for _ in range(4):
+        assert (await client.get("/boom")).status_code == 500
+    assert (await client.get("/who")).status_code == 200
+
+
+async def test_background_work_is_done(client: httpx.AsyncClient) -> None:
+    before = await tell(client, "background")
+    assert (await client.get("/after")).text == "done"
+
+    async def done() -> bool:
+        return await tell(client, "background") == before + 1
+
+    await until(done)
+
+
+async def test_who_waits_too_long_is_rejected_with_a_problem(client: httpx.AsyncClient) -> None:
+    fillers = await fill_seats(client, 2600)
+    response = await client.get("/who", headers={"X-User": "dave"})
+    await asyncio.gather(*fillers)
+
+    assert response.status_code == 429
+    assert response.headers["content-type"] == "application/problem+json"
+    assert 1 <= int(response.headers["retry-after"]) <= 60
+    problem = response.json()
+    assert (problem["reason"], problem["level"]) == ("time-out", "crowd")
+    assert 1.9 < problem["waited"] < 2.6
+
+
+async def test_a_websocket_holds_no_seat_once_it_is_accepted(server: Server, client: httpx.AsyncClient) -> None:
+    url = f"ws://127.0.0.1:{server.port}/talk"
+    sockets = [await connect(url, proxy=None) for _ in range(5)]
+    try:
+        for one in sockets:
+            await one.send("hello")
+            assert await one.recv() == "HELLO"
+        assert (await client.get("/who")).json()["waited"] < 0.5
+    finally:
+        for one in sockets:
+            await one.close()
+
+
+async def test_a_websocket_that_finds_no_seat_is_denied(server: Server, client: httpx.AsyncClient) -> None:
+    fillers = await fill_seats(client, 2600)
+    with pytest.raises(websockets.exceptions.WebSocketException) as caught:
+        await connect(f"ws://127.0.0.1:{server.port}/talk", proxy=None)
+    await asyncio.gather(*fillers)
+
+    assert isinstance(caught.value, websockets.exceptions.InvalidStatus)
+    response = caught.value.response
+    assert response.status_code in {403, 429}
+    if response.status_code == 429:
+        assert json.loads(response.body or b"{}")["reason"] == "time-out"
+
+
+async def test_two_thousand_connections_come_at_once_and_nobody_is_lost(
+    server: Server, client: httpx.AsyncClient
+) -> None:
+    async def one(number: int) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            request = f"GET /hold?ms=1 HTTP/1.1\r\nHost: x\r\nX-User: u{number % 50}\r\nConnection: close\r\n\r\n"
+            writer.write(request.encode())
+            answer = await asyncio.wait_for(reader.read(), 30)
+            return int(answer.split(b" ", 2)[1])
+        finally:
+            writer.close()
+
+    statuses = await asyncio.gather(*[one(number) for number in range(2000)])
+
+    assert len(statuses) == 2000
+    assert set(statuses) <= {200, 429}
+    assert statuses.count(200) > 100
+
+    async def at_rest() -> bool:
+        return await waiting(client) == 0
+
+    await until(at_rest)

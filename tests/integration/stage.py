@@ -1,0 +1,141 @@
+"""Apps and configurations for conversations: a level with few seats, and an app that keeps them for as long as told."""
+
+import json
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.config import Configuration, load_text
+from tests.integration.conversation import Conversation, http_scope
+
+__all__ = ["Stage", "configuration", "problem"]
+
+
+def configuration(
+    *, seats: int = 1, wait: str = "10s", length: int = 5, queues: int = 2, server: str = "", response: str = "Queue"
+) -> Configuration:
+    """One level for everybody, flows by the header X-User."""
+    queuing = (
+        f"waitLimit: {wait}\n  queuing: {{queues: {queues}, handSize: {queues}, queueLengthLimit: {length}}}"
+        if response == "Queue"
+        else ""
+    )
+    return load_text(
+        f"""
+apiVersion: apf/v1
+kind: Server
+metadata: {{name: server}}
+spec: {{seats: {seats}, defaults: none{server}}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: crowd}}
+spec:
+  shares: 1000
+  response: {response}
+  {queuing}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: everybody}}
+spec:
+  level: crowd
+  distinguisher: {{source: header, name: X-User}}
+  rules:
+  - httpRules: [{{}}]
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: probes}}
+spec:
+  level: exempt
+  precedence: 2
+  rules:
+  - httpRules: [{{paths: [/health]}}]
+"""
+    )
+
+
+class Stage:
+    """An app behind the middleware that keeps each request until it is let go, and notes who came."""
+
+    def __init__(self, tasks: TaskGroup, config: Configuration | None = None) -> None:
+        self.tasks = tasks
+        self.started: list[str] = []
+        self.finished: list[str] = []
+        self.bodies: dict[str, list[Message]] = {}
+        self.doors: dict[str, anyio.Event] = {}
+        self.middleware = APFMiddleware(self._app, config or configuration())
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        self.started.append(path)
+        if path.startswith("/read"):
+            self.bodies[path] = await _read(receive)
+        if path.startswith("/boom"):
+            raise LookupError("boom")
+        door = self.doors.get(path)
+        if door is not None:
+            await door.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"x-app", b"here")]})
+        await send({"type": "http.response.body", "body": path.encode()})
+        self.finished.append(path)
+
+    def comes(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Conversation:
+        """A request with an empty body comes."""
+        return self.opens(path, method, user, **more).body().start()
+
+    def opens(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Conversation:
+        scope = http_scope(path, method, {"X-User": user}, **more)
+        return Conversation(self.middleware, scope, self.tasks)
+
+    async def holder(self, path: str = "/hold") -> Conversation:
+        """A request that keeps its seats until `let_go`."""
+        self.doors[path] = anyio.Event()
+        conversation = self.comes(path, user="holder")
+        await settle()
+        assert path in self.started
+        return conversation
+
+    def let_go(self, path: str = "/hold") -> None:
+        self.doors[path].set()
+
+    @property
+    def waiting(self) -> int:
+        return self.middleware.service.controller.levels["crowd"].shared.queueset.waiting
+
+    def is_at_rest(self) -> bool:
+        """Whether nobody has a seat or a place in a queue, and all sums add up."""
+        controller = self.middleware.service.controller
+        controller.sharing.check()
+        return all(
+            at_work.shared.queueset.is_idle
+            and at_work.shared.alone is None
+            and not any(tally.waiting or tally.executing for tally in at_work.tallies.values())
+            for at_work in controller.levels.values()
+        )
+
+
+async def _read(receive: Receive) -> list[Message]:
+    messages = []
+    while True:
+        message = await receive()
+        messages.append(message)
+        if message["type"] == "http.disconnect" or not message.get("more_body"):
+            return messages
+
+
+async def settle() -> None:
+    """Let everybody do what can be done now, without any time passing to speak of."""
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+
+
+def problem(conversation: Conversation) -> dict[str, Any]:
+    """The problem document that came."""
+    assert conversation.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = json.loads(conversation.content)
+    return found

@@ -1,0 +1,210 @@
+"""Beginning and end: the lifespan protocol, the signals of a server that is asked to stop, servers without either."""
+
+import signal
+import threading
+
+import anyio
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware, get_admission
+from apf_middleware.asgi.lifespan import Signals, live
+from apf_middleware.exceptions import MissingAdmissionError
+from tests.integration.conversation import http_scope
+from tests.integration.stage import configuration
+
+pytestmark = pytest.mark.anyio
+
+
+async def hello(request: Request) -> PlainTextResponse:
+    admission = await get_admission(request)
+    return PlainTextResponse(f"{admission.level} {request.url.path}")
+
+
+def starlette_app() -> Starlette:
+    app = Starlette(routes=[Route("/hello", hello), Mount("/sub", routes=[Route("/hello", hello)])])
+    app.add_middleware(APFMiddleware, config=configuration())
+    return app
+
+
+def test_it_works_under_the_test_client_with_lifespan_and_without() -> None:
+    app = starlette_app()
+    with TestClient(app) as client:
+        assert client.get("/hello").text == "crowd /hello"
+    assert TestClient(app).get("/sub/hello").text == "crowd /sub/hello"
+    with TestClient(app) as client:  # again, on another event loop
+        assert client.get("/hello").status_code == 200
+
+
+async def test_it_works_under_httpx() -> None:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(starlette_app()), base_url="http://app") as client:
+        response = await client.get("/hello")
+        assert (response.status_code, response.text) == (200, "crowd /hello")
+        assert response.headers["x-apf-priority-level"] == "crowd"
+
+
+async def test_it_works_in_a_mounted_app_and_twice_in_one_process() -> None:
+    inner = starlette_app()
+    outer = Starlette(routes=[Mount("/tenants", inner)])
+    outer.add_middleware(APFMiddleware)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(outer), base_url="http://app") as client:
+        response = await client.get("/tenants/hello")
+        metrics = await client.get("/metrics")
+        inner_metrics = await client.get("/tenants/metrics")
+
+    assert response.text == "crowd /tenants/hello"
+    assert response.headers.get_list("x-apf-priority-level") == ["crowd", "anonymous"]
+    assert (
+        'apf_dispatched_requests_total{flow_schema="anonymous-clients",priority_level="anonymous"} 1.0' in metrics.text
+    )
+    assert 'apf_dispatched_requests_total{flow_schema="everybody",priority_level="crowd"} 1.0' in inner_metrics.text
+
+
+async def test_without_the_middleware_there_is_no_admission() -> None:
+    with pytest.raises(MissingAdmissionError, match="/x"):
+        await get_admission(Request(http_scope("/x")))
+
+
+async def test_the_lifespan_passes_through_and_its_end_closes_the_levels() -> None:
+    heard: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"]["made"] = True
+        for _ in range(2):
+            message = await receive()
+            heard.append(message["type"])
+            closing.append(controller.is_closing)
+            await send({"type": f"{message['type']}.complete"})
+
+    inbox: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent: list[Message] = []
+    closing: list[bool] = []
+    middleware = APFMiddleware(app, configuration())
+    controller = middleware.service.controller
+
+    async def receive() -> Message:
+        return inbox.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+    before = signal.getsignal(signal.SIGTERM)
+    await middleware(scope, receive, send)
+
+    assert heard == ["lifespan.startup", "lifespan.shutdown"]
+    assert [message["type"] for message in sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert scope["state"] == {"made": True}
+    assert closing == [False, True]
+    assert not controller.is_closing, "or no test's client could come after it"
+    assert signal.getsignal(signal.SIGTERM) is before, "the signals are given back"
+
+
+async def test_an_app_without_lifespan_is_left_alone() -> None:
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise LookupError("no lifespan here")
+
+    async def receive() -> Message:
+        return {"type": "lifespan.startup"}
+
+    async def send(_message: Message) -> None: ...
+
+    with pytest.raises(LookupError):
+        await live(app, {"type": "lifespan"}, receive, send, begin=lambda: None, end=lambda: None)
+
+
+async def test_what_is_no_request_passes_through() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope["type"])
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(_message: Message) -> None: ...
+
+    await APFMiddleware(app)({"type": "something-new"}, receive, send)
+    assert seen == ["something-new"]
+
+
+@pytest.fixture
+def usr1(monkeypatch: pytest.MonkeyPatch) -> signal.Signals:
+    """A signal that a test may raise."""
+    monkeypatch.setattr("apf_middleware.asgi.lifespan._SIGNALS", (signal.SIGUSR1,))
+    return signal.SIGUSR1
+
+
+def test_a_signal_is_heard_and_passed_on(usr1: signal.Signals) -> None:
+    happened: list[str] = []
+    before = signal.signal(usr1, lambda *_: happened.append("server"))
+    try:
+        signals = Signals()
+        signals.listen(lambda: happened.append("levels"))
+        signals.listen(lambda: happened.append("levels again"))  # a second startup listens once
+        signal.raise_signal(usr1)
+        signals.forget()
+        signal.raise_signal(usr1)
+    finally:
+        signal.signal(usr1, before)
+
+    assert happened == ["levels again", "server", "server"]
+
+
+def test_signals_that_somebody_else_has_taken_since_are_left_alone(usr1: signal.Signals) -> None:
+    before = signal.getsignal(usr1)
+    try:
+        signals = Signals()
+        signals.listen(lambda: None)
+        signal.signal(usr1, signal.SIG_IGN)
+        signals.forget()
+        assert signal.getsignal(usr1) is signal.SIG_IGN
+    finally:
+        signal.signal(usr1, before)
+
+
+def test_only_the_main_thread_listens(usr1: signal.Signals) -> None:
+    before = signal.getsignal(usr1)
+    thread = threading.Thread(target=lambda: Signals().listen(lambda: None))
+    thread.start()
+    thread.join()
+
+    assert signal.getsignal(usr1) is before
+
+
+async def test_a_signal_during_the_lifespan_sends_away_who_waits(usr1: signal.Signals) -> None:
+    started, ending = anyio.Event(), anyio.Event()
+    before = signal.signal(usr1, signal.SIG_IGN)
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        started.set()
+        await receive()
+
+    async def receive() -> Message:
+        if started.is_set():
+            await ending.wait()
+            return {"type": "lifespan.shutdown"}
+        return {"type": "lifespan.startup"}
+
+    async def send(_message: Message) -> None: ...
+
+    middleware = APFMiddleware(app, configuration())
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(middleware, {"type": "lifespan"}, receive, send)
+            await started.wait()
+            closing = [middleware.service.controller.is_closing]
+            signal.raise_signal(usr1)
+            await anyio.sleep(0.05)
+            closing.append(middleware.service.controller.is_closing)
+            ending.set()
+        assert closing == [False, True]
+    finally:
+        signal.signal(usr1, before)

@@ -1,0 +1,108 @@
+"""WebSockets: admitted at the handshake, denied in the way that the server knows, without seats once accepted."""
+
+import json
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from tests.integration.conversation import Conversation, websocket_scope
+from tests.integration.stage import Stage, configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+CONNECT = {"type": "websocket.connect"}
+DENIAL: dict[str, dict[str, str]] = {"websocket.http.response": {}}
+
+
+async def socket_app(_scope: Scope, receive: Receive, send: Send) -> None:
+    assert (await receive())["type"] == "websocket.connect"
+    await send({"type": "websocket.accept", "headers": [(b"a", b"b")]})
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def test_an_accepted_websocket_holds_no_seat_and_tells_where_it_belongs() -> None:
+    async with anyio.create_task_group() as tasks:
+        app = APFMiddleware(socket_app, configuration())
+        sockets = [Conversation(app, websocket_scope(f"/{number}"), tasks) for number in range(3)]
+        for one in sockets:
+            one.say(CONNECT)
+            one.start()
+        await settle()
+
+        for one in sockets:
+            [accept] = one.sent
+            more = [(b"x-apf-flow-schema", b"everybody"), (b"x-apf-priority-level", b"crowd")]
+            assert accept == {"type": "websocket.accept", "headers": [(b"a", b"b"), *more]}
+            assert one.scope["apf"].seats == 0
+            one.say({"type": "websocket.disconnect", "code": 1000})
+            await one.end()
+            assert one.error is None
+
+
+@pytest.mark.parametrize("extensions", [DENIAL, {}, None])
+async def test_a_websocket_that_is_rejected_is_told_so(extensions: object) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(wait="20ms"))
+        holder = await stage.holder()
+        socket = Conversation(stage.middleware, websocket_scope("/socket", extensions=extensions), tasks)
+        socket.say(CONNECT)
+        await socket.start().end()
+        stage.let_go()
+        await holder.end()
+
+        if extensions:
+            start, body = socket.sent
+            assert (start["type"], start["status"]) == ("websocket.http.response.start", 429)
+            assert body["type"] == "websocket.http.response.body"
+            assert json.loads(body["body"])["reason"] == "time-out"
+        else:
+            assert [(one["type"], one["code"]) for one in socket.sent] == [("websocket.close", 1013)]
+        assert stage.is_at_rest()
+
+
+async def test_a_websocket_whose_client_leaves_while_queued_never_runs() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        socket = Conversation(stage.middleware, websocket_scope("/socket"), tasks)
+        socket.say(CONNECT)
+        socket.start()
+        await anyio.sleep(0.02)
+        assert stage.waiting == 1
+        socket.say({"type": "websocket.disconnect", "code": 1001})
+        await socket.end()
+        stage.let_go()
+        await holder.end()
+
+        assert socket.sent == []
+        assert "/socket" not in stage.started
+
+
+async def test_a_queued_websocket_hears_its_connect_message_later() -> None:
+    async with anyio.create_task_group() as tasks:
+        holding = anyio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http":
+                await holding.wait()
+            else:
+                await socket_app(scope, receive, send)
+
+        stage = Stage(tasks)
+        stage.middleware.app = app
+        holder = stage.comes("/hold")
+        await settle()
+        socket = Conversation(stage.middleware, websocket_scope("/socket"), tasks)
+        socket.say(CONNECT)
+        socket.start()
+        await anyio.sleep(0.02)
+        holding.set()
+        await holder.end()
+        await settle()
+        assert [one["type"] for one in socket.sent] == ["websocket.accept"]
+        socket.say({"type": "websocket.disconnect", "code": 1000})
+        await socket.end()
+        assert socket.error is None

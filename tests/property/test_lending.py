@@ -1,0 +1,214 @@
+"""Whatever happens to levels that lend and borrow: the plain twin agrees, and unmet mins are never lent.
+
+Hypothesis draws levels and steps. After each step every ticket is where the twin has it, those that were seated by the
+step were seated in the same order, limits are the same, and the promises below are checked from the outside.
+"""
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from apf_middleware.fairqueuing import (
+    Lending,
+    LevelLimits,
+    QueueSetSettings,
+    Reason,
+    SharedLevel,
+    Ticket,
+    TicketState,
+    Work,
+)
+from tests.property.lending_twin import PlainLending, PlainLevel, PlainTicket
+
+pytestmark = pytest.mark.timeout(600)
+
+_MS = 10**6
+_NAMES = ("a", "b", "c", "d")
+
+_seats = st.sampled_from((1, 1, 1, 1, 2, 3, 5, 11))
+_works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats | st.just(0), st.sampled_from((0, 1, 2 * _MS)))
+_pauses = st.sampled_from((0, 0, 1, _MS, 5 * _MS))
+_any = st.sampled_from((0, 0, 1, 3, 6))
+
+
+@st.composite
+def _levels(draw: st.DrawFn) -> dict[str, tuple[QueueSetSettings, LevelLimits]]:
+    names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
+    return {name: draw(_level()) for name in names}
+
+
+@st.composite
+def _level(draw: st.DrawFn) -> tuple[QueueSetSettings, LevelLimits]:
+    least, lendable = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    nominal = least + lendable
+    limits = LevelLimits(nominal, least, nominal + draw(st.sampled_from((0, 0, 2, 20))))
+    kind = draw(st.sampled_from(("queue", "queue", "queue", "reject", "exempt")))
+    if kind == "exempt":
+        return QueueSetSettings.without_limit(nominal), limits
+    if kind == "reject":
+        return QueueSetSettings.without_queues(nominal), limits
+    return QueueSetSettings(nominal, 1, 1, draw(st.sampled_from((1, 3, 50)))), limits
+
+
+class _Machine(RuleBasedStateMachine):
+    @initialize(seats=st.integers(0, 12), wanted=_levels(), may_rest=st.booleans())
+    def open(
+        self,
+        seats: int,
+        wanted: dict[str, tuple[QueueSetSettings, LevelLimits]],
+        may_rest: bool,  # noqa: FBT001 - hypothesis passes it by name
+    ) -> None:
+        self.now = 0
+        self.lending = Lending(seats, wanted, may_rest=may_rest)
+        self.plain = PlainLending(seats, [])
+        self.pairs: dict[SharedLevel, PlainLevel] = {}
+        self.tickets: list[tuple[Ticket, PlainTicket, SharedLevel]] = []
+        self.was_reconfigured = False
+        self._pair(wanted)
+
+    def _pair(self, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> None:
+        """Every level has its plain one, and the plain ones are told what is new."""
+        for name, level in self.lending.levels.items():
+            settings, limits = wanted[name]
+            plain = self.pairs.setdefault(level, PlainLevel(name, limits))
+            plain.limits, plain.is_draining = limits, False
+            plain.exempt, plain.queue_length_limit = settings.exempt, settings.queue_length_limit
+            if plain not in self.plain.levels:
+                self.plain.levels.append(plain)
+        live = [self.pairs[level] for level in self.lending.levels.values()]
+        for plain in self.plain.levels:
+            if plain not in live and not plain.is_draining:
+                plain.is_draining = True
+                plain.limits = LevelLimits(max(plain.limits.nominal, 1), 1, max(plain.limits.max, 1))
+
+    def _those(self, state: TicketState) -> list[int]:
+        return [number for number, (ticket, _, _) in enumerate(self.tickets) if ticket.state is state]
+
+    def _compare(self, seated: object, expected: list[int]) -> None:
+        numbers = {id(ticket): number for number, (ticket, _, _) in enumerate(self.tickets)}
+        assert isinstance(seated, list | tuple)
+        assert [numbers[id(ticket)] for ticket in seated] == expected
+
+    # Steps
+
+    @rule(pause=_pauses, which=_any, work=_works, times=st.sampled_from((1, 1, 1, 4)))
+    def arrive(self, pause: int, which: int, work: Work, times: int) -> None:
+        self.now += pause
+        levels = list(self.pairs)
+        level = levels[which % len(levels)]
+        for _ in range(times):
+            ticket, plain = Ticket("flow", 0, work), PlainTicket(len(self.tickets), work)
+            self.tickets.append((ticket, plain, level))
+            seated = self.lending.arrive(self.now, level, ticket)
+            self._compare(seated, self.plain.arrive(self.now, self.pairs[level], plain))
+
+    @precondition(lambda self: self._those(TicketState.WAITING))
+    @rule(pause=_pauses, which=_any)
+    def abandon(self, pause: int, which: int) -> None:
+        self.now += pause
+        numbers = self._those(TicketState.WAITING)
+        ticket, plain, level = self.tickets[numbers[which % len(numbers)]]
+        seated = self.lending.abandon(self.now, level, ticket, Reason.TIME_OUT)
+        self._compare(seated, self.plain.abandon(self.now, self.pairs[level], plain))
+
+    @precondition(lambda self: self._those(TicketState.SEATED))
+    @rule(pause=_pauses, which=_any)
+    def release(self, pause: int, which: int) -> None:
+        self.now += pause
+        numbers = self._those(TicketState.SEATED)
+        ticket, plain, level = self.tickets[numbers[which % len(numbers)]]
+        seated = self.lending.release(self.now, level, ticket)
+        self._compare(seated, self.plain.release(self.now, self.pairs[level], plain))
+
+    @rule(pause=_pauses)
+    def tick(self, pause: int) -> None:
+        self.now += pause
+        self._compare(self.lending.tick(self.now), self.plain.advance(self.now))
+
+    @precondition(lambda self: self.lending.next_event_at() is not None)
+    @rule()
+    def tick_when_it_is_asked_for(self) -> None:
+        due = self.lending.next_event_at()
+        assert due is not None
+        self.now = max(self.now, due)
+        self.tick(0)
+
+    @rule()
+    def look(self) -> None:
+        self.lending.snapshot()
+
+    @rule(seats=st.integers(0, 12), wanted=_levels(), keeps=st.sampled_from((True, True, False)))
+    def reconfigure(
+        self,
+        seats: int,
+        wanted: dict[str, tuple[QueueSetSettings, LevelLimits]],
+        keeps: bool,  # noqa: FBT001 - hypothesis passes it by name
+    ) -> None:
+        if keeps:
+            wanted = {name: (level.settings, level.limits) for name, level in self.lending.levels.items()} | wanted
+        self.was_reconfigured = True
+        expected = self.plain.advance(self.now)
+        before = dict.fromkeys(number for number, (_, plain, _) in enumerate(self.tickets) if plain.state == "waiting")
+        seated = self.lending.reconfigure(self.now, seats, wanted)
+        self.plain.seats = seats
+        self._pair(wanted)
+        self.plain._forget()
+        expected += self.plain.dispatch()
+        self._compare(seated, expected)
+        assert set(expected) <= before.keys()
+
+    # Promises
+
+    @invariant()
+    def the_twin_agrees(self) -> None:
+        self.lending.check()
+        for ticket, plain, _ in self.tickets:
+            assert ticket.state.value == plain.state, f"{ticket!r} and {plain!r}"
+            assert ticket.reason is plain.reason
+        live = [level for level in self.pairs if level in [*self.lending.levels.values(), *self.lending.draining]]
+        assert [self.pairs[level] for level in live] == [p for p in self.pairs.values() if p in self.plain.levels]
+        for level in live:
+            plain = self.pairs[level]
+            if not plain.exempt:
+                assert level.current == self.plain.limit(plain), f"the limit of {level!r}"
+            else:
+                assert level.current == max(plain.limits.min, plain.used)
+
+    @invariant()
+    def unmet_mins_are_never_lent(self) -> None:
+        if self.was_reconfigured:  # then more may run than there are seats now
+            return
+        limited = [level for level in self.plain.levels if not level.exempt]
+        used = sum(min(level.used, self.plain.most(level)) for level in limited)
+        unmet = sum(max(0, level.limits.min - level.used) for level in limited)
+        assert used + unmet <= self.plain.total
+
+    @invariant()
+    def somebody_is_seated_when_nothing_runs(self) -> None:
+        levels = self.plain.levels
+        if not any(level.used for level in levels):
+            assert not any(level.waiting for level in levels if self.plain.most(level))
+
+    @invariant()
+    def nobody_gets_lost(self) -> None:
+        self.lending.snapshot()  # those who were alone are told
+        for level in self.pairs:
+            states = [ticket.state for ticket, _, its_level in self.tickets if its_level is level]
+            rejected = states.count(TicketState.REJECTED)
+            assert sum(level.queueset.rejected.values()) == rejected
+            assert level.queueset.dispatched == len(states) - rejected - states.count(TicketState.WAITING)
+
+
+def _profile(examples: int, steps: int) -> hypothesis_settings:
+    """The same cases each time in continuous integration, new ones at home."""
+    return hypothesis_settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize="CI" in os.environ
+    )
+
+
+TestLending = _Machine.TestCase
+TestLending.settings = _profile(examples=200, steps=40)

@@ -1,0 +1,260 @@
+"""Keys from a URL: a real server, real threads, and a clock by hand."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from apf_middleware.asgi.identity.jwks import MAX_BYTES, RETRY_SECONDS, FetchedKeys
+from apf_middleware.asgi.identity.jwt import JwtAuthenticator
+from apf_middleware.config.authentication import JwtSettings
+from tests.unit.asgi.identity.scopes import identity_of, reason_of, request
+
+NOW = 1_000_000.0
+OLD, NEW = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+PUBLIC = [
+    json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())) | {"kid": kid}
+    for key, kid in ((OLD, "old"), (NEW, "new"))
+]
+
+
+def jwks(*keys: dict[str, Any]) -> bytes:
+    return json.dumps({"keys": keys}).encode()
+
+
+class Issuer:
+    """Publishes keys, or whatever else it is told to answer."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body = jwks(PUBLIC[0])
+        self.headers: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.threads: list[str] = []
+        self.release = threading.Event()
+        self.release.set()
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                issuer.asked.append(self.path)
+                issuer.release.wait(20)
+                self.send_response(issuer.status)
+                for name, value in ({"content-length": str(len(issuer.body))} | issuer.headers).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(issuer.body)
+
+            def log_message(self, *_: object) -> None:
+                """Silently."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/keys"
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    made = Issuer()
+    thread = threading.Thread(target=made.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    made.release.set()
+    made.server.shutdown()
+    made.server.server_close()
+    thread.join()
+
+
+class World:
+    """An authenticator whose seconds pass by hand."""
+
+    def __init__(self, url: str) -> None:
+        self.now = 0.0
+        settings = JwtSettings(("RS256",), "issuer", jwks_url=url, jwks_interval_ns=300 * 10**9)
+        self.tokens = JwtAuthenticator(settings, clock=lambda: NOW, monotonic=lambda: self.now)
+        source = self.tokens._source
+        assert isinstance(source, FetchedKeys)
+        self.source = source
+
+    def fetched(self) -> bool:
+        """Let the fetch that is under way end, and take over what it brings."""
+        thread = self.source._thread
+        assert thread is not None
+        thread.join(20)
+        assert not thread.is_alive()
+        return self.tokens.refresh()
+
+    def passed(self, seconds: float) -> bool:
+        """As much later, with one refresh to begin what is due and one to take it over."""
+        self.now += seconds
+        self.tokens.refresh()
+        return self.fetched()
+
+    def says(self, key: Any, kid: str) -> str:  # noqa: ANN401
+        token = jwt.encode({"iss": "issuer", "sub": "alice", "exp": NOW + 60}, key, "RS256", headers={"kid": kid})
+        scope = request(("authorization", f"Bearer {token}"))
+        verdict = self.tokens.authenticate(scope)
+        reason = getattr(verdict, "reason", "")
+        assert (reason_of if reason else identity_of)(self.tokens, scope)
+        return reason
+
+
+def test_before_the_first_success_tokens_are_refused_for_want_of_keys(issuer: Issuer) -> None:
+    issuer.release.clear()
+    world = World(issuer.url)
+
+    assert not world.tokens.refresh()
+    assert world.says(OLD, "old") == "keys-unavailable"
+    issuer.release.set()
+    assert world.fetched()
+    assert world.says(OLD, "old") == ""
+    assert not world.tokens.refresh()
+    assert issuer.asked == ["/keys"]
+
+
+def test_the_fetch_is_never_on_the_caller_s_thread(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetching: list[threading.Thread] = []
+    fetch = FetchedKeys._fetch
+
+    def watched(source: FetchedKeys) -> None:
+        fetching.append(threading.current_thread())
+        fetch(source)
+
+    monkeypatch.setattr(FetchedKeys, "_fetch", watched)
+    World(issuer.url).fetched()
+
+    assert [(one is threading.current_thread(), one.daemon) for one in fetching] == [(False, True)]
+
+
+def test_keys_are_fetched_again_at_the_interval(issuer: Issuer) -> None:
+    world = World(issuer.url)
+    world.fetched()
+    issuer.body = jwks(PUBLIC[1])
+
+    assert not world.passed(299)
+    assert len(issuer.asked) == 1
+    assert world.passed(1)
+    assert len(issuer.asked) == 2
+    assert world.says(OLD, "old") == "unknown-key"
+    assert world.says(NEW, "new") == ""
+
+
+def test_the_same_keys_change_nothing(issuer: Issuer) -> None:
+    world = World(issuer.url)
+    world.fetched()
+
+    assert not world.passed(300)
+    assert len(issuer.asked) == 2
+
+
+def test_an_unknown_key_is_asked_for_but_never_more_often_than_the_limit(issuer: Issuer) -> None:
+    world = World(issuer.url)
+    world.fetched()
+    issuer.body = jwks(*PUBLIC)
+
+    for number in range(40):
+        assert world.says(NEW, f"invented-{number}") == "unknown-key"
+        assert not world.passed(RETRY_SECONDS / 80)
+    assert len(issuer.asked) == 1
+
+    assert world.says(NEW, "new") == "unknown-key"
+    assert world.passed(RETRY_SECONDS / 2)
+    assert len(issuer.asked) == 2
+    assert world.says(NEW, "new") == ""
+    assert world.says(OLD, "old") == ""
+
+
+def test_without_an_unknown_key_nothing_is_asked_before_time(issuer: Issuer) -> None:
+    world = World(issuer.url)
+    world.fetched()
+    world.says(OLD, "old")
+
+    assert not world.passed(RETRY_SECONDS * 2)
+    assert len(issuer.asked) == 1
+
+
+def test_a_name_of_a_key_never_becomes_part_of_a_url(issuer: Issuer) -> None:
+    world = World(issuer.url)
+    world.fetched()
+    world.says(NEW, "../../admin?x=1")
+    world.passed(RETRY_SECONDS)
+
+    assert set(issuer.asked) == {"/keys"}
+
+
+Answer = tuple[int, bytes, dict[str, str]]
+FAILURES: list[tuple[Answer, str]] = [
+    ((500, b"", {}), "500"),
+    ((404, jwks(PUBLIC[1]), {}), "404"),
+    ((200, b"<html>", {}), "JSON"),
+    ((200, jwks(), {}), "none of its 0 keys"),
+    ((200, b" " * (MAX_BYTES + 1), {}), "not be longer"),
+    ((302, b"", {"location": "http://127.0.0.1:9/"}), "must not redirect"),
+    ((200, b"{", {"content-length": "100000", "connection": "close"}), "JSON"),
+]
+
+
+@pytest.mark.parametrize(("answer", "why"), FAILURES)
+def test_whatever_fails_the_old_keys_stay(
+    issuer: Issuer, caplog: pytest.LogCaptureFixture, answer: Answer, why: str
+) -> None:
+    world = World(issuer.url)
+    world.fetched()
+    issuer.status, issuer.body, issuer.headers = answer
+
+    assert not world.passed(300)
+    assert world.tokens.failures == 1
+    assert world.says(OLD, "old") == ""
+    [record] = caplog.records
+    assert record.__dict__["event"] == "identity-keys-unavailable"
+    assert why in record.getMessage()
+    assert issuer.url in record.getMessage()
+
+    issuer.status, issuer.body, issuer.headers = 200, jwks(PUBLIC[1]), {}
+    assert world.passed(RETRY_SECONDS)
+    assert world.says(NEW, "new") == ""
+
+
+def test_an_issuer_that_is_away_is_asked_less_and_less_often(issuer: Issuer) -> None:
+    issuer.status = 503
+    world = World(issuer.url)
+    world.fetched()
+    tries = []
+    for second in range(1, 1200):
+        before = len(issuer.asked)
+        world.passed(1)
+        if len(issuer.asked) > before:
+            tries.append(second)
+
+    assert tries == [10, 30, 70, 150, 310, 610, 910]
+    assert world.tokens.failures == 8
+    assert world.says(OLD, "old") == "keys-unavailable"
+    issuer.status = 200
+    assert world.passed(11)
+    assert world.says(OLD, "old") == ""
+
+
+def test_nobody_there_is_a_failure_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    world = World("http://127.0.0.1:9/keys")
+
+    assert not world.fetched()
+    assert world.says(OLD, "old") == "keys-unavailable"
+    assert world.tokens.failures == 1
+    assert "no keys yet" in repr(world.tokens)
+    assert "next try in 10 s" in caplog.text
+
+
+def test_one_fetch_at_a_time(issuer: Issuer) -> None:
+    issuer.release.clear()
+    world = World(issuer.url)
+    for _ in range(5):
+        world.now += 400
+        assert not world.tokens.refresh()
+    issuer.release.set()
+    world.fetched()
+
+    assert world.source.fetches <= 2

@@ -1,0 +1,295 @@
+"""Static tokens: who knows one is known, who doesn't learns nothing, and the file can change."""
+
+import hashlib
+import hmac
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.asgi.identity import tokens as module
+from apf_middleware.asgi.identity.tokens import TokenAuthenticator, read_tokens
+from apf_middleware.asgi.identity.watched import MAX_BYTES, BrokenLineError, WatchedFile
+from apf_middleware.classification import Identity
+from apf_middleware.config.authentication import TokenSettings
+from apf_middleware.exceptions import InvalidValueError
+from tests.unit.asgi.identity.scopes import group_of, identity_of, reason_of, request, verdict_of
+
+HASHED = hashlib.sha256(b"hidden").hexdigest()
+FILE = f"""\
+secret-a,alice,1,"staff, admins"
+secret-b,bob,2
+  sha256:{HASHED} , carol , 3 , one
+
+"quoted,token",dave,4
+"""
+
+Write = Callable[[str], None]
+
+
+def bearer(token: str | bytes) -> tuple[str, bytes]:
+    return ("authorization", b"Bearer " + (token if isinstance(token, bytes) else token.encode()))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "tokens.csv").write_text(FILE)
+    return tmp_path / "tokens.csv"
+
+
+@pytest.fixture
+def write(path: Path) -> Write:
+    """Write the file anew, a second later each time as far as the file system knows."""
+    written = 0
+
+    def rewrite(text: str) -> None:
+        nonlocal written
+        written += 1
+        path.write_text(text)
+        os.utime(path, (written, written))
+
+    return rewrite
+
+
+@pytest.fixture
+def tokens(path: Path) -> TokenAuthenticator:
+    return TokenAuthenticator(TokenSettings(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("token", "identity"),
+    [
+        ("secret-a", Identity("alice", group_of("staff", "admins"), "1")),
+        ("secret-b", Identity("bob", group_of(), "2")),
+        ("hidden", Identity("carol", group_of("one"), "3")),
+        ("quoted,token", Identity("dave", group_of(), "4")),
+    ],
+)
+def test_who_knows_a_token_is_known(tokens: TokenAuthenticator, token: str, identity: Identity) -> None:
+    assert identity_of(tokens, request(bearer(token))) == identity
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_may_be_written_in_any_case(tokens: TokenAuthenticator, scheme: str) -> None:
+    assert identity_of(tokens, request(("authorization", f"{scheme}  secret-b "))).name == "bob"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("Bearer secret-c", "unknown-token"),
+        ("Bearer SECRET-A", "unknown-token"),
+        ("Bearer secret-a,alice", "unknown-token"),
+        (f"Bearer sha256:{HASHED}", "unknown-token"),
+        (f"Bearer {HASHED}", "unknown-token"),
+        ("Bearer", "malformed"),
+        ("Bearer ", "malformed"),
+        ("Bearer secret-a secret-b", "malformed"),
+        ("Bearer secret-\xe4", "malformed"),
+        (b"Bearer \xff\xfe", "malformed"),
+        ("Bearer secret-a\0", "malformed"),
+        ("Bearer\tsecret-a", "malformed"),
+        (" Bearer secret-a", "malformed"),
+        ("", "malformed"),
+        ("x" * 100, "malformed"),
+        ("Bearer " + "x" * 20_000, "too-long"),
+    ],
+)
+def test_bad_credentials_are_refused_and_not_repeated(
+    tokens: TokenAuthenticator, value: str | bytes, reason: str
+) -> None:
+    scope = request(("authorization", value))
+
+    assert reason_of(tokens, scope) == reason
+    assert "secret" not in repr(verdict_of(tokens, scope))
+
+
+@pytest.mark.parametrize("value", ["Basic c2VjcmV0LWE6", "Negotiate abc", "Digest", "Bearers secret-a"])
+def test_other_schemes_are_none_of_its_business(tokens: TokenAuthenticator, value: str) -> None:
+    assert identity_of(tokens, request(("authorization", value))).name == "system:anonymous"
+
+
+def test_two_headers_are_refused_even_if_both_are_right(tokens: TokenAuthenticator) -> None:
+    assert reason_of(tokens, request(bearer("secret-a"), bearer("secret-a"))) == "duplicate-header"
+    assert reason_of(tokens, request(bearer("secret-a"), ("authorization", "Basic x"))) == "duplicate-header"
+
+
+def test_an_api_key_has_a_header_of_its_own(path: Path) -> None:
+    keys = TokenAuthenticator(TokenSettings(str(path), "x-api-key"))
+
+    assert keys.headers == {b"x-api-key"}
+    assert identity_of(keys, request(("x-api-key", "secret-a"))).name == "alice"
+    assert reason_of(keys, request(("x-api-key", "Bearer secret-a"))) == "malformed"
+    assert identity_of(keys, request(bearer("secret-a"))).name == "system:anonymous"
+    assert verdict_of(keys, request(("x-api-key", "no"))).challenge.startswith('ApiKey realm="apf"')  # type: ignore[union-attr]
+
+
+def test_tokens_can_be_given_in_python() -> None:
+    alice = Identity("alice", ("staff",), "1", {"team": ("a",)})
+    given = TokenAuthenticator({"one": alice, f"sha256:{HASHED}": Identity("bob")}, header="x-key")
+
+    assert identity_of(given, request(("x-key", "one"))) == Identity("alice", group_of("staff"), "1", alice.extra)
+    assert identity_of(given, request(("x-key", "hidden"))).name == "bob"
+    assert not given.refresh()
+    with pytest.raises(InvalidValueError, match="the token of bob") as error:
+        TokenAuthenticator({"a secret": Identity("bob")})
+    assert "a secret" not in str(error.value)
+
+
+def test_comparison_takes_constant_time(tokens: TokenAuthenticator, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(known: bytes, given: bytes) -> bool:
+        compared.append((known, given))
+        return False
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+
+    assert reason_of(tokens, request(bearer("hidden"))) == "unknown-token"
+    assert compared == [(bytes.fromhex(HASHED), bytes.fromhex(HASHED))]
+
+
+def test_each_process_looks_up_under_a_key_of_its_own(path: Path) -> None:
+    one, other = (TokenAuthenticator(TokenSettings(str(path))) for _ in range(2))
+
+    assert one._known.keys().isdisjoint(other._known.keys())
+
+
+def test_no_token_is_kept_or_shown(tokens: TokenAuthenticator) -> None:
+    kept = repr([getattr(tokens, name) for name in tokens.__slots__])
+
+    assert "secret-a" not in kept + repr(tokens)
+    assert "4 tokens" in repr(tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "rule"),
+    [
+        ("secret-a,alice\n", 1, "not 2 columns"),
+        ("a,b,c,d,e\n", 1, "not 5 columns"),
+        ("secret-a,alice,1\nsecret-b,,2\n", 2, "user must not be empty"),
+        ("secret-a,alice,1\n\nsecret-a,bob,2\n", 3, "twice"),
+        (f"hidden,alice,1\nsha256:{HASHED},bob,2\n", 2, "twice"),
+        ("sec ret,alice,1\n", 1, "visible ASCII"),
+        (",alice,1\n", 1, "visible ASCII"),
+        ("sha256:abc,alice,1\n", 1, "64 hexadecimal"),
+        ('"secret-a,alice,1\n', 1, "CSV"),
+        ("s\xfc\xdf,alice,1\n", 1, "visible ASCII"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_by_line_without_its_secrets(text: str, line: int, rule: str) -> None:
+    with pytest.raises(BrokenLineError, match=rule) as error:
+        read_tokens(text.encode())
+
+    assert error.value.line == line
+    assert "secret" not in error.value.rule
+
+
+def test_a_file_that_is_no_text_is_told_by_line() -> None:
+    with pytest.raises(BrokenLineError, match="UTF-8") as error:
+        read_tokens(b"a,b,c\n\xff,b,c\n")
+
+    assert error.value.line == 2
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_token() -> None:
+    assert len(read_tokens(b"\xef\xbb\xbfhidden,b,c\n").keys() & {bytes.fromhex(HASHED)}) == 1
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "."])
+def test_a_file_that_cannot_be_read_at_the_start_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidValueError, match=r"^file is .*, but it must be (readable|a regular file)"):
+        TokenAuthenticator(TokenSettings(str(tmp_path / name)))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(InvalidValueError, match="regular file"):
+        TokenAuthenticator(TokenSettings(str(tmp_path / "pipe")))
+
+
+def test_a_file_that_is_too_long_is_not_read_whole(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(MAX_BYTES + 1)
+
+    with pytest.raises(InvalidValueError, match="must not be longer"):
+        WatchedFile("file", str(path), bytes)
+
+
+def test_a_changed_file_is_read_again(tokens: TokenAuthenticator, write: Write) -> None:
+    assert not tokens.refresh()
+    write("secret-z,zoe,9\n")
+
+    assert identity_of(tokens, request(bearer("secret-a"))).name == "alice"
+    assert tokens.refresh()
+    assert reason_of(tokens, request(bearer("secret-a"))) == "unknown-token"
+    assert identity_of(tokens, request(bearer("secret-z"))).name == "zoe"
+    assert not tokens.refresh()
+
+
+def test_a_file_that_says_the_same_changes_nothing(tokens: TokenAuthenticator, write: Write) -> None:
+    write(FILE)
+
+    assert not tokens.refresh()
+
+
+def test_a_file_of_the_same_size_is_known_by_its_time(tokens: TokenAuthenticator, write: Write) -> None:
+    write(FILE.replace("secret-a", "secret-x"))
+
+    assert tokens.refresh()
+    assert identity_of(tokens, request(bearer("secret-x"))).name == "alice"
+
+
+def test_another_file_of_the_same_size_and_time_is_noticed(tokens: TokenAuthenticator, path: Path) -> None:
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_text(FILE.replace("secret-a", "secret-x"))
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.rename(path)
+
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert tokens.refresh()
+    assert identity_of(tokens, request(bearer("secret-x"))).name == "alice"
+
+
+def test_a_broken_file_leaves_the_old_tokens_and_is_told_once(
+    tokens: TokenAuthenticator, path: Path, write: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    write("secret-z,zoe,9\nsecret-y\n")
+    for _ in range(3):
+        assert not tokens.refresh()
+
+    assert identity_of(tokens, request(bearer("secret-a"))).name == "alice"
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.__dict__["event"] == "identity-file-rejected"
+    assert f"{path}:2: " in record.getMessage()
+    assert "until the file is mended" in record.getMessage()
+    assert "secret" not in record.getMessage()
+
+    write("secret-z,zoe,9\n")
+    assert tokens.refresh()
+    assert identity_of(tokens, request(bearer("secret-z"))).name == "zoe"
+
+
+def test_a_vanished_file_leaves_the_old_tokens_and_is_told_once(
+    tokens: TokenAuthenticator, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.unlink()
+    for _ in range(3):
+        assert not tokens.refresh()
+
+    assert identity_of(tokens, request(bearer("secret-a"))).name == "alice"
+    [record] = caplog.records
+    assert f"{path}: it must be readable" in record.getMessage()
+
+    path.write_text("secret-z,zoe,9\n")
+    assert tokens.refresh()
+    assert identity_of(tokens, request(bearer("secret-z"))).name == "zoe"
+
+
+def test_the_digest_is_not_taken_from_what_a_caller_sends() -> None:
+    assert module._digest(f"sha256:{HASHED}") == module._digest("hidden")

@@ -1,0 +1,34 @@
+"""What a Server document says about responses."""
+
+import pytest
+
+from apf_middleware.config import ConfigurationError, load_text
+from apf_middleware.config.responses import ResponseSettings
+
+DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec:\n  responses: "
+
+
+def test_responses_can_be_chosen() -> None:
+    text = "{headers: kubernetes, names: hidden, status: 503, retryAfter: {least: 2s, most: 1m30s}}"
+
+    assert load_text(DOCUMENT + text).server.responses == ResponseSettings("kubernetes", "hidden", 503, 2, 90)
+    assert load_text(DOCUMENT + "{}").server.responses == ResponseSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "rule"),
+    [
+        ("{headers: mine}", "headers", "kubernetes"),
+        ("{status: 500}", "status", "429"),
+        ("{retryAfter: {least: 500ms}}", "retryAfter.least", "whole seconds"),
+        ("{retryAfter: {least: 0s}}", "retryAfter.least", "whole seconds"),
+        ("{retryAfter: {least: 9s, most: 3s}}", "retryAfter.least", "must not be more than most"),
+        ("{name: hidden}", "name", "no such key"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, field: str, rule: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_text(DOCUMENT + text)
+
+    assert f"spec.responses.{field}" in str(caught.value)
+    assert rule in str(caught.value)

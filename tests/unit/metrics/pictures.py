@@ -1,0 +1,85 @@
+"""Pictures made by hand, and how to look at the metrics that they come to."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry
+
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.metrics import APFCollector, DemandPicture, LevelPicture, SchemaPicture, ServerPicture, Tally
+
+MS = 10**6
+SECOND = 10**9
+
+QUEUE = LevelPicture("work", "queue", nominal=10, min=6, max=20, current=12, waiting_capacity=100)
+REJECT = LevelPicture("jail", "reject", nominal=5, min=5, max=5, current=5)
+EXEMPT = LevelPicture("exempt", "exempt", nominal=0, min=0, max=100, current=3)
+
+
+def busy_tally(level: str = "work", schema: str = "users") -> Tally:
+    """7 at once (two of them 3 and 5 seats wide), 2 after waiting, 3 waiting, 4 rejected; 5 have ended."""
+    tally = Tally(level, schema)
+    tally.at_once, tally.after_wait, tally.waiting = 7, 2, 3
+    tally.widths = {3: 1, 5: 1}
+    tally.extra_seats, tally.extra_seats_waiting, tally.no_accommodation = 2, 1, 6
+    for wait in (4 * MS, 150 * MS):
+        tally.waits.observe(wait)
+    tally.rejected[Reason.QUEUE_FULL], tally.rejected[Reason.TIME_OUT], tally.rejected[Reason.CANCELLED] = 1, 2, 1
+    for wait in (0, 15 * SECOND, 15 * SECOND, 40 * SECOND):
+        tally.unserved_waits.observe(wait)
+    for duration in (20 * MS, 20 * MS, 300 * MS, 31 * SECOND):
+        tally.executions.observe(duration)
+    tally.streams.observe(MS)
+    for length in (1, 11, 12, 2, 3):
+        tally.lengths.observe(length)
+    return tally
+
+
+def picture(*levels: LevelPicture, tallies: tuple[Tally, ...] = (), **others: object) -> ServerPicture:
+    schemas = tuple(SchemaPicture(tally.level, tally.schema, tally) for tally in tallies)
+    return replace(ServerPicture(levels or (QUEUE,), schemas, seats=50), **others)  # type: ignore[arg-type]
+
+
+ADJUSTED = DemandPicture(high_watermark=9, average=4.5, deviation=1.5, smoothed=6.0, target=9.0)
+
+FULL = picture(
+    replace(
+        QUEUE,
+        seats_in_use={1: SECOND},
+        adjusted=ADJUSTED,
+        meters={"current_r": 1, "dispatch_r": 1, "latest_s": 1},
+        next_s=(1, 2),
+        next_discounted_s=(1, 2),
+    ),
+    REJECT,
+    EXEMPT,
+    tallies=(busy_tally(), busy_tally("jail"), busy_tally("exempt", "admins")),
+    fair_fraction=1.0,
+    authentication_failures={"expired": 1},
+    hang_ups={"waiting": 1},
+    configuration_loads={"success": 1},
+    version="1",
+)
+"""With something for every metric."""
+
+
+class Metrics:
+    """The metrics of a picture, by name and labels."""
+
+    def __init__(self, shown: ServerPicture, prefix: str = "apf") -> None:
+        self.shown = shown
+        self.registry = CollectorRegistry()
+        self.collector = APFCollector(lambda: self.shown, prefix)
+        self.collector.register(self.registry)
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+    def series(self, name: str) -> Mapping[tuple[str, ...], float]:
+        """All samples of this name, by the values of their labels in the order of the labels' names."""
+        return {
+            tuple(value for _, value in sorted(sample.labels.items())): sample.value
+            for metric in self.collector.collect()
+            for sample in metric.samples
+            if sample.name == name
+        }

@@ -1,0 +1,169 @@
+import re
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.metrics import APFCollector
+from apf_middleware.metrics.families import FAMILIES, HistogramFamily, NumberFamily, RatioFamily
+from tests.unit.metrics.pictures import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, picture
+
+# Of Kubernetes, with the labels there; those without a meaning here are left out.
+UPSTREAM = {
+    "rejected_requests_total": "priority_level flow_schema reason",
+    "dispatched_requests_total": "priority_level flow_schema",
+    "current_inqueue_requests": "priority_level flow_schema",
+    "current_inqueue_seats": "priority_level flow_schema",
+    "current_executing_requests": "priority_level flow_schema",
+    "current_executing_seats": "priority_level flow_schema",
+    "request_wait_duration_seconds": "priority_level flow_schema execute",
+    "nominal_limit_seats": "priority_level",
+    "request_execution_seconds": "priority_level flow_schema type",
+    "request_queue_length_after_enqueue": "priority_level flow_schema",
+    "priority_level_seat_utilization": "priority_level phase",
+    "priority_level_request_utilization": "priority_level phase",
+    "demand_seats": "priority_level",
+    "demand_seats_high_watermark": "priority_level",
+    "demand_seats_average": "priority_level",
+    "demand_seats_stdev": "priority_level",
+    "demand_seats_smoothed": "priority_level",
+    "target_seats": "priority_level",
+    "seat_fair_frac": "",
+    "current_limit_seats": "priority_level",
+    "lower_limit_seats": "priority_level",
+    "upper_limit_seats": "priority_level",
+    "work_estimated_seats": "priority_level flow_schema",
+    "request_dispatch_no_accommodation_total": "priority_level flow_schema",
+    "current_r": "priority_level",
+    "dispatch_r": "priority_level",
+    "latest_s": "priority_level",
+    "next_s_bounds": "priority_level bound",
+    "next_discounted_s_bounds": "priority_level bound",
+}
+OWN = {"server_seats", "authentication_failures_total", "hang_ups_total", "configuration_loads_total", "info"}
+DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
+BUCKETS = {
+    "request_wait_duration_seconds": DURATIONS,
+    "request_execution_seconds": DURATIONS,
+    "request_queue_length_after_enqueue": "0 10 25 50 100 250 500 1000",
+    "work_estimated_seats": "1 2 4 8 16 32 64 100",
+    "priority_level_seat_utilization": "0 .1 .2 .3 .4 .5 .6 .7 .8 .9 .95 .99 1",
+    "priority_level_request_utilization": "0 .001 .003 .01 .03 .1 .25 .5 .75 1",
+    "demand_seats": ".2 .4 .6 .8 1 1.2 1.4 1.7 2 2.8 4 6",
+}
+
+
+def test_the_metrics_are_those_of_kubernetes_and_a_few_more() -> None:
+    assert {family.suffix for family in FAMILIES} == UPSTREAM.keys() | OWN
+    assert {one.suffix: set(one.labels) for one in FAMILIES if one.suffix in UPSTREAM} == {
+        suffix: set(labels.split()) for suffix, labels in UPSTREAM.items()
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.suffix)
+def test_every_metric_has_its_type_and_a_sentence_of_help(family: NumberFamily | HistogramFamily | RatioFamily) -> None:
+    assert family.help.endswith(".")
+    assert (family.kind == "histogram") == (family.suffix in BUCKETS)
+    assert (family.kind == "counter") == family.suffix.endswith("_total")
+
+
+@pytest.mark.parametrize("suffix", BUCKETS)
+def test_buckets_are_those_of_kubernetes(suffix: str) -> None:
+    [family] = [family for family in FAMILIES if family.suffix == suffix]
+
+    assert [float(le) for le in family.buckets] == [*map(float, BUCKETS[suffix].split()), float("inf")]
+
+
+@pytest.mark.parametrize("prefix", ["apf", "apiserver_flowcontrol"])
+def test_every_metric_is_collected_under_its_prefix_and_has_only_its_labels(prefix: str) -> None:
+    metrics = Metrics(FULL, prefix)
+    found = {metric.name: metric for metric in metrics.collector.collect()}
+
+    assert len(found) == len(FAMILIES)
+    for family in FAMILIES:
+        metric = found[f"{prefix}_{family.suffix.removesuffix('_total')}"]
+        assert metric.type == family.kind
+        assert metric.samples
+        for sample in metric.samples:
+            assert sample.name.startswith(f"{prefix}_{family.suffix}")
+            assert sample.labels.keys() - {"le"} == set(family.labels)
+
+
+def test_no_series_comes_twice() -> None:
+    samples = [sample for metric in Metrics(FULL).collector.collect() for sample in metric.samples]
+    places = [(sample.name, *sorted(sample.labels.items())) for sample in samples]
+
+    assert len(set(places)) == len(places)
+
+
+def test_buckets_are_cumulative_and_the_last_is_the_count() -> None:
+    for metric in Metrics(FULL).collector.collect():
+        so_far = 0.0
+        for sample in metric.samples:
+            if sample.name.endswith("_bucket"):
+                assert sample.value >= so_far
+                so_far = sample.value
+            elif sample.name.endswith("_count"):
+                assert sample.value == so_far
+                so_far = 0.0
+
+
+def test_series_of_a_removed_level_disappear() -> None:
+    metrics = Metrics(FULL)
+    list(metrics.collector.collect())
+    metrics.shown = picture(QUEUE, tallies=(busy_tally(),))
+
+    text = str([metric.samples for metric in metrics.collector.collect()])
+
+    assert "work" in text
+    assert not re.search("jail|exempt|admins", text)
+
+
+def test_a_level_that_comes_back_begins_anew() -> None:
+    metrics = Metrics(picture(replace(QUEUE, demand={1: SECOND})))
+    assert metrics.series("apf_demand_seats_count") == {("work",): SECOND}
+    metrics.shown = picture(EXEMPT)
+    metrics.series("apf_demand_seats_count")
+    metrics.shown = picture(replace(QUEUE, current=1, demand={1: 2 * SECOND}))
+
+    assert metrics.series("apf_demand_seats_bucket")["0.2", "work"] == 0
+
+
+def test_describing_reads_nothing() -> None:
+    def read() -> None:
+        raise AssertionError
+
+    described = list(APFCollector(read).describe())  # type: ignore[arg-type]
+
+    assert len(described) == len(FAMILIES)
+    assert not any(metric.samples for metric in described)
+
+
+def test_two_collectors_of_one_prefix_cannot_share_a_registry() -> None:
+    registry = CollectorRegistry()
+    APFCollector(lambda: FULL).register(registry)
+
+    with pytest.raises(
+        InvalidValueError, match=r"prefix is 'apf', but .*\. Give each middleware a registry of its own"
+    ):
+        APFCollector(lambda: FULL).register(registry)
+    APFCollector(lambda: FULL, "other").register(registry)
+
+
+def test_an_apps_own_metric_may_not_have_the_same_name() -> None:
+    registry = CollectorRegistry()
+    Counter("apf_dispatched_requests", "Mine.", registry=registry)
+
+    with pytest.raises(InvalidValueError, match="apf"):
+        APFCollector(lambda: FULL).register(registry)
+
+
+@pytest.mark.parametrize("prefix", ["", "1apf", "apf_", "a-b", "a b", "a:b", "é", "apf\n", None, 3])
+def test_a_prefix_begins_a_name(prefix: object) -> None:
+    with pytest.raises(InvalidValueError, match="letters, digits and underscores"):
+        APFCollector(lambda: FULL, prefix)  # type: ignore[arg-type]
+
+
+def test_a_collector_tells_what_it_is() -> None:
+    assert repr(APFCollector(lambda: FULL, "a_b")) == "<APFCollector of a_b_*>"

@@ -1,0 +1,91 @@
+from ipaddress import ip_network
+
+import pytest
+from pydantic import ValidationError
+
+from apf_middleware.config.dialects.metrics import MetricsModel
+from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.metrics import require_prefix
+
+
+def built(**fields: object) -> MetricsSettings:
+    return MetricsModel.model_validate(fields).built()
+
+
+def test_without_a_word_metrics_are_served_to_all() -> None:
+    assert built() == MetricsSettings() == MetricsSettings("/metrics", "apf", ())
+
+
+def test_everything_can_be_said() -> None:
+    settings = built(path="/internal/metrics", prefix="apiserver_flowcontrol", exposedTo=["10.0.0.0/8", "::1"])
+
+    networks = (ip_network("10.0.0.0/8"), ip_network("::1/128"))
+    assert settings == MetricsSettings("/internal/metrics", "apiserver_flowcontrol", networks)
+
+
+def test_metrics_that_are_not_enabled_have_no_path() -> None:
+    assert built(enabled=False, path="/m").path is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("path", "metrics", "must be one path"),
+        ("path", "/metrics?a=b", "must be one path"),
+        ("path", "/m etrics", "must be one path"),
+        ("path", "/m/{name}", "must be one path"),
+        ("path", "/m\n", "must be one path"),
+        ("path", "", "must not be empty"),
+        ("prefix", "1a", "must be letters"),
+        ("prefix", "apf_", "must be letters"),
+        ("prefix", "a-b", "must be letters"),
+        ("prefix", "apf\n", "must be letters"),
+        ("exposedTo", ["10.0.0.1/8"], "must be an address or a network"),
+        ("exposedTo", ["localhost"], "must be an address or a network"),
+        ("exposedTo", ["::1", "::1"], "more than once"),
+        ("buckets", [1], "extra_forbidden"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(field: str, value: object, rule: str) -> None:
+    with pytest.raises(ValidationError) as told:
+        built(**{field: value})
+
+    assert rule in str(told.value.errors())
+
+
+@pytest.mark.parametrize("prefix", ["a", "apf", "A1_b", "a_", "_a", "a:b", "1", "", "é", "a\n"])
+def test_configuration_and_collector_agree_on_prefixes(prefix: str) -> None:
+    def accepted(call: object) -> bool:
+        try:
+            call()  # type: ignore[operator]
+        except (ValidationError, InvalidValueError):
+            return False
+        return True
+
+    assert accepted(lambda: built(prefix=prefix)) == accepted(lambda: require_prefix(prefix))
+
+
+@pytest.mark.parametrize(
+    ("address", "exposed"),
+    [
+        ("10.1.2.3", True),
+        ("::ffff:10.1.2.3", True),
+        ("11.1.2.3", False),
+        ("::ffff:11.1.2.3", False),
+        ("::1", True),
+        ("::2", False),
+        ("testclient", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_metrics_are_exposed_to_the_networks_that_are_named(address: str | None, *, exposed: bool) -> None:
+    settings = built(exposedTo=["10.0.0.0/8", "::1"])
+
+    assert settings.exposes_to(address) is exposed
+
+
+def test_metrics_are_exposed_to_all_if_nobody_is_named() -> None:
+    assert MetricsSettings().exposes_to(None)
+    assert MetricsSettings().exposes_to("11.1.2.3")

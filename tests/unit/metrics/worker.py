@@ -1,0 +1,36 @@
+"""A worker of several: takes orders from its standard input, one a line, and answers each when it is carried out.
+
+`dispatch N`, `levels A B …`, `publish`, `close`. It dies without a word when it is killed, as they do.
+"""
+
+import sys
+
+from apf_middleware.metrics import LevelPicture, Publisher, SchemaPicture, ServerPicture, Tally
+
+_SECOND = 10**9
+
+
+def main(directory: str) -> None:
+    tally = Tally("work", "users")
+    levels = ["work"]
+
+    def read() -> ServerPicture:
+        shown = (LevelPicture(name, "queue", 10, 5, 20, 10, demand={5: _SECOND}) for name in levels)
+        return ServerPicture(tuple(shown), (SchemaPicture("work", "users", tally),), seats=10, version="1")
+
+    publisher = Publisher(read, directory=directory)
+    for line in sys.stdin:
+        order, *arguments = line.split()
+        if order == "dispatch":
+            tally.at_once += int(arguments[0])
+        elif order == "levels":
+            levels[:] = arguments
+        elif order == "publish":
+            publisher.publish()
+        elif order == "close":
+            publisher.close()
+        print(order, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

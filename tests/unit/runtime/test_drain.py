@@ -1,0 +1,52 @@
+"""When a rejected client is told to come back."""
+
+from random import Random
+
+import pytest
+
+from apf_middleware.runtime import DrainMeter, retry_after_s
+
+SECOND = 10**9
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    meter = DrainMeter(0)
+    assert meter.sample(SECOND // 4, 100) is None, "too short to tell"
+    rates = [meter.sample(second * SECOND, 10 * second) for second in range(1, 21)]
+
+    assert rates[-1] == pytest.approx(10)
+    assert meter.sample(31 * SECOND, 200) == pytest.approx(0, abs=1), "nothing has been served for ten seconds"
+
+
+def test_what_happened_long_ago_says_nothing_about_now() -> None:
+    meter = DrainMeter(0)
+    assert meter.sample(3600 * SECOND, 5) is None
+    assert meter.sample(3601 * SECOND, 105) == pytest.approx(100)
+
+
+def test_a_meter_keeps_few_samples() -> None:
+    meter = DrainMeter(0)
+    for number in range(100_000):
+        meter.sample(number * 10**7, number)
+
+    assert repr(meter) == "<DrainMeter: 21 samples>"
+
+
+def seconds(ahead: int, rate: float | None, seed: int = 1) -> int:
+    return retry_after_s(ahead, rate, least=1, most=60, chance=Random(seed))
+
+
+def test_the_more_wait_and_the_slower_they_are_served_the_later() -> None:
+    assert seconds(1, 1000.0) == 1
+    assert 7 <= seconds(100, 10.0) <= 13
+    assert 45 <= seconds(10_000, 10.0) <= 60
+    assert 45 <= seconds(5, 0.0) <= 60, "nothing moves"
+    assert seconds(5, None) == 1, "nobody knows"
+
+
+def test_clients_are_spread() -> None:
+    told = {seconds(200, 10.0, seed) for seed in range(200)}
+
+    assert min(told) >= 15
+    assert max(told) <= 25
+    assert len(told) >= 8
