@@ -135,7 +135,8 @@ def _configuration(source: ConfigurationSource | None) -> Configuration:
 def _send_http(send: Send, headers: _Headers, _admission: Admission, message: Message) -> Awaitable[None]:
     """Pass on what an app sends; the start of its response tells schema and level, too."""
     if message["type"] == "http.response.start":
-        message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        message = dict(message)  # the app's own stays as it is
+        message["headers"] = [*message.get("headers", ()), *headers]
     return send(message)
 
 

@@ -151,6 +151,7 @@ class Sharing(ABC):
             self.levels[name] = level
         self.draining = [level for level in before if not level.is_idle]
         for level in before:
+            level.quick_width = level.least = level.counted = 0
             if not level.is_draining:
                 level.is_draining = True
                 level.limits = self._last_limits(level.limits)

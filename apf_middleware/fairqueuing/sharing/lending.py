@@ -87,7 +87,7 @@ class Lending(Sharing):
             counted = used if used > level.least else level.least  # noqa: FURB136
             self._free -= counted - level.counted
             level.counted = counted
-            if not used or level.waits is not queueset.waiting > 0:
+            if not used or level.waits is not (queueset.waiting > 0):
                 self._note(now, level)
         else:
             seated = self._arrive_among_others(now, level, ticket)
@@ -153,7 +153,7 @@ class Lending(Sharing):
         level.counted = counted
         if ticket.work.linger_ns:
             self._let_linger(level)
-        if not used or level.waits is not queueset.waiting > 0:
+        if not used or level.waits is not (queueset.waiting > 0):
             self._note(now, level)
         if others_wait or (level.is_draining and self.waiting):
             seated = [*seated, *self._dispatch(now)]

@@ -1,0 +1,470 @@
+"""The benchmarks on the wire run and say what they promise, and what they measure with can be trusted.
+
+Their figures are for people: nothing is asserted about speed. But a load that leaves out what it should have sent, or a
+row that refuses what it should have served, would make figures look better than the truth; that must be noticed.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apf_middleware.config import load, read
+from apf_middleware.config.derive import derive_limits
+from benchmarks import overhead, overload, throughput
+from benchmarks.load import LoadReport, percentile, run_load
+from benchmarks.servers import Kind, ServerStartError, cores, cpu_seconds, pinned, serve
+from benchmarks.wire_apps import WRAPPERS
+from benchmarks.wire_backend import Backend, Scoreboard
+from benchmarks.wire_callers import LoadPlan, MouseSample
+from benchmarks.wire_client import Connection, request_bytes
+from benchmarks.wire_configs import CONFIGS, write_config
+from benchmarks.wire_requests import Receiver, RequestMaker
+
+ROOT = Path(__file__).parents[2]
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def rows(*arguments: str) -> list[dict[str, Any]]:
+    result = run(*arguments, "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return cast("list[dict[str, Any]]", json.loads(result.stdout))
+
+
+# In process
+
+
+def test_what_a_request_costs_more_is_measured_in_all_rows() -> None:
+    measured = rows("benchmarks.overhead", "--rounds", "2", "--requests", "1024")
+
+    assert [(row["mode"], row["row"]) for row in measured] == [(row.mode, row.name) for row in overhead.choose("")]
+    assert {row["mode"] for row in measured} == {"alone", "contended", "memory"}
+    for row in measured:
+        is_bare = row["row"].startswith("bare")
+        if row["mode"] == "memory":
+            assert (row["added_bytes"] == 0) is is_bare
+            assert row["bytes_per_request"] > 500
+        else:
+            assert row["added_us_q1"] <= row["added_us"] <= row["added_us_q3"]
+            assert (row["added_us"] == 0) is is_bare
+            assert row["us_per_request"] > 0
+
+
+def test_a_row_is_always_measured_beside_the_bare_one_of_its_kind() -> None:
+    assert [(row.mode, row.name) for row in overhead.choose("alone noop-starlette")] == [
+        ("alone", "bare-starlette"),
+        ("alone", "noop-starlette"),
+    ]
+    assert [(base, row.name) for base, row in throughput.choose("fastapi semaphore")] == [
+        ("fastapi", "bare"),
+        ("fastapi", "semaphore"),
+    ]
+    assert overhead.choose("nothing like it") == []
+
+
+def test_a_row_that_refuses_requests_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(app: ASGIApp) -> ASGIApp:
+        async def call(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"] != "/items/000000007":
+                await app(scope, receive, send)
+
+        return call
+
+    monkeypatch.setattr(overhead, "WRAPPERS", {**WRAPPERS, "refuse": refuse})
+    listed = [overhead.OverheadRow("alone", "bare"), overhead.OverheadRow("alone", "refuse", wrapper="refuse")]
+
+    with pytest.raises(RuntimeError, match="row refuse: 7 of 128 requests did not reach the app"):
+        asyncio.run(overhead.measure_times(listed, tmp_path, 1, 128))
+
+
+def test_a_crowd_that_does_not_wait_is_not_measured(tmp_path: Path) -> None:
+    listed = [overhead.OverheadRow("memory", "bare"), overhead.OverheadRow("memory", "noop", wrapper="noop")]
+
+    with pytest.raises(RuntimeError, match="row noop: 50 requests reached the app, but 10 should have"):
+        asyncio.run(overhead.measure_bytes(listed, tmp_path, crowd=50))
+
+
+def test_nothing_in_a_scope_was_there_before() -> None:
+    maker = RequestMaker(token=True)
+    (one, _), (two, _) = maker.make(21)[::20]  # the paths come again after 20
+
+    assert one["path"] == two["path"]
+    assert not [key for key in ("headers", "state", "extensions", "raw_path", "path", "client") if one[key] is two[key]]
+    assert not [pair for pair in zip(one["headers"], two["headers"], strict=True) if pair[0][1] is pair[1][1]]
+
+
+def test_new_paths_and_new_callers_never_come_again() -> None:
+    maker = RequestMaker(new_paths=True, new_callers=True)
+    scopes = [scope for scope, _ in (*maker.make(5_000), *maker.make(5_000))]
+
+    assert len({scope["path"] for scope in scopes}) == 10_000
+    assert len({scope["client"][0].rpartition(".")[0] for scope in scopes}) == 10_000
+    assert len({maker._address(count) for count in range(500_000)}) == 500_000
+
+
+def test_a_client_that_stays_says_nothing_after_its_request() -> None:
+    async def receive_twice() -> None:
+        receiver = Receiver()
+        assert (await receiver())["type"] == "http.request"
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(receiver(), 0.01)
+
+    asyncio.run(receive_twice())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_our_configurations_are_valid_and_odd_in_nothing(name: str, tmp_path: Path) -> None:
+    reading = read([write_config(name, tmp_path)])
+
+    assert list(reading.problems) == []
+
+
+@pytest.mark.parametrize("name", ["contended", "memory", "overload"])
+def test_our_level_has_the_ten_seats_that_the_others_have(name: str, tmp_path: Path) -> None:
+    limits = derive_limits(load(write_config(name, tmp_path)))["tenants"]
+
+    assert (limits.nominal, limits.max) == (10, 10)
+
+
+# Throughput
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk isn't installed")
+def test_throughput_is_measured_beside_the_bare_app() -> None:
+    measured = rows("benchmarks.throughput", "--rounds", "1", "--seconds", "1", "--only", "raw ours")
+
+    assert [(line["base"], line["row"]) for line in measured] == [("raw", "bare"), ("raw", "ours")]
+    assert measured[0]["ratio"] == measured[0]["cpu_ratio"] == 1
+    for line in measured:
+        assert line["requests_per_s"] > 500
+        assert (line["non_2xx"], line["errors"]) == (0, 0)
+        assert 0 < line["p50_ms"] <= line["p99_ms"]
+        assert 1 < line["cpu_us"] < 5000
+
+
+def test_without_wrk_it_is_said_what_to_do() -> None:
+    result = run("benchmarks.throughput", "--json", PATH="/nowhere")
+
+    assert result.returncode == 1
+    assert "wrk makes the load, and it isn't installed. Install it (apt-get install wrk" in result.stderr
+
+
+WRK = """Running 2s test @ http://127.0.0.1:8000/
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     1.10ms  242.10us   7.32ms   92.62%
+    Req/Sec    56.41k     1.77k   59.60k    70.00%
+  Latency Distribution
+     50%  912.00us
+     75%    1.10ms
+     90%    1.21ms
+     99%    1.02s
+  112276 requests in 2.00s, 12.96MB read
+"""
+
+
+def test_what_wrk_prints_is_read() -> None:
+    found = throughput.parse_wrk(WRK + "Requests/sec:  56130.11\nTransfer/sec:      6.48MB\n")
+
+    assert found == throughput.Measured(112276, 56130.11, 0.912, 1020.0, 0, 0)
+
+
+def test_refusals_and_broken_connections_that_wrk_met_are_read() -> None:
+    errors = "  Socket errors: connect 1, read 20, write 300, timeout 4000\n  Non-2xx or 3xx responses: 77\n"
+    found = throughput.parse_wrk(WRK + errors + "Requests/sec:  56130.11\n")
+
+    assert (found.non_2xx, found.errors) == (77, 4321)
+
+
+def test_what_wrk_does_not_print_is_an_error_that_shows_it() -> None:
+    with pytest.raises(ValueError, match=r"nothing that matches.*\n.*unable to connect"):
+        throughput.parse_wrk("unable to connect to 127.0.0.1:1")
+
+
+# Overload
+
+
+def test_an_overload_is_measured() -> None:
+    arguments = ("--rounds", "1", "--seconds", "1", "--warm-up", "0.5", "--connections", "40", "--only", "ours")
+    [measured] = rows("benchmarks.overload", *arguments)
+
+    assert {"row", "rounds", "mice_ok_pct_min", *LoadReport.__dataclass_fields__} <= set(measured)
+    assert measured["row"] == "ours"
+    assert 50 < measured["mice_offered"] < 160
+    assert measured["mice_ok_pct"] == 100
+    assert 20 <= measured["mice_p50_ms"] <= measured["mice_p99_ms"] == measured["mice_p99_all_ms"]
+    assert 100 < measured["elephant_goodput"] < measured["total_goodput"] < 520
+    assert measured["peak_in_flight"] == 10
+    assert measured["wasted_pct"] < 10
+    assert 0 < measured["server_cpu"] < 1
+    assert 0 < measured["load_cpu"] < 0.4
+
+
+def test_all_that_stands_before_the_backend_is_a_row() -> None:
+    names = [row.name for row in overload.ROWS]
+
+    assert names == ["bare", "uvicorn-limit-10", "uvicorn-limit-100", "semaphore", "semaphore-reject", "ours"]
+
+
+def load_against(answer: Answer, **changes: float) -> tuple[LoadReport, Sequence[MouseSample]]:
+    """The load of one elephant with 5 connections and 4 mice, on a server that answers so."""
+    writers = []
+
+    async def answer_and_remember(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await answer(reader, writer)
+
+    async def play() -> tuple[LoadReport, Sequence[MouseSample]]:
+        server = await asyncio.start_server(answer_and_remember, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            few: dict[str, Any] = {"connections": 5, "mice": 4, "seconds": 0.4, "warm_up": 0.05, "deadline": 0.15}
+            came_of_it = await run_load(LoadPlan(port, **few | {"rate": 40.0} | changes))
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.01)
+        return came_of_it
+
+    return asyncio.run(play())
+
+
+def answering(text: bytes, delay: float = 0.005) -> Answer:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                await asyncio.sleep(delay)
+                writer.write(text)
+                if b"close" in text:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+    return answer
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
+
+
+def test_everybody_is_served_by_a_server_that_answers() -> None:
+    report, samples = load_against(answering(OK))
+
+    assert (report.mice_ok_pct, report.refused, report.timed_out, report.lost) == (100, 0, 0, 0)
+    assert report.mice_p50_ms is not None
+    assert 5 <= report.mice_p50_ms < 50
+    assert 5 / 0.006 * 0.4 < report.elephant_goodput < 5 / 0.005  # five closed loops
+    assert 25 <= len(samples) <= 110  # 4 mice, 40 requests a second, 0.4 seconds: 64 on average
+    assert {sample.mouse for sample in samples} == {0, 1, 2, 3}
+    assert all(0 <= sample.due < 0.4 for sample in samples)
+
+
+def test_a_refusal_is_a_failure_after_which_an_elephant_rests() -> None:
+    report, _ = load_against(answering(BUSY))
+
+    assert (report.mice_ok_pct, report.total_goodput, report.timed_out) == (0, 0, 0)
+    assert (report.mice_p50_ms, report.mice_p99_all_ms) == (None, 150)
+    assert 60 < report.refused < 5 / 0.055 + 275  # at the most, after pauses of 50 ms, and all that the mice ask
+
+
+def test_without_an_answer_callers_give_up_after_the_deadline() -> None:
+    report, samples = load_against(answering(OK, delay=0.4))
+
+    assert (report.mice_ok_pct, report.refused) == (0, 0)
+    assert len(samples) > 20  # mice don't wait for one another
+    assert report.timed_out > 5 / 0.15 * 0.5
+
+
+def test_connections_that_break_are_counted_apart() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    report, _ = load_against(hang_up)
+
+    assert (report.mice_ok_pct, report.refused, report.timed_out) == (0, 0, 0)
+    assert report.lost > 50
+
+
+def test_latency_counts_from_when_a_request_was_due_also_if_all_stood_still() -> None:
+    """The whole process stands still for 0.2 s, and the load with it; who was due then has waited all the same."""
+    stalls = iter([0.2])
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asyncio.get_running_loop().call_later(0.15, lambda: time.sleep(next(stalls, 0)))
+        await answering(OK)(reader, writer)
+
+    report, samples = load_against(answer, deadline=0.4)
+    waited = [sample.latency for sample in samples if sample.latency is not None and sample.latency > 0.1]
+
+    assert len(waited) > 5  # those due in the first half of that time: 16 on average
+    assert report.late_p99_ms is not None
+    assert report.late_p99_ms > 100
+
+
+def test_mice_come_when_their_seed_says_whatever_becomes_of_them() -> None:
+    plans = ((OK, 7), (BUSY, 7), (OK, 8))
+    one, two, other = (load_against(answering(text), seconds=0.2, deadline=0.1, seed=seed)[1] for text, seed in plans)
+
+    def due(samples: Sequence[MouseSample]) -> list[tuple[int, float]]:
+        return sorted((sample.mouse, round(sample.due, 6)) for sample in samples)
+
+    assert due(one) == due(two) != due(other)
+
+
+def test_a_percentile_is_a_value_that_occurred() -> None:
+    assert [percentile(range(1, 101), percent) for percent in (0, 50, 99, 100)] == [1, 50, 99, 100]
+    assert percentile([3.0], 99) == 3.0
+    assert percentile([], 50) is None
+
+
+def test_the_backend_slows_down_beyond_its_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    scoreboard, delays = Scoreboard(tmp_path / "board"), list[float]()
+    end = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+        await end.wait()
+
+    async def send(_message: object) -> None:
+        pass
+
+    async def call() -> None:
+        app = Backend(scoreboard)
+        calls = [asyncio.ensure_future(app({}, Receiver(), send)) for _ in range(40)]
+        await asyncio.wait(calls, timeout=0)
+        assert Scoreboard(scoreboard.path).in_flight == 40  # as another process sees it
+        end.set()
+        await asyncio.gather(*calls)
+
+    monkeypatch.setattr("benchmarks.wire_backend.asyncio.sleep", sleep)
+    asyncio.run(call())
+
+    assert delays[:10] == [0.02] * 10
+    assert delays[19] == pytest.approx(0.02 * 2**1.5)
+    assert delays[39] == pytest.approx(0.02 * 4**1.5)
+    assert (scoreboard.in_flight, scoreboard.peak, scoreboard.finished) == (0, 40, 40)
+    scoreboard.forget_peak()
+    assert scoreboard.peak == 0
+
+
+# What they measure with
+
+
+class Owner:
+    """Writes down what a connection tells."""
+
+    def __init__(self) -> None:
+        self.heard: list[int | str] = []
+
+    def answered(self, _connection: Connection, status: int) -> None:
+        self.heard.append(status)
+
+    def lost(self, _connection: Connection) -> None:
+        self.heard.append("lost")
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def asked() -> tuple[Connection, Owner, Wire]:
+    connection, owner, wire = Connection(set()), Owner(), Wire()
+    connection.connection_made(wire)
+    connection.ask(request_bytes("/x", X_Tenant="a"), owner)
+    assert wire.written == b"GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Tenant: a\r\n\r\n"
+    return connection, owner, wire
+
+
+CHUNKED = b"HTTP/1.1 201 Created\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(("text", "status"), [(OK, 200), (CHUNKED, 201), (b"HTTP/1.1 204 No Content\r\n\r\n", 204)])
+def test_a_response_is_complete_with_its_last_byte_in_however_many_parts(text: bytes, status: int) -> None:
+    for cut in range(1, len(text)):
+        connection, owner, _ = asked()
+        connection.data_received(text[:cut])
+        assert (owner.heard, connection.is_waiting) == ([], True)
+        connection.data_received(text[cut:])
+        assert (owner.heard, connection.is_waiting, connection.reusable) == ([status], False, True)
+
+
+def test_a_connection_that_the_server_will_close_is_not_used_again() -> None:
+    connection, owner, wire = asked()
+    connection.data_received(BUSY)
+
+    assert (owner.heard, connection.reusable, wire.aborted) == ([503], False, True)
+
+
+def test_a_response_without_length_ends_with_its_connection() -> None:
+    connection, owner, _ = asked()
+    connection.data_received(b"HTTP/1.1 200 OK\r\nServer: old\r\n\r\nok")
+    connection.connection_lost(None)
+
+    assert owner.heard == [200, "lost"]
+    assert not connection.is_waiting
+
+
+def test_of_a_connection_that_was_abandoned_nothing_is_heard() -> None:
+    connection, owner, wire = asked()
+    connection.abandon()
+    connection.data_received(OK)
+    connection.connection_lost(None)
+
+    assert (owner.heard, wire.aborted) == ([], True)
+
+
+@pytest.mark.parametrize("kind", ["hypercorn", "granian"])
+def test_other_servers_than_uvicorn_answer_too_and_leave_nothing_behind(kind: Kind) -> None:
+    with serve("benchmarks.wire_apps:raw", kind=kind) as server:
+        assert cpu_seconds(server.pid) is not None
+
+    assert server.process.returncode is not None
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port))
+
+
+def test_a_server_that_does_not_start_shows_what_it_wrote() -> None:
+    with pytest.raises(ServerStartError, match="No module named 'nowhere'"), serve("nowhere.at_all:app"):
+        pass
+
+
+def test_what_starts_while_pinned_runs_there_and_we_run_where_we_ran() -> None:
+    both = cores()
+    if both is None:
+        pytest.skip("there is but one core")
+    program = "import os; print(*os.sched_getaffinity(0))"
+    before = os.sched_getaffinity(0)
+    with pinned(both[1]):
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert result.stdout.split() == [str(both[1])]
+    assert os.sched_getaffinity(0) == before
