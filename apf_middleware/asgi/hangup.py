@@ -7,7 +7,6 @@ where it is, with the client.
 """
 
 import asyncio
-from collections import deque
 
 from starlette.types import Message, Receive
 
@@ -23,7 +22,7 @@ class Hearing:
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._heard: deque[Message] = deque()
+        self._heard: list[Message] = []
         self._stopped = False
         self.listening: asyncio.Task[bool] | None = None
 
@@ -52,7 +51,7 @@ class Hearing:
                 listening.result()  # an error of the server's is the app's to see, as it would be without us
             else:
                 await asyncio.wait([listening])  # which isn't cancelled when this call is
-        return self._heard.popleft()
+        return self._heard.pop(0)
 
     def stop(self) -> None:
         """The request is over: nobody is interested any more."""

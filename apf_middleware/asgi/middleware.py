@@ -68,10 +68,13 @@ class APFMiddleware:
         controller.arrive(now, admission)
         hearing: Hearing | None = None
         if admission.state is not _SEATED:
-            hearing = await self._wait(admission, scope, receive, send)
-            if hearing is None:
+            if admission.is_waiting:
+                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
+            if not admission.is_seated:
+                await self._reject(admission, hearing, scope, send)
                 return
-            receive = hearing.receive
+            if hearing is not None:
+                receive = hearing.receive
         scope["apf"] = admission
         try:
             await self.app(scope, receive, partial(_SENDERS[kind], send, seen.headers, admission))
@@ -95,24 +98,15 @@ class APFMiddleware:
             return None
         return found
 
-    async def _wait(self, admission: Admission, scope: Scope, receive: Receive, send: Send) -> Hearing | None:
-        """Wait for a seat; None when the request was rejected, and has been told so."""
-        hearing = Hearing(receive)
-        try:
-            if admission.is_waiting:
-                await wait_for_seat(admission, admission.destination.at_work.wait_limit_ns, hearing)
-        except BaseException:
+    async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
+        """Tell a client that its request won't be served; one that has gone is told nothing."""
+        if hearing is not None:
             hearing.stop()
-            raise
-        if admission.is_seated:
-            return hearing
-        hearing.stop()
         service = self.service
         service.rejections.note(admission)
         if admission.reason is not Reason.CANCELLED:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
-        return None
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -20,6 +20,7 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.waiting import Vigil
 
 __all__ = ["Controller"]
 
@@ -47,6 +48,7 @@ class Controller:
         self.hang_ups = 0
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = Alarm(self.tick, now)
+        self.vigil = Vigil()
 
     @property
     def levels(self) -> Mapping[str, LevelAtWork]:
@@ -90,7 +92,8 @@ class Controller:
             if width != 1:
                 destination.tally.count_width(width)
             self._count_rejected(admission, now)
-        self._wake(now, seated, admission)
+        if seated:
+            self._wake(now, seated, admission)
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
         """Take a request out of its queue and wake it; nothing happens unless it waits."""
@@ -124,7 +127,7 @@ class Controller:
         if not is_alone:
             destination.at_work.observe(now)
         if seated:
-            self._wake(now, seated)
+            self._wake(now, seated, changed=destination.at_work)
         if admission.state is _LINGERING:
             self._set_alarm()
 
@@ -148,14 +151,22 @@ class Controller:
             tally.lengths.observe(admission.queue.length)
         self._set_alarm()
 
-    def _wake(self, now: int, seated: Iterable[Ticket], newcomer: Admission | None = None) -> None:
-        """Those who waited and have been seated may go on."""
+    def _wake(
+        self,
+        now: int,
+        seated: Iterable[Ticket],
+        newcomer: Admission | None = None,
+        changed: LevelAtWork | None = None,
+    ) -> None:
+        """Those who waited and have been seated may go on; what ``changed`` has been observed already."""
         for ticket in seated:
             if ticket is newcomer or not isinstance(ticket, Admission):
                 continue
             self._count_left(ticket)
-            ticket.destination.at_work.observe(now)
-            tally = ticket.destination.tally
+            destination = ticket.destination
+            if destination.at_work is not changed:
+                destination.at_work.observe(now)
+            tally = destination.tally
             tally.after_wait += 1
             tally.extra_seats += ticket.width - 1
             tally.waits.observe(now - ticket.arrived_at)

@@ -6,13 +6,15 @@ admission, and no two outcomes can race. One thing can come between: the task it
 instant in which it is given a seat. Then the seat is passed on, or the place in the queue given up, and the
 cancellation goes its way.
 
-On asyncio a waiting request costs a future and a timer. Listening to its client needs a task, which starts only when
-the wait has lasted for `LISTEN_AFTER_NS`; most waits are over by then. Elsewhere (trio) the request's own task listens,
-and is called away by its cancel scope.
+On asyncio a waiting request costs a future. When the wait has lasted for `LISTEN_AFTER_NS`, and most are over by then,
+it gets a timer of its own, and a task that listens to its client. Elsewhere (trio) the request's own task listens, and
+is called away by its cancel scope.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 
@@ -21,12 +23,14 @@ from apf_middleware.fairqueuing import Reason
 if TYPE_CHECKING:
     from apf_middleware.runtime.admission import Admission
 
-__all__ = ["LISTEN_AFTER_NS", "Listener", "Waiter", "wait_for_seat", "wait_in_scope"]
+__all__ = ["LISTEN_AFTER_NS", "Listener", "Vigil", "Waiter", "wait_for_seat", "wait_in_scope"]
 
 LISTEN_AFTER_NS: Final = 3_000_000
 """A client that has hung up is noticed when its request has waited for so long."""
 
 _SECOND: Final = 10**9
+_LISTEN_AFTER: Final = LISTEN_AFTER_NS / _SECOND
+_SOON: Final = 0.0002  # who is due so soon is looked after at once
 
 
 class Listener(Protocol):
@@ -39,6 +43,13 @@ class Listener(Protocol):
         """Listen until the client has gone (True), or until there is more to hear than can be kept (False)."""
         ...
 
+    def stop(self) -> None:
+        """Nobody is interested any more."""
+        ...
+
+
+L = TypeVar("L", bound=Listener)
+
 
 class Waiter(Protocol):
     """What is woken when a request's wait is over."""
@@ -46,61 +57,71 @@ class Waiter(Protocol):
     def wake(self) -> None: ...
 
 
-async def wait_for_seat(admission: "Admission", limit_ns: int, listener: Listener | None = None) -> None:
-    """Wait until ``admission``, which is queued, is seated or rejected, at most ``limit_ns``."""
+async def wait_for_seat(admission: "Admission", limit_ns: int, begin_to_listen: Callable[[], L]) -> L | None:
+    """Wait until ``admission``, which is queued, is seated or rejected, at most ``limit_ns``; who listened, if any."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        await wait_in_scope(admission, limit_ns, listener)
-        return
-    sleeper = _Sleeper(admission, limit_ns, listener, loop)
-    admission.waiter = sleeper
+        return await wait_in_scope(admission, limit_ns, begin_to_listen)
+    admission.waiter = sleeper = _Sleeper(admission, limit_ns, begin_to_listen, loop)
+    if limit_ns <= LISTEN_AFTER_NS:
+        sleeper.set_timer(limit_ns)
+    else:
+        admission.destination.controller.vigil.watch(sleeper, loop)
     try:
         await sleeper.woken
     except BaseException:
         admission.destination.controller.leave(admission)
+        if sleeper.listener is not None:
+            sleeper.listener.stop()
         raise
     finally:
-        sleeper.timer.cancel()
         admission.waiter = None
+        if sleeper.timer is not None:
+            sleeper.timer.cancel()
+    return sleeper.listener
 
 
-class _Sleeper:
-    """A task's wait on asyncio: the future that wakes it, and one timer at a time."""
+class _Sleeper(Generic[L]):
+    """A task's wait on asyncio: the future that wakes it, and a timer and a listener if the wait isn't a short one."""
 
-    __slots__ = ("_admission", "_limit_ns", "_listener", "_loop", "timer", "woken")
+    __slots__ = ("_admission", "_begin_to_listen", "_limit_ns", "_loop", "listener", "timer", "woken")
 
     def __init__(
-        self, admission: "Admission", limit_ns: int, listener: Listener | None, loop: asyncio.AbstractEventLoop
+        self,
+        admission: "Admission",
+        limit_ns: int,
+        begin_to_listen: Callable[[], L],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._admission = admission
         self._limit_ns = limit_ns
-        self._listener = listener
+        self._begin_to_listen = begin_to_listen
         self._loop = loop
+        self.listener: L | None = None
+        self.timer: asyncio.TimerHandle | None = None
         self.woken = loop.create_future()
-        if listener is None or limit_ns <= LISTEN_AFTER_NS:
-            self.timer = loop.call_later(limit_ns / _SECOND, self._run_out)
-        else:
-            self.timer = loop.call_later(LISTEN_AFTER_NS / _SECOND, self._begin_to_listen)
 
     def wake(self) -> None:
-        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - the public one raises where none runs
-            self._end()
-        else:
+        if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - the public one raises where none runs
             self._loop.call_soon_threadsafe(self._end)
+        elif not self.woken.done():  # as it is when its task has been cancelled
+            self.woken.set_result(None)
 
     def _end(self) -> None:
-        if not self.woken.done():  # as it is when its task has been cancelled
+        if not self.woken.done():
             self.woken.set_result(None)
+
+    def set_timer(self, limit_ns: int) -> None:
+        self.timer = self._loop.call_later(limit_ns / _SECOND, self._run_out)
 
     def _run_out(self) -> None:
         self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
 
-    def _begin_to_listen(self) -> None:
-        rest = self._limit_ns - LISTEN_AFTER_NS
-        self.timer = self._loop.call_later(rest / _SECOND, self._run_out)
-        listener = self._listener
-        assert listener is not None
+    def settle_down(self) -> None:
+        """It has become a longer wait."""
+        self.set_timer(self._limit_ns - LISTEN_AFTER_NS)
+        self.listener = listener = self._begin_to_listen()
         listener.listening = self._loop.create_task(listener.listen())
         listener.listening.add_done_callback(self._heard)
 
@@ -109,16 +130,48 @@ class _Sleeper:
             self._admission.destination.controller.abandon(self._admission, Reason.CANCELLED)
 
 
-async def wait_in_scope(admission: "Admission", limit_ns: int, listener: Listener | None = None) -> None:
+class Vigil:
+    """Looks after those who have just begun to wait, with one timer for all: most won't need one of their own."""
+
+    __slots__ = ("_loop", "_timer", "_young")
+
+    def __init__(self) -> None:
+        self._young: deque[tuple[float, _Sleeper[Any]]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, sleeper: _Sleeper[Any], loop: asyncio.AbstractEventLoop) -> None:
+        """Let it settle down if it still waits after `LISTEN_AFTER_NS`."""
+        if loop is not self._loop:  # another one has ended, and with it all that it looked after
+            self._young.clear()
+            self._loop, self._timer = loop, None
+        self._young.append((loop.time() + _LISTEN_AFTER, sleeper))
+        if self._timer is None:
+            self._timer = loop.call_later(_LISTEN_AFTER, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        young, now = self._young, loop.time() + _SOON
+        while young and (young[0][0] <= now or young[0][1].woken.done()):
+            sleeper = young.popleft()[1]
+            if not sleeper.woken.done():
+                sleeper.settle_down()
+        self._timer = loop.call_at(young[0][0], self._look, loop) if young else None
+
+    def __repr__(self) -> str:
+        return f"<Vigil: {len(self._young)} have begun to wait>"
+
+
+async def wait_in_scope(admission: "Admission", limit_ns: int, begin_to_listen: Callable[[], L]) -> L:
     """The same on whatever anyio knows, trio above all: the task listens itself, and waking it ends its scope."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
     admission.waiter = _ScopeWaiter(scope)
+    listener = begin_to_listen()
     try:
         with scope:
-            if listener is not None and await listener.listen():
+            if await listener.listen():
                 controller.abandon(admission, Reason.CANCELLED)
-                return
+                return listener
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)
     except BaseException:
@@ -126,6 +179,7 @@ async def wait_in_scope(admission: "Admission", limit_ns: int, listener: Listene
         raise
     finally:
         admission.waiter = None
+    return listener
 
 
 class _ScopeWaiter:

@@ -42,6 +42,7 @@ _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _NOBODY: Final[tuple[Ticket, ...]] = ()
+_NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 
 
 class Lending(Sharing):
@@ -57,13 +58,13 @@ class Lending(Sharing):
         self._turns = 0
         self.waiting: list[SharedLevel] = []
         self._lingering: list[SharedLevel] = []
-        self._ends_at: int | None = None  # the first linger
+        self._ends_at = _NEVER  # the first linger
         self._is_restless = False
 
     # What happens to tickets
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if ticket.width <= level.quick_width and level.seat_alone(now, ticket):
+        if ticket.width <= level.quick_width and now < self._ends_at and level.seat_alone(now, ticket):
             if level.exempt:
                 level.counted = 1
                 self._free -= 1
@@ -124,7 +125,7 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if level.alone is ticket:
+        if level.alone is ticket and now < self._ends_at:
             if not level.exempt:
                 return level.release_alone(now, ticket)
             if not self.waiting:
@@ -132,10 +133,11 @@ class Lending(Sharing):
                 level.counted = 0
                 self._free += 1
                 return _NOBODY
-            level.wake()
         queueset = level.queueset
         if ticket.state is not _SEATED or ticket.queueset is not queueset:
             return queueset.release(now, ticket)  # which says what is wrong
+        if level.alone is not None:
+            level.wake()
         ended = self._advance(now)
         waiting = self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
@@ -166,7 +168,7 @@ class Lending(Sharing):
         if now.__class__ is not int or now < self._clock:
             refuse_time(now, self._clock)
         self._clock = now
-        if self._ends_at is None or self._ends_at > now:
+        if now < self._ends_at:
             return self._dispatch(now) if self._is_restless and self.waiting else _NOBODY
         for level in self._lingering:
             ends_at = level.queueset.next_event_at()
@@ -185,13 +187,13 @@ class Lending(Sharing):
 
     def _find_first_end(self) -> None:
         ends = (level.queueset.next_event_at() for level in self._lingering)
-        self._ends_at = min((ends_at for ends_at in ends if ends_at is not None), default=None)
+        self._ends_at = min((ends_at for ends_at in ends if ends_at is not None), default=_NEVER)
 
     def tick(self, now: int) -> Sequence[Ticket]:
         return self._advance(now)
 
     def next_event_at(self) -> int | None:
-        return self._ends_at if self.waiting else None
+        return self._ends_at if self.waiting and self._ends_at < _NEVER else None
 
     # Seats
 
@@ -220,6 +222,7 @@ class Lending(Sharing):
                     passed.pass_over()
                 break
             width = ticket.width
+            level.queueset.tick(now)
             level.queueset.seat_head(now, ticket)
             if ticket.width != width:
                 level.queueset.note_demand(now)
@@ -239,7 +242,8 @@ class Lending(Sharing):
             levels.remove(level)
             queueset = level.queueset
             queueset.concurrency = 0  # to advance its meters is not to dispatch
-            queueset.tick(now)
+            if queueset.discipline.is_restless:
+                queueset.tick(now)
             ticket = queueset.head()
             limit = level.least if turn.saver else self.limit_of(level)
             wanted = seats_wanted(level, ticket.width)
