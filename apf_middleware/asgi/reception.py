@@ -69,7 +69,8 @@ class Reception:
         self._chain = chain
         self._labels = labels
         self._wall_clock = wall_clock
-        self._classify = derive_classifier(configuration).classify
+        classifier = derive_classifier(configuration)
+        self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
         self._keys = Keys(configuration, chain)
         self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
@@ -90,11 +91,11 @@ class Reception:
             known = self._memory.get(key)
             if known is not None and known.until > now:
                 return known
-        caller = await self._meet(scope, now)
+        caller = self._known_caller(scope, now) or await self._meet(scope, now)
         if isinstance(caller, Refused):
             return caller
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
-        classification = self._classify(digest)
+        classification = self._classify(digest) if key is None else self._decide(digest)
         seen = Seen(self._controller, classification, self._labels.headers(classification), caller.until)
         if key is not None:
             self._memory.put(key, seen)
@@ -111,13 +112,15 @@ class Reception:
             return None
         return key if length_of(key) <= LONGEST_KEY else None
 
+    def _known_caller(self, scope: Scope, now: int) -> _Caller | None:
+        """Whoever asks, if they were met lately."""
+        if not self._chain.memorable:
+            return None
+        known = self._callers.get(self._keys.of_caller(scope))
+        return known if known is not None and known.until > now else None
+
     async def _meet(self, scope: Scope, now: int) -> _Caller | Refused:
-        """Who asks: somebody who was met lately, or whoever the chain says."""
-        key = self._keys.of_caller(scope) if self._chain.memorable else None
-        if key is not None:
-            known = self._callers.get(key)
-            if known is not None and known.until > now:
-                return known
+        """Whoever the chain says that it is."""
         verdict = self._chain.identify(scope)
         if not isinstance(verdict, Authenticated | Refused):
             verdict = await verdict
@@ -125,8 +128,10 @@ class Reception:
             self.refused[verdict.reason] += 1
             return verdict
         caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
-        if key is not None and length_of(key) <= LONGEST_KEY:
-            self._callers.put(key, caller)
+        if self._chain.memorable:
+            key = self._keys.of_caller(scope)
+            if length_of(key) <= LONGEST_KEY:
+                self._callers.put(key, caller)
         return caller
 
     def _until(self, verdict: Authenticated, now: int) -> int:

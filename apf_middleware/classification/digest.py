@@ -73,10 +73,11 @@ class Resolution:
 
 @dataclass(slots=True, unsafe_hash=True)  # not frozen: that would double what it costs to make one, for each request
 class RequestDigest:
-    """One request; nobody changes it. ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case.
+    """One request; nobody changes it.
 
-    Header names are in lower case; a header or query parameter that comes more than once has its first value.
-    ``resource`` is None for a request that isn't about a resource.
+    ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case. Header names are in lower case;
+    a header or query parameter that comes more than once has its first value. ``resource`` is None for a request that
+    isn't about a resource.
     """
 
     identity: Identity

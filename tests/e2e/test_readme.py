@@ -2,8 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from apf_middleware.config import read_source
 
@@ -15,12 +18,23 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def test_the_python_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    [program] = blocks(ROOT / "README.md", "python")
+def test_the_python_in_the_readme_runs() -> None:
+    """As one program, and its app answers."""
+    names: dict[str, Any] = {}
+    for number, program in enumerate(blocks(ROOT / "README.md", "python")):
+        exec(compile(program, f"README.md, block {number}", "exec"), names)  # noqa: S102 - our own page
 
-    exec(compile(program, "README.md", "exec"), {})  # noqa: S102 - our own page
+    with TestClient(names["app"]) as client:
+        answer = client.get("/report")
 
-    assert capsys.readouterr().out == "alice is seated\n"
+    assert answer.json() == {"level": "anonymous", "flow": "testclient", "waited": 0.0}
+    assert answer.headers["x-apf-priority-level"] == "anonymous"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_python_in_the_documentation_runs(page: Path) -> None:
+    for number, program in enumerate(blocks(page, "python")):
+        exec(compile(program, f"{page.name}, block {number}", "exec"), {"app": FastAPI()})  # noqa: S102 - as above
 
 
 def test_the_yaml_in_the_readme_is_fine() -> None:
