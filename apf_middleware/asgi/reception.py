@@ -41,10 +41,12 @@ class Seen(Destination):
 
     __slots__ = ("headers", "until")
 
-    def __init__(self, controller: Controller, classification: Classification, headers: Headers, until: int) -> None:
-        super().__init__(controller, classification, controller.levels[classification.level], _ONE_SEAT)
+    def __init__(
+        self, controller: Controller, classification: Classification, caller: "_Caller", headers: Headers
+    ) -> None:
+        super().__init__(controller, classification, _ONE_SEAT, caller.identity)
         self.headers = headers
-        self.until = until
+        self.until = caller.until
 
 
 class _Caller(NamedTuple):
@@ -96,7 +98,7 @@ class Reception:
             return caller
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         classification = self._classify(digest) if key is None else self._decide(digest)
-        seen = Seen(self._controller, classification, self._labels.headers(classification), caller.until)
+        seen = Seen(self._controller, classification, caller, self._labels.headers(classification))
         if key is not None:
             self._memory.put(key, seen)
         return seen

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.fairqueuing import Ticket, TicketState
 
 if TYPE_CHECKING:
+    from apf_middleware.classification import Identity
     from apf_middleware.fairqueuing import Reason
     from apf_middleware.runtime.destination import Destination
     from apf_middleware.runtime.waiting import Waiter
@@ -50,6 +51,11 @@ class Admission(Ticket):
     def schema(self) -> str:
         """The schema's name."""
         return self.destination.classification.schema
+
+    @property
+    def identity(self) -> "Identity":
+        """Who asks."""
+        return self.destination.identity
 
     @property
     def seats(self) -> int:

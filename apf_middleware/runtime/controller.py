@@ -61,7 +61,7 @@ class Controller:
 
     def destination(self, classification: Classification, work: Work) -> Destination:
         """Where requests of this classification go."""
-        return Destination(self, classification, self._levels[classification.level], work)
+        return Destination(self, classification, work)
 
     # What happens to requests
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from apf_middleware.classification import Classification
+from apf_middleware.classification import ANONYMOUS, Classification, Identity
 from apf_middleware.fairqueuing import Work
 
 if TYPE_CHECKING:
@@ -14,17 +14,18 @@ __all__ = ["Destination"]
 
 
 class Destination:
-    """A level at work and a schema's counters there, for the flow of this ``classification``."""
+    """A level at work and a schema's counters there, for the flow of this ``classification`` and who asks."""
 
-    __slots__ = ("at_work", "classification", "controller", "tally", "work")
+    __slots__ = ("at_work", "classification", "controller", "identity", "tally", "work")
 
     def __init__(
-        self, controller: "Controller", classification: Classification, at_work: "LevelAtWork", work: Work
+        self, controller: "Controller", classification: Classification, work: Work, identity: Identity = ANONYMOUS
     ) -> None:
+        self.at_work: LevelAtWork = controller.levels[classification.level]
+        self.identity = identity
         self.controller = controller
         self.classification = classification
-        self.at_work = at_work
-        self.tally: Tally = at_work.tally(classification.schema)
+        self.tally: Tally = self.at_work.tally(classification.schema)
         self.work = work
 
     def __repr__(self) -> str:

@@ -1,126 +1,297 @@
-"""The demo as a person starts it: into a pipe, in a terminal, and stopped with Ctrl-C."""
+"""``make demo`` as a person starts it: what it measures, what it draws, and that nothing of it stays behind."""
 
-import errno
-import os
-import pty
+import asyncio
+import io
+import json
 import signal
 import subprocess
-import sys
+import time
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
-ROOT = Path(__file__).parents[2]
-DEMO = [sys.executable, "-m", "examples.elephant"]
-ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "LC_ALL": "C.UTF-8",
-    "TERM": "xterm-256color",
-    "COLUMNS": "80",
-    "LINES": "24",
-}
-CURSOR_OFF, CURSOR_ON = "\x1b[?25l", "\x1b[?25h"
+from benchmarks.servers import free_port
+from examples.demo import show
+from examples.demo.figures import Party, percentile, summarise
+from examples.demo.load import Asked, Load, Run
+from examples.demo.report import WIDTH, bar_cells, report
+from examples.demo.servers import ServerStartError, serve
+from tests.e2e.terminal import CURSOR_OFF, CURSOR_ON, ROOT, pipe, terminal
+
+DEMO = "examples.demo"
+MARK = "APF_TEST_MARK"
 
 
-class Terminal:
-    """A process in a pseudo-terminal, and what it has written there."""
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked for in /proc")
 
-    def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
-        self.process = process
-        self._screen = screen
-        self._written = b""
 
-    @property
-    def text(self) -> str:
-        return self._written.decode(errors="ignore")
-
-    def read_until(self, text: str) -> None:
-        while text not in self.text:
-            assert self._read(), f"it ended before it wrote {text!r}: {self.text}"
-
-    def read_to_end(self) -> int:
-        while self._read():
-            pass
-        return self.process.wait()
-
-    def _read(self) -> bool:
+def marked(mark: str) -> list[int]:
+    """Processes that were started, by whatever way, from one with this mark in its environment."""
+    wanted = f"{MARK}={mark}\0".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            chunk = os.read(self._screen, 65536)
-        except OSError as error:  # how Linux says that the other side is closed
-            if error.errno != errno.EIO:
-                raise
-            return False
-        self._written += chunk
-        return bool(chunk)
-
-
-@contextmanager
-def terminal(*arguments: str) -> Iterator[Terminal]:
-    screen, keyboard = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [*DEMO, *arguments], cwd=ROOT, env=ENVIRONMENT, stdin=keyboard, stdout=keyboard, stderr=keyboard
-        )
-    finally:
-        os.close(keyboard)
-    try:
-        yield Terminal(process, screen)
-    finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        process.wait()
-        os.close(screen)
+            environment = (process / "environ").read_bytes()
+        except OSError:  # it has ended, or isn't ours
+            continue
+        if wanted in environment:
+            found.append(int(process.name))
+    return found
 
 
 @pytest.fixture
-def _heeded_sigint() -> Iterator[None]:
-    """A process started in a shell's background would pass on that it ignores SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def mark() -> str:
+    return uuid.uuid4().hex
 
 
-def pipe(*arguments: str, encoding: str = "utf-8") -> subprocess.CompletedProcess[str]:
-    environment = {**ENVIRONMENT, "PYTHONIOENCODING": encoding}
-    return subprocess.run(
-        [*DEMO, *arguments], cwd=ROOT, env=environment, capture_output=True, encoding=encoding, check=False
-    )
+@pytest.fixture(scope="module")
+def done() -> tuple[subprocess.CompletedProcess[str], list[int]]:
+    """A short show into pipes, and who was left of it."""
+    mark = uuid.uuid4().hex
+    done = pipe(DEMO, "--seconds", "2", "--json", NO_COLOR="1", **{MARK: mark})
+    return done, marked(mark)
 
 
-def test_into_a_pipe_it_writes_plain_text() -> None:
-    done = pipe("--fast")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {character for character in done.stdout if unicodedata.category(character) == "Cc"} == {"\n"}
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    for words in ("without fairness", "with apf_middleware", "latency, p99", "goodput", "Jain's index", "apf --help"):
-        assert words in done.stdout
+@pytest.fixture
+def figures(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> dict[str, Any]:
+    assert done[0].returncode == 0, done[0].stderr
+    figures: dict[str, Any] = json.loads(done[0].stdout)
+    return figures
 
 
-def test_where_nothing_but_ascii_can_be_written_it_still_ends_well() -> None:
-    done = pipe(encoding="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "latency, p99" in done.stdout
-    assert "?" not in done.stdout
+def test_the_mice_fare_much_better_with_protection(figures: dict[str, Any]) -> None:
+    without, protected = figures["without"], figures["with"]
+    assert without["mice"]["asked"] > 80
+    assert protected["mice"]["asked"] == pytest.approx(without["mice"]["asked"], abs=10)
+    assert without["mice"]["success"] < 0.6
+    assert protected["mice"]["success"] > 0.95
+    assert without["mice"]["p99_ms"] == 1000
+    assert protected["mice"]["p99_ms"] < 700
+    assert protected["mice"]["p50_ms"] < 150
 
 
-def test_in_a_terminal_it_draws_and_ends_by_itself() -> None:
-    with terminal("--fast") as shown:
+def test_more_is_done_with_protection_for_the_elephant_too(figures: dict[str, Any]) -> None:
+    without, protected = figures["without"], figures["with"]
+    assert protected["goodput"] > 1.5 * without["goodput"]
+    assert protected["elephant"]["served"] > without["elephant"]["served"]
+    assert protected["elephant"]["success"] > 0.5
+    assert protected["elephant"]["p50_ms"] > 4 * protected["mice"]["p50_ms"], "it waits behind itself"
+
+
+def test_into_a_pipe_it_writes_plain_text(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> None:
+    shown = done[0].stderr
+    assert {character for character in shown if unicodedata.category(character) == "Cc"} == {"\n"}
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    for words in ("queueLengthLimit", "without protection", "with apf_middleware", "mice served: 100%", "goodput"):
+        assert words in shown
+    assert 'apf_rejected_requests_total{reason="queue-full"} 0.0' in shown, "that is what its metrics said"
+    assert "uvicorn examples.demo.app:app" in shown
+    assert "/metrics" in shown
+
+
+@needs_proc
+def test_it_leaves_no_process_behind(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> None:
+    assert done[1] == []
+
+
+def test_in_a_terminal_it_shows_how_far_it_is_and_ends_by_itself() -> None:
+    with terminal(DEMO, "--seconds", "0.4") as shown:
         assert shown.read_to_end() == 0
-    assert shown.text.count("64 queues") > 10
-    assert "10.0 of 10 s" in shown.text
+    assert shown.text.count("of 0.4 s") > 12, "two bars, some times a second"
     assert "goodput" in shown.text
     assert shown.text.count(CURSOR_OFF) == shown.text.count(CURSOR_ON) == 1
 
 
-@pytest.mark.usefixtures("_heeded_sigint")
-def test_ctrl_c_ends_it_cleanly() -> None:
-    with terminal() as shown:
-        shown.read_until("of 10 s")
-        shown.process.send_signal(signal.SIGINT)
-        assert shown.read_to_end() == 130
+@needs_proc
+@pytest.mark.parametrize(
+    ("words", "sent", "status"),
+    [
+        ("httpRules", signal.SIGINT, 130),  # its servers are about to start
+        ("of 8 s", signal.SIGINT, 130),
+        ("of 8 s", signal.SIGTERM, 143),
+    ],
+)
+def test_whoever_stops_it_early_finds_everything_ended(
+    mark: str, words: str, sent: signal.Signals, status: int
+) -> None:
+    with terminal(DEMO, **{MARK: mark}) as shown:
+        shown.read_until(words)
+        deadline = time.monotonic() + 5
+        while len(marked(mark)) < 3:
+            assert time.monotonic() < deadline, "there were no servers to be ended"
+        shown.process.send_signal(sent)
+        assert shown.read_to_end() == status
+    assert marked(mark) == []
     assert "Traceback" not in shown.text
     assert "goodput" not in shown.text
-    assert shown.text.rindex(CURSOR_ON) > shown.text.rindex(CURSOR_OFF)
+    assert shown.text.rfind(CURSOR_ON) >= shown.text.rfind(CURSOR_OFF)
+
+
+def test_a_server_that_does_not_start_is_told_with_what_it_wrote() -> None:
+    with pytest.raises(ServerStartError, match='Attribute "nothing" not found'), serve("examples.demo.app:nothing"):
+        pytest.fail("it can't have started")
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "soon", "1e9"])
+def test_seconds_that_make_no_sense_are_told(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        show.main(["--seconds", seconds])
+    assert ended.value.code == 2
+    assert "must be a number of seconds between 0.2 and 3600" in capsys.readouterr().err
+
+
+def test_make_demo_runs_it() -> None:
+    assert "-m examples.demo\n" in (ROOT / "Makefile").read_text()
+
+
+class Answering(asyncio.Protocol):
+    """A server's side of a connection, which always answers so, in two parts."""
+
+    def __init__(self, answer: bytes, transports: list[asyncio.Transport]) -> None:
+        self.answer = answer
+        self.transports = transports
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transports.append(transport)
+
+    def data_received(self, _data: bytes) -> None:
+        transport = next(one for one in self.transports if one.get_protocol() is self)
+        transport.write(self.answer[:20])
+        asyncio.get_running_loop().call_soon(transport.write, self.answer[20:])
+
+
+def play(load: Load, answer: bytes, *, held_up: float = 0.0) -> tuple[Run, int]:
+    """A run against a server that answers so, and how many connections it got; all is held up once, after 100 ms."""
+
+    async def play() -> tuple[Run, int]:
+        loop, transports = asyncio.get_running_loop(), list[asyncio.Transport]()
+        async with await loop.create_server(lambda: Answering(answer, transports), "127.0.0.1", 0) as server:
+            run = Run(load, server.sockets[0].getsockname()[1])
+            loop.call_later(0.1, time.sleep, held_up)
+            await run.play()
+            for transport in transports:
+                transport.abort()
+            await asyncio.sleep(0.01)  # connections end in the loop's next turns
+        return run, len(transports)
+
+    return asyncio.run(play())
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+REFUSED = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
+
+
+def test_a_mouses_latency_counts_from_when_its_request_was_due() -> None:
+    run, _ = play(Load(seconds=0.5, connections=0, mice=1, rate=100), OK, held_up=0.2)
+    assert sum(one.took > 0.05 for one in run.mice) > 6, "those that were due while nothing could be sent"
+    assert max(run.lateness) > 0.15
+    assert all(one.is_served for one in run.mice)
+
+
+def test_the_elephant_asks_on_the_same_connection_the_moment_it_is_answered() -> None:
+    run, connections = play(Load(seconds=0.3, connections=3, mice=1, onset=0.01), OK)
+    assert connections <= 3 + len(run.mice)
+    assert len(run.elephant) > 60
+    assert min(one.due for one in run.elephant) >= 0.06
+
+
+def test_the_elephant_pauses_when_it_is_refused() -> None:
+    run, _ = play(Load(seconds=0.3, connections=3, mice=1, onset=0.01), REFUSED)
+    assert 3 < len(run.elephant) < 3 * (0.3 / 0.05 + 1)
+    assert {one.status for one in run.elephant} == {429}
+
+
+def test_whoever_gets_no_answer_in_time_comes_on_a_new_connection() -> None:
+    run, connections = play(Load(seconds=0.5, connections=3, mice=1, rate=20, deadline=0.1, onset=0.01), OK[:-1])
+    assert {one.status for one in (*run.mice, *run.elephant)} == {0}
+    assert all(0.09 < one.took < 0.3 for one in run.elephant)
+    assert len(run.elephant) >= 6
+    assert connections >= len(run.elephant) + len(run.mice)
+
+
+def test_a_server_that_is_gone_is_an_answer_that_never_comes() -> None:
+    run = Run(Load(seconds=0.2, connections=1, mice=1, rate=50, deadline=0.1, onset=0.01), free_port())
+    asyncio.run(asyncio.wait_for(run.play(), 5))
+    assert {one.status for one in run.mice} == {0}
+    assert len(run.elephant) < 10, "it doesn't try again at once"
+
+
+def run_of(mouse: Callable[[float], Asked], elephant: list[Asked]) -> Run:
+    """A run in which the ten mice asked every 100 ms."""
+    run = Run(Load(), 0)
+    run.mice = [mouse(step / 100) for step in range(800)]
+    run.elephant = elephant
+    run.lateness = [0.001] * 800
+    return run
+
+
+def served_until_it_comes(due: float) -> Asked:
+    return Asked(due, 0.02, 200) if due < Load().calm else Asked(due, 1.0, 0)
+
+
+def always_served(due: float) -> Asked:
+    return Asked(due, 0.02, 200)
+
+
+def draw(width: int, encoding: str, errors: str = "strict") -> str:
+    runs = run_of(served_until_it_comes, [Asked(2, 1.0, 0)]), run_of(always_served, [Asked(2, 0.5, 200)] * 5)
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding=encoding, errors=errors) as file:
+        Console(file=file, width=width, highlight=False).print(report(*runs))
+        file.flush()
+        return written.getvalue().decode(encoding)
+
+
+def test_the_picture_shows_who_got_no_answer() -> None:
+    lines = draw(WIDTH, "utf-8").splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    charts = [line for line in lines if "xx" in line]
+    assert len(charts) == 6, "all the way from the top to the bottom"
+    for line in charts:
+        without, protected = line[:40], line[40:]
+        assert without.count("x") == 24, "four fifths of 30 columns"
+        assert "x" not in protected
+    assert "▁▁▁▁▁▁xxx" in charts[-1], "before the elephant came, all was well"
+    [bars] = [line for line in lines if line.startswith("│ mice")]
+    assert bars.index("░   0%") < 40 < bars.index("█ 100%")
+
+
+def test_where_nothing_but_ascii_can_be_written_it_is_drawn_with_that() -> None:
+    show.register_sketch()
+    drawn = draw(WIDTH, "ascii", "sketch")
+    assert "xxxxx" in drawn
+    assert "####" in drawn
+    assert "?" not in drawn
+
+
+def test_only_what_happened_since_the_elephant_came_counts() -> None:
+    figures = summarise(run_of(served_until_it_comes, [Asked(7.5, 1.0, 0), Asked(2, 0.5, 200)]))
+    assert (figures.mice.asked, figures.mice.served, figures.mice.unanswered) == (640, 0, 640)
+    assert (figures.elephant.asked, figures.elephant.served) == (1, 1), "the other one ended after the run"
+    assert figures.goodput == pytest.approx(3 / 6.4), "two mice that were answered after it had come, and its own"
+    assert figures.late_ms == 1
+
+
+def test_who_is_not_served_counts_as_long_as_anybody_waits() -> None:
+    requests = [Asked(0, 0.02, 200)] * 97 + [Asked(0, 0.001, 429), Asked(0, 0.002, 503), Asked(0, 0.3, 0)]
+    party = Party.of(requests, deadline=1)
+    assert (party.served, party.refused, party.unanswered) == (97, 2, 1)
+    assert party.success == 0.97
+    assert (party.p50_ms, party.p99_ms) == (20, 1000)
+
+
+def test_nothing_asked_is_nothing_served() -> None:
+    assert Party.of([], deadline=1) == Party(0, 0, 0, 0, 0.0, 0.0)
+    assert Party.of([], deadline=1).success == 0
+    assert percentile([1.0, 2.0, 3.0], 0.5) == 2
+
+
+@pytest.mark.parametrize(("value", "cells"), [(0, "  "), (0.001, " ▁"), (0.5, " █"), (0.75, "▄█"), (9, "██")])
+def test_bars_stand_on_the_ground(value: float, cells: str) -> None:
+    assert "".join(bar_cells(value, 1, 2)) == cells

@@ -53,7 +53,7 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 
 
 def test_what_a_request_costs_more_is_measured_in_all_rows() -> None:
-    measured = rows("benchmarks.overhead", "--rounds", "2", "--requests", "1024")
+    measured = rows("benchmarks.overhead", "--rounds", "2", "--requests", "1024", "--crowd", "1000")
 
     assert [(row["mode"], row["row"]) for row in measured] == [(row.mode, row.name) for row in overhead.choose("")]
     assert {row["mode"] for row in measured} == {"alone", "contended", "memory"}
@@ -137,7 +137,7 @@ def test_our_configurations_are_valid_and_odd_in_nothing(name: str, tmp_path: Pa
     assert list(reading.problems) == []
 
 
-@pytest.mark.parametrize("name", ["contended", "memory", "overload"])
+@pytest.mark.parametrize("name", ["contended", "memory", "overload", "overload-small-hand"])
 def test_our_level_has_the_ten_seats_that_the_others_have(name: str, tmp_path: Path) -> None:
     limits = derive_limits(load(write_config(name, tmp_path)))["tenants"]
 
@@ -149,7 +149,7 @@ def test_our_level_has_the_ten_seats_that_the_others_have(name: str, tmp_path: P
 
 @pytest.mark.skipif(shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk isn't installed")
 def test_throughput_is_measured_beside_the_bare_app() -> None:
-    measured = rows("benchmarks.throughput", "--rounds", "1", "--seconds", "1", "--only", "raw ours")
+    measured = rows("benchmarks.throughput", "--rounds=1", "--seconds=1", "--warm-up=0", "--only", "raw ours")
 
     assert [(line["base"], line["row"]) for line in measured] == [("raw", "bare"), ("raw", "ours")]
     assert measured[0]["ratio"] == measured[0]["cpu_ratio"] == 1
@@ -202,7 +202,7 @@ def test_what_wrk_does_not_print_is_an_error_that_shows_it() -> None:
 
 
 def test_an_overload_is_measured() -> None:
-    arguments = ("--rounds", "1", "--seconds", "1", "--warm-up", "0.5", "--connections", "40", "--only", "ours")
+    arguments = ("--rounds", "1", "--seconds", "1", "--warm-up", "0.2", "--connections", "40", "--only", "ours$")
     [measured] = rows("benchmarks.overload", *arguments)
 
     assert {"row", "rounds", "mice_ok_pct_min", *LoadReport.__dataclass_fields__} <= set(measured)
@@ -220,10 +220,13 @@ def test_an_overload_is_measured() -> None:
 def test_all_that_stands_before_the_backend_is_a_row() -> None:
     names = [row.name for row in overload.ROWS]
 
-    assert names == ["bare", "uvicorn-limit-10", "uvicorn-limit-100", "semaphore", "semaphore-reject", "ours"]
+    assert names[:5] == ["bare", "uvicorn-limit-10", "uvicorn-limit-100", "semaphore", "semaphore-reject"]
+    assert names[5:] == ["ours", "ours-small-hand"]
 
 
-def load_against(answer: Answer, **changes: float) -> tuple[LoadReport, Sequence[MouseSample]]:
+def load_against(
+    answer: Answer, scoreboard: Scoreboard | None = None, **changes: float
+) -> tuple[LoadReport, Sequence[MouseSample]]:
     """The load of one elephant with 5 connections and 4 mice, on a server that answers so."""
     writers = []
 
@@ -236,7 +239,7 @@ def load_against(answer: Answer, **changes: float) -> tuple[LoadReport, Sequence
         async with server:
             port = server.sockets[0].getsockname()[1]
             few: dict[str, Any] = {"connections": 5, "mice": 4, "seconds": 0.4, "warm_up": 0.05, "deadline": 0.15}
-            came_of_it = await run_load(LoadPlan(port, **few | {"rate": 40.0} | changes))
+            came_of_it = await run_load(LoadPlan(port, **few | {"rate": 40.0} | changes), scoreboard, os.getpid())
         for writer in writers:
             writer.transport.abort()
         await asyncio.sleep(0.01)
@@ -274,6 +277,26 @@ def test_everybody_is_served_by_a_server_that_answers() -> None:
     assert 25 <= len(samples) <= 110  # 4 mice, 40 requests a second, 0.4 seconds: 64 on average
     assert {sample.mouse for sample in samples} == {0, 1, 2, 3}
     assert all(0 <= sample.due < 0.4 for sample in samples)
+
+
+def test_the_peak_is_that_of_the_window_and_work_that_nobody_had_is_wasted(tmp_path: Path) -> None:
+    scoreboard = Scoreboard(tmp_path / "board")
+    before = [scoreboard.begin() for _ in range(30)]
+    for _ in before:
+        scoreboard.end()
+
+    def waste() -> None:
+        scoreboard.begin()
+        scoreboard.end()
+
+    async def answer_and_waste(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        waste()
+        await answering(BUSY)(reader, writer)
+
+    report, _ = load_against(answer_and_waste, scoreboard, seconds=0.2, deadline=0.05)
+
+    assert (report.peak_in_flight, report.wasted_pct) == (1, 100)  # 30 was before
+    assert report.server_cpu is not None
 
 
 def test_a_refusal_is_a_failure_after_which_an_elephant_rests() -> None:
@@ -321,7 +344,7 @@ def test_latency_counts_from_when_a_request_was_due_also_if_all_stood_still() ->
 
 def test_mice_come_when_their_seed_says_whatever_becomes_of_them() -> None:
     plans = ((OK, 7), (BUSY, 7), (OK, 8))
-    one, two, other = (load_against(answering(text), seconds=0.2, deadline=0.1, seed=seed)[1] for text, seed in plans)
+    one, two, other = (load_against(answering(text), seconds=0.1, deadline=0.05, seed=seed)[1] for text, seed in plans)
 
     def due(samples: Sequence[MouseSample]) -> list[tuple[int, float]]:
         return sorted((sample.mouse, round(sample.due, 6)) for sample in samples)
@@ -453,8 +476,27 @@ def test_other_servers_than_uvicorn_answer_too_and_leave_nothing_behind(kind: Ki
 
 
 def test_a_server_that_does_not_start_shows_what_it_wrote() -> None:
-    with pytest.raises(ServerStartError, match="No module named 'nowhere'"), serve("nowhere.at_all:app"):
+    with (
+        pytest.raises(ServerStartError, match=r"ended with status 1:\n(.*\n)*.*No module named 'nowhere'"),
+        serve("nowhere.at_all:app"),
+    ):
         pass
+
+
+def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "with_child.py").write_text(
+        "import subprocess\n"
+        "from benchmarks.wire_apps import raw\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(subprocess.Popen(['sleep', '60']).pid))\n"
+    )
+    with serve("with_child:raw", environment={"PYTHONPATH": str(tmp_path)}):
+        child = Path("/proc") / (tmp_path / "pid").read_text()
+        assert (child / "stat").read_text().split()[2] == "S"
+
+    deadline = time.monotonic() + 5
+    while child.exists() and (child / "stat").read_text().split()[2] not in {"Z", "X"}:
+        assert time.monotonic() < deadline, f"{child} lives on"
+        time.sleep(0.01)
 
 
 def test_what_starts_while_pinned_runs_there_and_we_run_where_we_ran() -> None:

@@ -64,6 +64,7 @@ async def test_the_admission_tells_where_a_request_belongs() -> None:
     [admission] = found
     assert (admission.schema, admission.level, admission.flow, admission.waited) == ("everybody", "crowd", "bob", 0.0)
     assert admission.seats == 0
+    assert admission.identity.name == "system:anonymous"
 
 
 async def test_an_apps_error_passes_through_and_the_seat_comes_free() -> None:

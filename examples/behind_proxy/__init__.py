@@ -1,0 +1,1 @@
+"""An app behind a reverse proxy that signs people in, and is believed where others are not: see README.md."""

@@ -1,0 +1,1 @@
+"""Starlette and one line: see README.md."""

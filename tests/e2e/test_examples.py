@@ -1,0 +1,229 @@
+"""The examples are what their pages say: started by the documented commands, they answer what is documented.
+
+Each page is run from a copy, so that what an example writes (keys) isn't left in the repository. Its servers are
+started by the page's own commands, on ports that are free; its other commands run in a shell, and what they print is
+compared with what the page shows, apart from what differs each time.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from apf_middleware.config import read
+from benchmarks.servers import free_port
+from examples.behind_proxy.proxy import rewritten
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PAGES = sorted(EXAMPLES.glob("*/README.md"))
+CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name != "config")
+END = "\x1e"
+VOLATILE = (r"(?m)^(date): .*$", r'"(retry_after|waited)": [\d.]+')
+
+
+class Shown(NamedTuple):
+    """A command on a page, and what the page says that it prints."""
+
+    command: str
+    output: str
+
+    @property
+    def is_server(self) -> bool:
+        return self.command.startswith("uvicorn ") or self.command.endswith(".proxy")
+
+
+def shown_on(page: Path) -> list[Shown]:
+    found = []
+    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+        for part in re.split(r"(?m)^\$ ", block)[1:]:
+            command, _, output = part.partition("\n")
+            found.append(Shown(command, output))
+    return found
+
+
+def told(output: str) -> list[str]:
+    """What counts in it: lines without what differs each time, and not how columns are aligned."""
+    for pattern in VOLATILE:
+        output = re.sub(pattern, r"\1", output)
+    return [" ".join(line.split()) for line in output.strip().splitlines()]
+
+
+def require_curl() -> None:
+    """Without it there is nothing to test here, which may not happen unnoticed in CI."""
+    if shutil.which("curl") is None:
+        if os.environ.get("CI"):
+            pytest.fail("curl is not installed")
+        pytest.skip("curl is not installed: apt-get install curl")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder that has the examples and nothing else of the repository."""
+    ignored = shutil.ignore_patterns("__pycache__", "keys")
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=ignored)
+    return tmp_path
+
+
+class Stage:
+    """The servers of one page. ``app`` and ``proxy`` are the ports that stand for 8000 and 8080."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.app, self.proxy = free_port(), free_port()
+        binaries = Path(sys.executable).parent
+        path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
+        self.environment = {"PATH": path, "LC_ALL": "C.UTF-8", "UVICORN_PORT": str(self.app)}
+
+    @contextlib.contextmanager
+    def server(self, command: str) -> Iterator[Path]:
+        """Started by this command, until afterwards; its output."""
+        port, words, output = self.app, shlex.split(command), self.place / "output"
+        if not command.startswith("uvicorn"):
+            port, output = self.proxy, self.place / "proxy-output"
+            words += ["--port", str(self.proxy), "--app-port", str(self.app)]
+        program = shutil.which(words[0], path=self.environment["PATH"])
+        assert program is not None, words[0]
+        with output.open("wb") as written:
+            process = subprocess.Popen(
+                [program, *words[1:]],
+                cwd=self.place,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self.wait(process, port, output)
+            yield output
+        finally:
+            process.send_signal(signal.SIGINT if port == self.proxy else signal.SIGTERM)
+            try:
+                status = process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        assert status in {0, -signal.SIGTERM}, output.read_text()  # uvicorn ends by the signal that it was sent
+
+    def wait(self, process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+        deadline = time.monotonic() + 15
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                return
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.02)
+
+    def run(self, commands: list[str]) -> list[str]:
+        """All of them in one shell; what each prints."""
+        script = "".join(f"{command}\nprintf '{END}'\n" for command in commands)
+        script = script.replace(":8000/", f":{self.app}/").replace(":8080/", f":{self.proxy}/")
+        done = subprocess.run(
+            ["bash", "-c", script],  # noqa: S607 - whichever there is
+            cwd=self.place,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        assert done.stderr == ""
+        return done.stdout.split(END)[:-1]
+
+
+def test_there_are_pages_to_be_tested() -> None:
+    assert {page.parent.name for page in PAGES} >= {"behind_proxy", "demo", "fastapi_tenants", "starlette_minimal"}
+    for page in PAGES:
+        shown = shown_on(page)
+        assert sum(one.command.startswith("uvicorn ") for one in shown) == 1
+        assert sum("curl" in one.command for one in shown) >= 3
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
+    require_curl()
+    shown = shown_on(page)
+    stage = Stage(place)
+    with contextlib.ExitStack() as servers:
+        outputs = [servers.enter_context(stage.server(one.command)) for one in shown if one.is_server]
+        asked = [one for one in shown if not one.is_server]
+        printed = stage.run([one.command for one in asked])
+    for one, output in zip(asked, printed, strict=True):
+        assert told(output) == told(one.output), one.command
+    for written in outputs:
+        assert not re.search("Traceback|ERROR|WARNING", text := written.read_text()), text
+
+
+def test_the_key_that_signs_tokens_is_made_once_and_nobody_elses_to_read(place: Path) -> None:
+    words = ["-m", "examples.fastapi_tenants.issue", "bob", "--tenant", "acme", "--plan", "free"]
+    private = place / "examples" / "fastapi_tenants" / "keys" / "private.pem"
+    keys = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, *words], cwd=place, capture_output=True, text=True, check=True)
+        assert done.stdout.count(".") == 2
+        keys.append(private.read_bytes())
+    assert keys[0] == keys[1]
+    assert private.stat().st_mode & 0o077 == 0
+    assert "keys/" in (EXAMPLES / "fastapi_tenants" / ".gitignore").read_text().splitlines()
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.name)
+def test_nothing_is_wrong_or_odd_about_a_configuration(path: Path) -> None:
+    assert [str(problem) for problem in read([path]).problems] == []
+
+
+@pytest.mark.parametrize("page", [EXAMPLES / "README.md", *PAGES], ids=lambda page: page.parent.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not link.startswith("http")]
+    assert links
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_list_of_examples_has_all_of_them_with_their_commands() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    folders = {path.parent.name for path in EXAMPLES.glob("*/__init__.py")}
+    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config"}
+    for page in PAGES:
+        [command] = [one.command for one in shown_on(page) if one.command.startswith("uvicorn ")]
+        assert f"`{command}`" in listed or page.parent.name == "demo"
+
+
+HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [b"X-Remote-User: root", b"x-remote-group: staff", b"X-REMOTE-USER : root", b"X-Remote-Extra-Scopes: all"],
+)
+def test_the_proxy_removes_what_only_it_may_say(forged: bytes) -> None:
+    seen = rewritten(HEAD % forged, "192.0.2.7")
+    assert b"root" not in seen
+    assert b"remote" not in seen.lower()
+    assert seen.endswith(b"\r\nX-Forwarded-For: 192.0.2.7\r\nConnection: close\r\n\r\n")
+
+
+def test_the_proxys_word_about_the_client_comes_last() -> None:
+    seen = rewritten(HEAD % b"X-Forwarded-For: 203.0.113.9", "192.0.2.7")
+    assert re.findall(rb"X-Forwarded-For: (\S+)", seen) == [b"203.0.113.9", b"192.0.2.7"]
+
+
+def test_the_proxy_signs_in_whom_it_knows() -> None:
+    assert b"X-Remote-User: alice\r\n" in rewritten(HEAD % b"Authorization: Basic YWxpY2U6d29uZGVybGFuZA==", "::1")
+    assert b"X-Remote" not in rewritten(HEAD % b"Authorization: Basic YWxpY2U6d3Jvbmc=", "::1")
+
+
+@pytest.mark.parametrize("smuggled", [b"A: b\nX-Remote-User: root", b"A: b\rX-Remote-User: root", b"A: b\n\nGET / "])
+def test_the_proxy_takes_no_head_that_can_be_read_in_two_ways(smuggled: bytes) -> None:
+    with pytest.raises(ValueError, match="a line must end with CR and LF"):
+        rewritten(HEAD % smuggled, "192.0.2.7")
