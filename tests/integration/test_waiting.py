@@ -1,0 +1,224 @@
+"""The one place where requests wait, and what can come between: on each event loop, and the plain way on both."""
+
+import logging
+import time
+from functools import partial
+
+import anyio
+import pytest
+
+from apf_middleware.asgi import middleware as middleware_module
+from apf_middleware.fairqueuing import Work
+from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.waiting import LISTEN_AFTER_NS, wait_in_scope
+from tests.integration.stage import Stage, configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+MS = 1_000_000
+
+
+@pytest.fixture(params=["each in its own way", "the plain way"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """On asyncio there is another way to wait than the plain one, which must do the same there."""
+    if request.param == "the plain way":
+        monkeypatch.setattr(middleware_module, "wait_for_seat", wait_in_scope)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
+async def test_a_client_that_leaves_is_gone_at_once() -> None:
+    """Without any time passing: in the next few steps of the event loop."""
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        leavers = [stage.comes(f"/{number}") for number in range(4)]
+        await anyio.sleep(0.02)
+        for leaver in leavers:
+            leaver.hang_up()
+        await settle()
+
+        assert all(leaver.ended.is_set() for leaver in leavers)
+        stage.let_go()
+        await holder.end()
+        assert stage.started == ["/hold"]
+        assert stage.is_at_rest()
+
+
+@pytest.mark.usefixtures("way")
+async def test_a_client_that_leaves_before_anybody_listens_is_gone_soon_after() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        leaver = stage.comes("/leaver")
+        await settle()
+        leaver.hang_up()
+        began = time.monotonic()
+        await leaver.end()
+
+        assert time.monotonic() - began < 10 * LISTEN_AFTER_NS / 1e9
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("wait", ["1ms", "5ms", "40ms"])
+async def test_a_wait_ends_in_time_however_short_it_may_be(wait: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(wait=wait, length=50))
+        holder = await stage.holder()
+        late = [stage.comes(f"/{number}") for number in range(20)]
+        for conversation in late:
+            await conversation.end()
+
+        assert {conversation.status for conversation in late} == {429}
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+@pytest.mark.usefixtures("way")
+async def test_many_come_wait_leave_and_are_served_and_nobody_is_lost() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(seats=3, length=200, wait="60ms"))
+        everybody = []
+        for number in range(300):
+            path = f"/{number}"
+            if number % 3 == 0:
+                stage.doors[path] = anyio.Event()
+                tasks.start_soon(_open_later, stage, path, 0.002 * (number % 7))
+            conversation = stage.comes(path, user=f"user-{number % 9}")
+            everybody.append(conversation)
+            if number % 11 == 0:
+                conversation.hang_up()
+            if number % 13 == 0:
+                tasks.start_soon(_cancel_later, conversation.cancel_scope, 0.003)
+            if number % 10 == 0:
+                await anyio.sleep(0.001)
+        for conversation in everybody:
+            await conversation.end()
+
+        served = sum(conversation.status == 200 for conversation in everybody)
+        rejected = sum(conversation.status == 429 for conversation in everybody)
+        silent = sum(conversation.status is None for conversation in everybody)
+        assert served + rejected + silent == 300
+        assert served > 50
+        assert stage.is_at_rest()
+        tally = stage.middleware.service.controller.levels["crowd"].tallies["everybody"]
+        assert tally.arrived == 300
+        assert tally.dispatched == tally.executions.count
+
+
+async def _open_later(stage: Stage, path: str, delay: float) -> None:
+    await anyio.sleep(delay)
+    stage.let_go(path)
+
+
+async def _cancel_later(scope: anyio.CancelScope, delay: float) -> None:
+    await anyio.sleep(delay)
+    scope.cancel()
+
+
+async def test_an_alarm_rings_once_at_the_earliest_time_that_was_asked_for() -> None:
+    rung: list[float] = []
+    alarm = Alarm(lambda: rung.append(time.monotonic()), time.monotonic_ns)
+    began = time.monotonic()
+    now = time.monotonic_ns()
+    for delay in (500, 20, 60):
+        alarm.ask(now + delay * MS)
+    await anyio.sleep(0.15)
+
+    assert len(rung) == 1
+    assert 0.019 < rung[0] - began < 0.14
+    alarm.ask(time.monotonic_ns() + 10 * MS)
+    await anyio.sleep(0.1)
+    assert len(rung) == 2, "it can be asked again"
+
+
+async def test_a_cancelled_alarm_is_silent() -> None:
+    rung: list[int] = []
+    alarm = Alarm(lambda: rung.append(1), time.monotonic_ns)
+    alarm.ask(time.monotonic_ns() + 5 * MS)
+    alarm.cancel()
+    await anyio.sleep(0.05)
+
+    assert rung == []
+
+
+def test_an_alarm_outlives_the_event_loop_that_it_was_set_on() -> None:
+    rung: list[int] = []
+    alarm = Alarm(lambda: rung.append(1), time.monotonic_ns)
+
+    async def ask(delay: int, sleep: float) -> None:
+        alarm.ask(time.monotonic_ns() + delay * MS)
+        await anyio.sleep(sleep)
+
+    anyio.run(partial(ask, 10_000, 0))
+    anyio.run(partial(ask, 5, 0.05))
+
+    assert rung == [1]
+
+
+async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -> None:
+    """Nothing else happens at that time: a timer must see to it."""
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        controller = stage.middleware.service.controller
+        seen = await stage.middleware.service.reception.receive(stage.opens("/").scope, 0)
+        assert not hasattr(seen, "challenge")
+        lingering = Admission(controller.destination(seen.classification, Work(1, 1, 30 * MS)))
+        controller.arrive(controller.now(), lingering)
+        waiting = stage.comes("/waiting")
+        await settle()
+        assert stage.waiting == 1
+        controller.release(lingering)
+        await settle()
+        assert stage.waiting == 1, "the seats linger"
+        await waiting.end()
+
+        assert waiting.status == 200
+        assert waiting.scope["apf"].waited >= 0.03
+        assert stage.is_at_rest()
+
+
+async def test_with_periodic_borrowing_limits_are_adjusted_while_somebody_waits() -> None:
+    """A level that wakes up has few seats until the next adjustment; ten seconds of a clock that a test turns."""
+    offset = 0
+
+    def now() -> int:
+        return time.monotonic_ns() + offset
+
+    config = configuration(seats=10, wait="50s", server=", borrowing: periodic")
+    controller = Controller(config, now=now)
+    before = controller.levels["crowd"].shared.current
+    offset = 11 * 10**9
+    controller.tick()
+
+    assert before == 10
+    assert controller.levels["crowd"].shared.record is not None
+
+
+async def test_rejections_are_logged_in_sums_and_singly_for_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(response="Reject"))
+        holder = await stage.holder()
+        log = stage.middleware.service.rejections
+        with caplog.at_level(logging.INFO, "apf_middleware"):
+            for _ in range(50):
+                await stage.comes("/refused").end()
+            assert caplog.records == []
+            log.summarize()
+        [record] = caplog.records
+        assert record.levelno == logging.WARNING
+        assert record.__dict__["event"] == "apf.rejections"
+        facts = {"level": "crowd", "schema": "everybody", "reason": "concurrency-limit", "count": 50}
+        assert record.__dict__["apf"] == facts
+        assert record.getMessage() == ("apf.rejections level=crowd schema=everybody reason=concurrency-limit count=50")
+        caplog.clear()
+        with caplog.at_level(logging.DEBUG, "apf_middleware"):
+            await stage.comes("/refused").end()
+        assert [one.__dict__["event"] for one in caplog.records] == ["apf.rejected"]
+        stage.let_go()
+        await holder.end()
