@@ -95,7 +95,7 @@ async def test_quart() -> None:
 @asyncio_only
 async def test_django() -> None:
     async def hello(request: HttpRequest) -> HttpResponse:
-        return HttpResponse(request.scope["apf"].level)  # type: ignore[attr-defined]
+        return HttpResponse(request.scope["apf"].level)
 
     urls = types.ModuleType("shop_urls")
     urls.urlpatterns = [path("hello", hello)]  # type: ignore[attr-defined]

@@ -154,7 +154,7 @@ class PlainLending:
     def _arrive_without_queue(self, level: PlainLevel, ticket: PlainTicket) -> list[int]:
         width, most, limit = ticket.work.width, self.most(level), self.limit(level)
         saver = self._saver()
-        if saver is not None and saver is not level and self.rank(saver) < self.rank(level):
+        if saver is not None and self.rank(saver) <= self.rank(level):
             limit = level.limits.min
         fits = level.used + width <= limit if width <= most else not level.running and most <= limit
         if not (limit and fits):

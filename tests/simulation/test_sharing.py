@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from heapq import heappop, heappush
 from statistics import fmean
 
@@ -26,6 +27,8 @@ MS = 10**6
 SECOND = 1000 * MS
 
 Service = Callable[[random.Random], int]
+
+ONE = Work()
 
 SERVICES: dict[str, Service] = {
     "constant": lambda _rng: 20 * MS,
@@ -63,12 +66,12 @@ class House:
         self.rng = random.Random(seed)
         self.now = 0
         self.guests: list[Guest] = []
-        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._agenda: list[tuple[int, int, Callable[[], object]]] = []
         self._scheduled = 0
         self._seat_ns: dict[str, int] = defaultdict(int)
         self._watched_since = 0
 
-    def at(self, time: int, action: Callable[[], None]) -> None:
+    def at(self, time: int, action: Callable[[], object]) -> None:
         self._scheduled += 1
         heappush(self._agenda, (time, self._scheduled, action))
 
@@ -100,13 +103,13 @@ class House:
         self._watched_since = self.now
         return averages
 
-    def call(self, level: str, flow: str, work: Work = Work(), and_then: Callable[[], None] = lambda: None) -> Guest:
+    def call(self, level: str, flow: str, work: Work = ONE, and_then: Callable[[], None] = lambda: None) -> Guest:
         guest = Guest(level, flow, self.service(self.rng), work, and_then)
         self.guests.append(guest)
         self._seat(self.sharing.arrive(self.now, self.sharing.levels[level], guest))
         return guest
 
-    def saturate(self, level: str, flow: str, threads: int, work: Work = Work()) -> None:
+    def saturate(self, level: str, flow: str, threads: int, work: Work = ONE) -> None:
         """So many clients that call again as soon as they have been served."""
 
         def again() -> None:
@@ -131,7 +134,7 @@ class House:
     def _seat(self, seated: object) -> None:
         assert isinstance(seated, list | tuple)
         for guest in seated:
-            self.at(self.now + guest.duration_ns, lambda guest=guest: self._finish(guest))
+            self.at(self.now + guest.duration_ns, partial(self._finish, guest))
         if len(self.guests) % 50 == 0:  # it recounts everything
             self.sharing.check()
 
@@ -144,7 +147,7 @@ def queued(nominal: int) -> QueueSetSettings:
     return QueueSetSettings(nominal, queues=64, hand_size=6, queue_length_limit=1000)
 
 
-def lending(seats: int, *, discipline: str = "equal-serial", **levels: LevelShares) -> Lending:
+def lending(seats: int, levels: Mapping[str, LevelShares], discipline: str = "equal-serial") -> Lending:
     limits = limits_from_shares(seats, levels)
     wanted = {
         name: (
@@ -163,7 +166,7 @@ def lending(seats: int, *, discipline: str = "equal-serial", **levels: LevelShar
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_owner_has_its_nominal_seats_back_within_one_service_time(service: str, seed: int) -> None:
     """Each of its requests waits at most until the last of those ends who had its seats when it woke."""
-    house = House(lending(20, owner=LevelShares(10, 100), borrower=LevelShares(10)), SERVICES[service], seed)
+    house = House(lending(20, {"owner": LevelShares(10, 100), "borrower": LevelShares(10)}), SERVICES[service], seed)
     house.saturate("borrower", "crawler", 100)
     house.run(SECOND)
     borrowers = house.running("borrower")
@@ -180,7 +183,7 @@ def test_an_owner_has_its_nominal_seats_back_within_one_service_time(service: st
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_part_that_is_not_lendable_is_there_at_once(service: str) -> None:
-    house = House(lending(20, owner=LevelShares(10, 60), borrower=LevelShares(10)), SERVICES[service])
+    house = House(lending(20, {"owner": LevelShares(10, 60), "borrower": LevelShares(10)}), SERVICES[service])
     house.saturate("borrower", "crawler", 100)
     house.run(SECOND)
     assert len(house.running("borrower")) == 16
@@ -214,7 +217,7 @@ def test_kubernetes_way_takes_ten_seconds_where_lending_takes_one_service_time()
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_saturated_levels_get_seats_in_proportion_to_what_is_nominally_theirs(discipline: str) -> None:
     levels = {"a": LevelShares(10, 100), "b": LevelShares(20, 50), "c": LevelShares(30, 90)}
-    house = House(lending(60, discipline=discipline, **levels), SERVICES["exponential"])
+    house = House(lending(60, levels, discipline), SERVICES["exponential"])
     for name in levels:
         house.saturate(name, "flow", 100)
     house.run(SECOND)
@@ -226,7 +229,7 @@ def test_saturated_levels_get_seats_in_proportion_to_what_is_nominally_theirs(di
 
 def test_what_an_idle_level_lends_is_borrowed_in_proportion_too() -> None:
     levels = {"a": LevelShares(10, 100), "b": LevelShares(20, 50), "c": LevelShares(30, 100)}
-    house = House(lending(60, **levels), SERVICES["exponential"])
+    house = House(lending(60, levels), SERVICES["exponential"])
     house.saturate("a", "flow", 100)
     house.saturate("b", "flow", 100)
     house.run(SECOND)
@@ -249,7 +252,7 @@ def test_two_levels_that_share_one_seat_take_turns() -> None:
 
 def test_a_wide_request_is_not_starved_by_narrow_ones_of_another_level() -> None:
     levels = {"wide": LevelShares(10, 100), "narrow": LevelShares(10, 100)}
-    house = House(lending(20, **levels), SERVICES["exponential"])
+    house = House(lending(20, levels), SERVICES["exponential"])
     house.saturate("narrow", "flow", 100)
     house.run(SECOND)
     house.saturate("wide", "flow", 3, Work(8))
@@ -262,7 +265,7 @@ def test_a_wide_request_is_not_starved_by_narrow_ones_of_another_level() -> None
 
 def test_exempt_load_takes_from_what_is_lent_and_leaves_the_mins() -> None:
     levels = {"system": LevelShares(0, exempt=True), "a": LevelShares(10, 50), "b": LevelShares(10, 80)}
-    house = House(lending(20, **levels), SERVICES["exponential"])
+    house = House(lending(20, levels), SERVICES["exponential"])
     house.saturate("a", "flow", 100)
     house.saturate("b", "flow", 100)
     house.run(SECOND)
@@ -289,12 +292,12 @@ def test_exempt_load_takes_from_what_is_lent_and_leaves_the_mins() -> None:
 def test_mice_stay_ahead_of_elephants_inside_a_borrower_and_inside_an_owner(discipline: str, longest: int) -> None:
     """The owner sleeps and wakes twice a second, so that both levels' seats change all the time."""
     levels = {"owner": LevelShares(10, 80), "borrower": LevelShares(10, 20)}
-    house = House(lending(20, discipline=discipline, **levels))
+    house = House(lending(20, levels, discipline))
     end = 6 * SECOND
     house.saturate("borrower", "elephant", 200)
     for begin in range(500 * MS, end, SECOND):
         for number in range(120):
-            house.at(begin + number, lambda: house.call("owner", "elephant") and None)
+            house.at(begin + number, partial(house.call, "owner", "elephant"))
     for level in levels:
         for mouse in range(5):
             house.trickle(level, f"mouse {mouse}", 100 * MS, end)
@@ -312,7 +315,7 @@ def test_mice_stay_ahead_of_elephants_inside_a_borrower_and_inside_an_owner(disc
 
 def test_a_flow_that_comes_to_a_borrower_while_its_seats_are_reclaimed_does_not_stand_behind_the_backlog() -> None:
     """R at the level's limit instead of the seats in use would have run ahead of the elephant's meter meanwhile."""
-    house = House(lending(20, owner=LevelShares(19, 100), borrower=LevelShares(1, 0)))
+    house = House(lending(20, {"owner": LevelShares(19, 100), "borrower": LevelShares(1, 0)}))
     house.saturate("borrower", "elephant", 200)
     house.run(SECOND)
     house.saturate("owner", "user", 100)
@@ -332,7 +335,7 @@ def test_the_same_load_gives_the_same_run_to_the_nanosecond() -> None:
     levels = {"a": LevelShares(10, 100), "b": LevelShares(20, 50), "system": LevelShares(0, exempt=True)}
     logs = []
     for _ in range(2):
-        house = House(lending(30, **levels), SERVICES["exponential"])
+        house = House(lending(30, levels), SERVICES["exponential"])
         for name in levels:
             house.saturate(name, "flow", 25)
             house.trickle(name, "wide", 30 * MS, SECOND)

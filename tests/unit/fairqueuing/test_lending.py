@@ -1,0 +1,370 @@
+"""`Lending`: seats lent and reclaimed at each dispatch, step by step; the twin in tests/property tries the rest."""
+
+import pytest
+
+from apf_middleware.exceptions import ClockError, InvalidValueError
+from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, Work
+from apf_middleware.fairqueuing.sharing.base import Wanted
+
+QUEUED = QueueSetSettings(5, 16, 4, 20)
+REJECTING = QueueSetSettings.without_queues(5)
+EXEMPT = QueueSetSettings.without_limit()
+
+
+class Counting(Ticket):
+    __slots__ = ("passed_over",)
+
+    def __init__(self, work: Work) -> None:
+        super().__init__("flow", 1, work)
+        self.passed_over = 0
+
+    def pass_over(self) -> None:
+        self.passed_over += 1
+
+
+def limits(nominal: int, least: int, most: int = 100) -> LevelLimits:
+    return LevelLimits(nominal, least, most)
+
+
+def arrive(lending: Lending, name: str, number: int = 1, work: Work | None = None, now: int = 0) -> list[Ticket]:
+    tickets = [Ticket(name, flow, work or Work()) for flow in range(number)]
+    for ticket in tickets:
+        lending.arrive(now, lending.levels[name], ticket)
+        lending.check()
+    return tickets
+
+
+def release(lending: Lending, ticket: Ticket, now: int = 0) -> list[str]:
+    """The levels of those whom that seats."""
+    seated = lending.release(now, lending.levels[ticket.flow], ticket)
+    lending.check()
+    return [one.flow for one in seated]
+
+
+def seated(tickets: list[Ticket]) -> int:
+    return sum(ticket.is_seated for ticket in tickets)
+
+
+# Limits
+
+
+def test_a_level_borrows_what_nobody_is_promised() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 10)), "b": (QUEUED, limits(10, 4))})
+
+    assert seated(arrive(lending, "a", 30)) == 16
+    assert seated(arrive(lending, "b", 10)) == 4
+
+
+def test_a_level_does_not_borrow_beyond_its_max() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0, 12)), "b": (QUEUED, limits(10, 0))})
+
+    assert seated(arrive(lending, "a", 30)) == 12
+
+
+def test_mins_that_exceed_the_server_s_seats_are_kept_all_the_same() -> None:
+    lending = Lending(3, {name: (QUEUED, limits(2, 2)) for name in "abc"})
+
+    assert [seated(arrive(lending, name, 5)) for name in "abc"] == [2, 2, 2]
+
+
+def test_each_level_tells_its_limit_of_the_moment() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 5)), "b": (QUEUED, limits(10, 5)), "x": (EXEMPT, limits(0, 0))})
+    arrive(lending, "a", 12)
+    arrive(lending, "x", 3)
+
+    assert {level.name: level.current for level in lending.snapshot().levels} == {"a": 12, "b": 5, "x": 3}
+
+
+def test_exempt_load_counts_and_is_never_limited() -> None:
+    lending = Lending(10, {"x": (EXEMPT, limits(0, 0)), "a": (QUEUED, limits(10, 4))})
+    assert seated(arrive(lending, "x", 25)) == 25
+
+    assert seated(arrive(lending, "a", 10)) == 4
+
+
+def test_a_jail_rejects_everything_at_once() -> None:
+    lending = Lending(10, {"jail": (QUEUED, limits(0, 0, 0)), "a": (QUEUED, limits(10, 4))})
+    [ticket] = arrive(lending, "jail")
+
+    assert ticket.reason is Reason.CONCURRENCY_LIMIT
+
+
+def test_a_level_to_which_the_others_mins_leave_nothing_is_a_jail_too() -> None:
+    lending = Lending(10, {"left out": (QUEUED, limits(3, 0)), "a": (QUEUED, limits(10, 10))})
+    [ticket] = arrive(lending, "left out")
+
+    assert ticket.reason is Reason.CONCURRENCY_LIMIT
+
+
+# Turns
+
+
+def test_who_is_under_its_min_comes_before_who_is_under_its_nominal_seats_and_that_before_a_borrower() -> None:
+    lending = Lending(
+        6,
+        {
+            "borrower": (QUEUED, limits(1, 0)),
+            "nominal": (QUEUED, limits(3, 0)),
+            "min": (QUEUED, limits(2, 2)),
+        },
+    )
+    running = arrive(lending, "borrower", 6)
+    assert seated(running) == 4
+    arrive(lending, "nominal", 4)
+    promised = arrive(lending, "min", 3)
+    assert seated(promised) == 2
+
+    assert [release(lending, ticket) for ticket in running[:4]] == [["nominal"]] * 3 + [["borrower"]]
+
+
+def test_within_a_group_the_smaller_part_of_the_nominal_seats_comes_first() -> None:
+    lending = Lending(12, {"x": (QUEUED, limits(1, 0)), "a": (QUEUED, limits(4, 0)), "b": (QUEUED, limits(8, 0))})
+    running = arrive(lending, "x", 12)
+    arrive(lending, "a", 10)
+    arrive(lending, "b", 10)
+
+    order = [release(lending, ticket)[0] for ticket in running]
+
+    assert order == ["a", "b", "b"] * 4
+
+
+def test_who_has_no_nominal_seats_comes_last() -> None:
+    lending = Lending(8, {"none": (QUEUED, limits(0, 0)), "a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))})
+    running = arrive(lending, "a", 8)
+    arrive(lending, "none", 2)
+    arrive(lending, "a", 2)
+
+    assert release(lending, running[0]) == ["a"]
+
+
+def test_a_wide_request_that_is_first_has_seats_saved_up_for_it() -> None:
+    lending = Lending(6, {"a": (QUEUED, limits(3, 0)), "b": (QUEUED, limits(3, 0))})
+    running = arrive(lending, "b", 6)
+    [wide] = arrive(lending, "a", 1, Work(3))
+    arrive(lending, "b", 5)
+
+    assert [release(lending, ticket) for ticket in running[:3]] == [[], [], ["a"]]
+    assert wide.is_seated
+
+
+def test_behind_a_wide_request_only_those_pass_who_stay_within_their_min() -> None:
+    lending = Lending(
+        7,
+        {
+            "a": (QUEUED, limits(3, 0)),
+            "b": (QUEUED, limits(3, 0)),
+            "c": (QUEUED, limits(1, 1)),
+            "d": (QUEUED, limits(9, 0)),
+        },
+    )
+    running = arrive(lending, "b", 6)
+    [wide] = arrive(lending, "a", 1, Work(3))
+    release(lending, running[0])
+    lending.levels["d"].turn = 9  # among equals, the turn of d is later
+
+    assert seated(arrive(lending, "d")) == 0
+    assert seated(arrive(lending, "c")) == 1
+    assert not wide.is_seated
+
+
+def test_a_level_without_queues_does_not_take_seats_that_are_saved_up() -> None:
+    lending = Lending(6, {"a": (QUEUED, limits(3, 0)), "b": (QUEUED, limits(1, 0)), "r": (REJECTING, limits(2, 1))})
+    running = arrive(lending, "b", 5)
+    [wide] = arrive(lending, "a", 1, Work(3))
+    release(lending, running[0])
+    first, second = arrive(lending, "r", 2)
+
+    assert first.is_seated
+    assert second.reason is Reason.CONCURRENCY_LIMIT
+    assert wide.is_waiting
+
+
+def test_a_level_that_is_held_back_by_its_own_max_saves_nothing_up() -> None:
+    lending = Lending(6, {"a": (QUEUED, limits(3, 0, 3)), "b": (QUEUED, limits(3, 0))})
+    arrive(lending, "a", 4)
+
+    assert seated(arrive(lending, "b", 5)) == 3
+    assert lending.levels["a"].queueset.waiting == 1
+
+
+def test_a_request_wider_than_its_level_s_max_runs_when_nothing_else_of_the_level_does() -> None:
+    lending = Lending(10, {"a": (QUEUED, limits(4, 0, 4)), "b": (QUEUED, limits(4, 4))})
+    [running] = arrive(lending, "a")
+    [wide] = arrive(lending, "a", 1, Work(9))
+    assert wide.is_waiting
+
+    assert release(lending, running) == ["a"]
+    assert lending.levels["a"].queueset.seats_in_use == 9
+    assert seated(arrive(lending, "b", 4)) == 4
+
+
+def test_final_seats_are_cut_to_the_level_s_max() -> None:
+    lending = Lending(10, {"a": (QUEUED, limits(4, 0, 4)), "b": (QUEUED, limits(4, 4))})
+    [ticket] = arrive(lending, "a", 1, Work(1, 8, 10))
+
+    assert (ticket.work.final_seats, ticket.work.linger_ns) == (4, 20)
+
+
+def test_a_ticket_that_is_passed_over_is_told() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))})
+    [one, *_] = arrive(lending, "b", 3)
+    wide = Counting(Work(2))
+    lending.arrive(0, lending.levels["a"], wide)
+    assert (wide.passed_over, lending.levels["a"].queueset.no_accommodation) == (1, 1)
+    arrive(lending, "b")
+
+    release(lending, one)
+
+    assert wide.passed_over == 2  # once more when another one came and couldn't pass
+    assert wide.is_seated
+
+
+# Lingers
+
+
+def test_the_end_of_a_linger_frees_seats_for_another_level() -> None:
+    lending = Lending(1, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0))})
+    [lingers] = arrive(lending, "a", 1, Work(1, 1, 50))
+    release(lending, lingers, now=10)
+    assert list(lending.levels["a"].queueset.lingering_tickets()) == [lingers]
+    assert lending.next_event_at() is None
+    [waits] = arrive(lending, "b", now=20)
+    assert lending.next_event_at() == 60
+
+    assert list(lending.tick(59)) == []
+    assert list(lending.tick(60)) == [waits]
+    assert lending.next_event_at() is None
+
+
+def test_a_late_call_ends_lingers_first() -> None:
+    lending = Lending(2, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0)), "c": (QUEUED, limits(1, 0))})
+    [lingers] = arrive(lending, "a", 1, Work(2, 1, 50))
+    release(lending, lingers, now=10)
+    [waits, gives_up] = arrive(lending, "b", 2, now=20)
+
+    seated_late = lending.abandon(70, lending.levels["b"], gives_up, Reason.TIME_OUT)
+
+    assert {id(ticket) for ticket in seated_late} == {id(waits), id(gives_up)}
+    assert gives_up.is_seated
+
+
+@pytest.mark.parametrize("call", ["arrive", "release"])
+def test_a_late_call_that_would_be_told_later_ends_lingers_too(call: str) -> None:
+    lending = Lending(2, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0)), "c": (QUEUED, limits(1, 1))})
+    [lingers] = arrive(lending, "a", 1, Work(1, 1, 50))
+    release(lending, lingers, now=10)
+    [waits] = arrive(lending, "b", now=20)
+    alone = Ticket("c", 1, Work())
+    if call == "arrive":
+        assert list(lending.arrive(70, lending.levels["c"], alone)) == [waits, alone]
+    else:
+        assert list(lending.arrive(30, lending.levels["c"], alone)) == [alone]
+        assert list(lending.release(70, lending.levels["c"], alone)) == [waits]
+
+
+# Levels come and go
+
+
+def test_seats_that_are_added_are_used_at_once() -> None:
+    wanted: Wanted = {"a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))}
+    lending = Lending(4, wanted)
+    waits = arrive(lending, "a", 6)
+    assert seated(waits) == 4
+
+    assert len(lending.reconfigure(1, 5, wanted)) == 1
+    assert seated(waits) == 5
+
+
+def test_a_level_that_goes_keeps_a_seat_until_it_has_drained() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
+    gone = lending.levels["a"]
+    tickets = arrive(lending, "a", 4)
+    lending.reconfigure(1, 4, {"b": (QUEUED, limits(4, 4))})
+    arrive(lending, "b", 8, now=1)
+    assert seated(tickets) == 2
+    assert lending.draining == [gone]
+    assert lending.total == 5
+
+    first, second, third, fourth = tickets
+    assert list(lending.release(2, gone, first)) == []
+    assert list(lending.release(2, gone, second)) == [third]
+    assert list(lending.release(2, gone, third)) == [fourth]
+    lending.release(2, gone, fourth)
+
+    lending.check()
+    assert lending.draining == []
+    assert lending.total == 4
+
+
+def test_a_level_that_drains_takes_nobody_in_and_comes_back_when_it_is_wanted_again() -> None:
+    wanted: Wanted = {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))}
+    lending = Lending(4, wanted)
+    level = lending.levels["a"]
+    arrive(lending, "a", 2)
+    lending.reconfigure(1, 4, {"b": wanted["b"]})
+    late = Ticket("a", 1, Work())
+    lending.arrive(1, level, late)
+    assert late.reason is Reason.QUEUE_CLOSED
+
+    lending.reconfigure(2, 4, wanted)
+
+    assert lending.levels["a"] is level
+    assert arrive(lending, "a", 1, now=2)[0].is_waiting
+    assert lending.draining == []
+
+
+def test_a_level_that_becomes_exempt_is_another_one_of_the_same_name() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
+    old = lending.levels["a"]
+    [ticket] = arrive(lending, "a")
+    lending.reconfigure(1, 4, {"a": (EXEMPT, limits(0, 0)), "b": (QUEUED, limits(2, 2))})
+
+    assert lending.levels["a"] is not old
+    lending.release(2, old, ticket)
+    assert lending.draining == []
+
+
+def test_an_idle_level_that_goes_is_gone_and_admits_nobody() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
+    gone = lending.levels["a"]
+    lending.reconfigure(1, 4, {"b": (QUEUED, limits(2, 2))})
+    late = Ticket("a", 1, Work())
+
+    assert list(lending.arrive(2, gone, late)) == []
+    assert late.reason is Reason.QUEUE_CLOSED
+    lending.check()
+
+
+@pytest.mark.parametrize(
+    ("seats", "wanted", "name"),
+    [
+        (-1, {}, "seats"),
+        (4, {"a": (None, limits(1, 1))}, "settings"),
+        (4, {"a": (QUEUED, (1, 1, 1))}, "limits of a"),
+        (4, {7: (QUEUED, limits(1, 1))}, "name"),
+    ],
+)
+def test_what_levels_cannot_be_made_of_is_refused_and_changes_nothing(seats: int, wanted: Wanted, name: str) -> None:
+    lending = Lending(4, {"b": (QUEUED, limits(2, 2))})
+    for call in (lambda: Lending(seats, wanted), lambda: lending.reconfigure(1, seats, wanted)):
+        with pytest.raises(InvalidValueError) as caught:
+            call()
+        assert caught.value.name == name
+    assert list(lending.levels) == ["b"]
+
+
+def test_a_clock_that_runs_backwards_is_refused_across_levels() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
+    arrive(lending, "a", 2, now=10)
+
+    with pytest.raises(ClockError, match="now is 9"):
+        arrive(lending, "b", 2, Work(2), now=9)
+    with pytest.raises(InvalidValueError, match="integer"):
+        lending.tick(11.0)  # type: ignore[arg-type]
+
+
+def test_a_sharing_says_what_it_is() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2))})
+
+    assert repr(lending) == "<Lending of 4 seats among 1 levels>"
+    assert "'a': 2 to 4 seats" in repr(lending.levels["a"])

@@ -1,0 +1,288 @@
+"""`Adjusting`: Kubernetes' periodic borrowing, driven by hand."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from apf_middleware.fairqueuing import (
+    Adjusting,
+    LevelLimits,
+    LevelShares,
+    QueueSetSettings,
+    Reason,
+    Ticket,
+    Work,
+    limits_from_shares,
+)
+from apf_middleware.fairqueuing.borrowing import adjust_limits, forget_demand, smooth_demand
+from apf_middleware.fairqueuing.demand import DemandStatistics
+from apf_middleware.fairqueuing.sharing.adjusting import ADJUSTMENT_PERIOD_NS, MOST_MADE_UP
+from apf_middleware.fairqueuing.sharing.base import Wanted
+
+SECOND = 10**9
+PERIOD = ADJUSTMENT_PERIOD_NS
+
+DEFAULTS = {
+    "exempt": LevelShares(0, exempt=True),
+    "leader-election": LevelShares(10, 0),
+    "node-high": LevelShares(40, 25),
+    "system": LevelShares(30, 33),
+    "workload-high": LevelShares(40, 50),
+    "workload-low": LevelShares(100, 90),
+    "global-default": LevelShares(20, 50),
+    "catch-all": LevelShares(5, 0),
+}
+"""Kubernetes' own levels."""
+
+
+def wanted(seats: int, levels: dict[str, LevelShares]) -> Wanted:
+    limits = limits_from_shares(seats, levels)
+    return {
+        name: (
+            QueueSetSettings.without_limit(limits[name].nominal)
+            if shares.exempt
+            else QueueSetSettings(limits[name].nominal, 64, 6, 1000),
+            limits[name],
+        )
+        for name, shares in levels.items()
+    }
+
+
+def adjusting(seats: int, levels: dict[str, LevelShares], **options: bool) -> Adjusting:
+    return Adjusting(seats, wanted(seats, levels), **options)  # type: ignore[arg-type]
+
+
+def fill(sharing: Adjusting, now: int, name: str, number: int) -> list[Ticket]:
+    tickets = [Ticket("flow", flow, Work()) for flow in range(number)]
+    for ticket in tickets:
+        sharing.arrive(now, sharing.levels[name], ticket)
+    return tickets
+
+
+def currents(sharing: Adjusting) -> list[int]:
+    return [level.current for level in sharing.levels.values()]
+
+
+TWO = {"a": LevelShares(10, 50), "b": LevelShares(10, 50)}
+
+
+# The reference's figures
+
+
+def test_idle_levels_begin_with_what_they_do_not_lend_scaled_up() -> None:
+    sharing = adjusting(600, DEFAULTS)
+
+    assert currents(sharing) == [0, 58, 170, 117, 114, 56, 56, 30]
+    assert sharing.fair_fraction == pytest.approx(602 / 258)
+
+
+@pytest.mark.parametrize(("deduct_exempt", "low"), [(False, 368), (True, 318)])
+def test_after_a_period_of_demand_the_limits_are_kubernetes_own(deduct_exempt: bool, low: int) -> None:  # noqa: FBT001
+    sharing = adjusting(600, DEFAULTS, deduct_exempt=deduct_exempt)
+    fill(sharing, 0, "exempt", 50)
+    fill(sharing, 0, "workload-low", 400)
+    assert sharing.levels["workload-low"].queueset.executing == 56
+
+    seated = sharing.tick(PERIOD)
+
+    assert currents(sharing) == [50, 25, 73, 50, 49, low, 24, 13]
+    assert len(seated) == low - 56
+    record = sharing.levels["workload-low"].record
+    assert record is not None
+    assert (record.demand.maximum, record.demand.average, record.demand.deviation) == (400, 400.0, 0.0)
+    assert (record.adjustment.smoothed, record.adjustment.target) == (400, 400)
+
+
+@pytest.mark.parametrize(
+    ("lender", "borrower"),
+    [
+        pytest.param(LevelShares(100, 33, 50), LevelShares(100, 50, 67), id="limited by lending"),
+        pytest.param(LevelShares(100, 67, 50), LevelShares(100, 50, 33), id="limited by borrowing"),
+    ],
+)
+def test_a_level_that_wants_all_borrows_up_to_the_bound(lender: LevelShares, borrower: LevelShares) -> None:
+    sharing = adjusting(24, {"borrower": borrower, "lender": lender, "catch-all": LevelShares(5)})
+    fill(sharing, 0, "borrower", 24)
+    fill(sharing, 0, "lender", 6)
+
+    sharing.tick(PERIOD)
+
+    assert currents(sharing) == [16, 8, 1]
+
+
+# Time
+
+
+def test_nothing_changes_before_the_period_is_over() -> None:
+    sharing = adjusting(20, TWO)
+    fill(sharing, 0, "a", 40)
+    assert sharing.next_event_at() == PERIOD
+
+    assert list(sharing.tick(PERIOD - 1)) == []
+    assert currents(sharing) == [10, 10]
+    assert len(sharing.tick(PERIOD)) == 5
+    assert currents(sharing) == [15, 5]
+    assert sharing.next_event_at() == 2 * PERIOD
+
+
+@pytest.mark.parametrize("call", ["arrive", "abandon", "release"])
+def test_any_call_makes_up_for_an_adjustment_that_was_due(call: str) -> None:
+    sharing = adjusting(20, TWO)
+    tickets = fill(sharing, 0, "a", 40)
+    level = sharing.levels["a"]
+    waits = next(ticket for ticket in reversed(tickets) if ticket.is_waiting)
+
+    if call == "arrive":
+        seated = sharing.arrive(PERIOD + 1, sharing.levels["b"], other := Ticket("other", 1, Work()))
+        assert seated[-1] is other
+        seated = seated[:-1]
+    elif call == "abandon":
+        seated = sharing.abandon(PERIOD + 1, level, waits, Reason.CANCELLED)
+    else:
+        seated = sharing.release(PERIOD + 1, level, tickets[0])[:-1]
+
+    assert len(seated) == 5
+    assert level.current == 15
+
+
+def test_while_nobody_waits_there_is_nothing_to_be_ticked_for() -> None:
+    sharing = adjusting(20, TWO)
+    fill(sharing, 0, "a", 3)
+
+    assert sharing.next_event_at() is None
+
+
+def test_a_linger_that_somebody_waits_for_is_an_event() -> None:
+    sharing = adjusting(2, {"a": LevelShares(1)})
+    level = sharing.levels["a"]
+    first, second, third = (Ticket("flow", 1, Work(1, 1, SECOND)) for _ in range(3))
+    for ticket in (first, second, third):
+        sharing.arrive(0, level, ticket)
+    sharing.release(1, level, first)
+    assert sharing.next_event_at() == SECOND + 1
+
+    assert list(sharing.tick(SECOND + 1)) == [third]
+
+
+def test_missed_adjustments_come_to_the_same_as_timely_ones() -> None:
+    late, timely = (adjusting(600, DEFAULTS) for _ in range(2))
+    for sharing in (late, timely):
+        tickets = fill(sharing, 3 * SECOND, "workload-low", 300)
+        for ticket in tickets[:56]:
+            sharing.release(7 * SECOND, sharing.levels["workload-low"], ticket)
+    for period in range(1, 31):
+        timely.tick(period * PERIOD)
+        if period == 30:
+            late.tick(period * PERIOD)
+
+    # The late one can't seat anybody in the past, so what waited went on waiting; the records say the same of demand.
+    for name, level in late.levels.items():
+        theirs = timely.levels[name].record
+        assert level.record is not None
+        assert theirs is not None
+        assert level.record.demand == theirs.demand
+        assert level.record.adjustment.smoothed == theirs.adjustment.smoothed
+    assert currents(late) == currents(timely)
+
+
+def test_of_very_many_missed_adjustments_the_forgetting_is_done_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    late, timely = (adjusting(600, DEFAULTS) for _ in range(2))
+    periods = 10 * MOST_MADE_UP
+    for sharing in (late, timely):
+        level = sharing.levels["workload-low"]
+        for ticket in fill(sharing, 0, "workload-low", 40):
+            sharing.release(9 * SECOND, level, ticket)
+    for period in range(1, periods + 1):
+        timely.tick(period * PERIOD)
+    adjust = Mock(side_effect=adjust_limits)
+    monkeypatch.setattr("apf_middleware.fairqueuing.sharing.adjusting.adjust_limits", adjust)
+    late.tick(periods * PERIOD)
+
+    assert adjust.call_count == MOST_MADE_UP + 1
+    assert currents(late) == currents(timely)
+    for name, level in late.levels.items():
+        theirs = timely.levels[name].record
+        assert level.record is not None
+        assert theirs is not None
+        assert level.record.adjustment.smoothed == pytest.approx(theirs.adjustment.smoothed)
+
+
+def test_after_very_many_missed_adjustments_the_next_one_is_at_its_time() -> None:
+    sharing = adjusting(20, TWO)
+    sharing.tick(1000 * PERIOD + 5)
+
+    fill(sharing, 1000 * PERIOD + 6, "a", 40)
+
+    assert sharing.next_event_at() == 1001 * PERIOD
+
+
+def test_forgetting_in_one_step_is_forgetting_step_by_step() -> None:
+    steady = DemandStatistics(PERIOD, 7.0, 0.0, 7, 7)
+    smoothed = 100.0
+    for _ in range(50):
+        smoothed = smooth_demand(smoothed, steady)
+
+    assert forget_demand(100.0, 7, 50) == pytest.approx(smoothed)
+    assert forget_demand(3.0, 7, 50) == 7
+
+
+# Levels
+
+
+def test_a_jail_rejects_everything_at_once() -> None:
+    sharing = adjusting(20, TWO | {"jail": LevelShares(0)})
+    [ticket] = fill(sharing, 0, "jail", 1)
+
+    assert ticket.reason is Reason.CONCURRENCY_LIMIT
+
+
+def test_limits_change_without_anybody_losing_a_place() -> None:
+    sharing = adjusting(20, TWO)
+    tickets = fill(sharing, 0, "a", 30)
+
+    seated = sharing.reconfigure(SECOND, 40, wanted(40, TWO))
+
+    assert len(seated) == 20  # a wants all and has its nominal 20, and b lends what it may
+    assert sharing.levels["a"].current == 30
+    assert all(ticket.is_seated for ticket in tickets)
+
+
+def test_an_adjustment_after_a_change_does_not_move_the_next_one() -> None:
+    sharing = adjusting(20, TWO)
+    fill(sharing, 0, "a", 40)
+
+    sharing.reconfigure(SECOND, 20, wanted(20, TWO))
+
+    assert sharing.next_event_at() == PERIOD
+
+
+def test_a_level_that_goes_drains_and_is_forgotten() -> None:
+    sharing = adjusting(20, TWO)
+    gone = sharing.levels["a"]
+    tickets = fill(sharing, 0, "a", 12)
+    sharing.reconfigure(SECOND, 20, wanted(20, {"b": TWO["b"]}))
+    assert sharing.draining == [gone]
+    late = Ticket("late", 1, Work())
+    sharing.arrive(2 * SECOND, gone, late)
+    assert late.reason is Reason.QUEUE_CLOSED
+
+    for ticket in tickets:
+        assert ticket.is_seated
+        sharing.release(3 * SECOND, gone, ticket)
+        sharing.check()
+
+    assert sharing.draining == []
+
+
+def test_when_no_division_is_possible_it_says_so_and_levels_keep_their_limits() -> None:
+    limits = LevelLimits(20, 15, 20)
+    sharing = Adjusting(
+        30,
+        {
+            "exempt": (QueueSetSettings.without_limit(10), LevelLimits(10, 0, 100)),
+            "limited": (QueueSetSettings(20, 8, 2, 50), limits),
+        },
+    )
+
+    assert sharing.failure is not None
+    assert sharing.levels["limited"].current == 20

@@ -1,0 +1,146 @@
+"""For how long how many were there, whether they came alone or not."""
+
+import pytest
+
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission, Controller, LevelAtWork, picture_server
+
+PLACE = Classification("all", "crowd", "alice", 7)
+
+
+def configuration(level: str = "", server: str = "") -> Configuration:
+    return load_text(
+        f"""
+apiVersion: apf/v1
+kind: Server
+metadata: {{name: server}}
+spec: {{seats: 4, defaults: none{server}}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: crowd}}
+spec: {{shares: 1000{level}}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: all}}
+spec: {{level: crowd, rules: [{{httpRules: [{{}}]}}]}}
+"""
+    )
+
+
+class Turned:
+    """A controller and a clock that the test turns."""
+
+    def __init__(self, config: Configuration | None = None) -> None:
+        self.time = 0
+        self.controller = Controller(config or configuration(), now=lambda: self.time)
+
+    @property
+    def crowd(self) -> LevelAtWork:
+        return self.controller.levels["crowd"]
+
+    def comes(self, work: Work | None = None) -> Admission:
+        admission = Admission(self.controller.destination(PLACE, work or Work()))
+        self.controller.arrive(self.time, admission)
+        return admission
+
+    def goes(self, admission: Admission) -> None:
+        self.controller.release(admission)
+
+    def times(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Nanoseconds by seats in use, and by requests waiting."""
+        self.controller.look(self.time)
+        seats, waiting = self.crowd.seats.times(self.time), self.crowd.waiting.times(self.time)
+        return {n: t for n, t in seats.items() if t}, {n: t for n, t in waiting.items() if t}
+
+
+@pytest.mark.parametrize("looking", [False, True])
+def test_time_alone_and_time_together_add_up(looking: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    world = Turned()
+    for _ in range(3):  # alone: 10 of 15 each time
+        one = world.comes()
+        world.time += 4
+        if looking:
+            world.times()
+        world.time += 6
+        world.goes(one)
+        world.time += 5
+    first = world.comes()
+    world.time += 7
+    second = world.comes()
+    world.time += 2
+    world.goes(first)
+    world.time += 3
+    world.goes(second)
+    world.time += 4
+
+    assert world.times()[0] == {0: 3 * 5 + 4, 1: 3 * 10 + 7 + 3, 2: 2}
+
+
+def test_time_of_waiting_is_counted() -> None:
+    world = Turned()
+    running = [world.comes() for _ in range(4)]
+    waiting = [world.comes() for _ in range(3)]
+    assert [admission.is_waiting for admission in waiting] == [True] * 3
+    world.time += 10
+    world.controller.abandon(waiting[0], Reason.CANCELLED)
+    world.time += 5
+    world.goes(running[0])
+    world.time += 2
+
+    seats, lengths = world.times()
+    assert seats == {4: 17}
+    assert lengths == {3: 10, 2: 5, 1: 2}
+
+
+def test_wide_requests_are_counted_by_their_seats_while_they_wait_and_run() -> None:
+    world = Turned(configuration(level=", lendablePercent: 0"))
+    tally = world.crowd.tally("all")
+    first, second = world.comes(Work(3)), world.comes(Work(2, 9, 5))
+    assert (tally.seats_executing, tally.seats_waiting) == (3, 9)
+    world.time += 1
+    world.goes(first)
+
+    assert second.is_seated
+    assert second.width == 4, "its final seats are cut to what there is"
+    assert (tally.seats_executing, tally.seats_waiting, tally.waiting) == (4, 0, 0)
+    assert tally.estimated_widths() == {1: 0, 3: 1, 9: 1}
+    world.time += 1
+    world.goes(second)
+    assert (tally.seats_executing, tally.executing) == (0, 0)
+    [schema] = picture_server(world.controller, authentication_failures={}, version="1").schemas
+    assert schema.lingering_seats == 4
+    world.time += 100
+    world.controller.tick()
+    [schema] = picture_server(world.controller, authentication_failures={}, version="1").schemas
+    assert schema.lingering_seats == 0
+
+
+@pytest.mark.parametrize(
+    ("level", "server", "seconds"),
+    [("", "", 15), ("", ", requestTimeout: 8s", 2), ("", ", requestTimeout: 10m", 60), (", waitLimit: 90s", "", 90)],
+)
+def test_how_long_one_may_wait(level: str, server: str, seconds: int) -> None:
+    """A quarter of the request's time-out, at most a minute, unless the level says otherwise."""
+    assert Turned(configuration(level, server)).crowd.wait_limit_ns == seconds * 10**9
+
+
+def test_a_picture_has_all_levels_and_their_numbers() -> None:
+    world = Turned(configuration(server=", borrowing: periodic"))
+    world.comes()
+    world.time = 11 * 10**9
+    world.controller.tick()
+    picture = picture_server(world.controller, authentication_failures={"expired": 2}, version="1.2.3")
+    levels = {level.name: level for level in picture.levels}
+
+    assert set(levels) == {"crowd", "catch-all", "exempt"}
+    assert (levels["crowd"].kind, levels["catch-all"].kind, levels["exempt"].kind) == ("queue", "reject", "exempt")
+    assert picture.seats == 4
+    assert picture.authentication_failures == {"expired": 2}
+    adjusted = levels["crowd"].adjusted
+    assert adjusted is not None
+    assert adjusted.high_watermark == 1
+    assert picture.fair_fraction is not None
