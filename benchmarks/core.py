@@ -7,6 +7,10 @@ uncontended  nobody else is there: each request is seated at once and finishes
 saturated    100 run and so many wait in every queue; batches of 50 arrivals, then 50 times the oldest running request
              finishes, which dispatches another
 crowd        so many wait in one queue set; each request arrives, waits and gives up
+alone        through `Lending`, beside two other levels: each request is the only one in its level
+lending      likewise, with another request of the level running all the time
+reclaiming   likewise, saturated: three levels with 100 waiting each; each finish seats one, of whichever level it is
+             the turn of
 
 The flows of the requests were seen lately (there are 4,096), so that their hands are remembered. In the cases with
 ``-fresh-flows`` each request is of a flow never seen before and deals a new hand. ``bytes_per_ticket`` is the memory
@@ -22,7 +26,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from apf_middleware.fairqueuing import DISCIPLINES, Dealer, QueueSet, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Dealer,
+    Lending,
+    LevelLimits,
+    QueueSet,
+    QueueSetSettings,
+    SharedLevel,
+    Ticket,
+    Work,
+)
 from benchmarks.measure import median_us, print_json, print_table, unit_us
 
 CONCURRENCY = 100
@@ -134,6 +148,71 @@ def bytes_per_ticket(discipline: str, waiting: int) -> float:
         tracemalloc.stop()
 
 
+class SharedLoad(Load):
+    """Three levels that share the seats; flows to draw from, whose hands are remembered."""
+
+    def __init__(self, queues: int, discipline: str) -> None:
+        super().__init__(queues, discipline, fresh=False)
+        limits = LevelLimits(CONCURRENCY // 3, CONCURRENCY // 6, CONCURRENCY)
+        settings = self.queueset.settings
+        self.lending = Lending(
+            CONCURRENCY, dict.fromkeys("abc", (settings, limits)), discipline=DISCIPLINES[discipline]
+        )
+        self.levels = list(self.lending.levels.values())
+        self.seated: deque[tuple[SharedLevel, Ticket]] = deque()
+        for level in self.levels:
+            for entropy in self._seen:
+                level.queueset.deck.choose(entropy, contended=False)
+
+    def come(self, level: SharedLevel, entropy: int) -> None:
+        self.now += STEP_NS
+        ticket = Ticket(level.name, entropy, self.work)
+        self.note(self.lending.arrive(self.now, level, ticket))
+
+    def note(self, seated: Sequence[Ticket]) -> None:
+        self.seated.extend((self.lending.levels[ticket.flow], ticket) for ticket in seated)
+
+
+def shared(load: SharedLoad, number: int) -> Callable[[], int]:
+    def run() -> int:
+        lending, work, now, level = load.lending, load.work, load.now, load.levels[0]
+        for entropy in entropies:
+            ticket = Ticket("a", entropy, work)
+            lending.arrive(now := now + STEP_NS, level, ticket)
+            lending.release(now := now + STEP_NS, level, ticket)
+        load.now = now
+        return number
+
+    entropies = load.entropies(number)
+    return run
+
+
+def reclaiming(load: SharedLoad, number: int) -> Callable[[], int]:
+    def run() -> int:
+        for place, entropy in enumerate(entropies):
+            load.come(load.levels[place % 3], entropy)
+            level, ticket = load.seated.popleft()
+            load.now += STEP_NS
+            load.note(load.lending.release(load.now, level, ticket))
+        return number
+
+    entropies = load.entropies(number)
+    return run
+
+
+def measure_sharing(options: argparse.Namespace) -> Iterator[Row]:
+    for queues in options.queues:
+        load = SharedLoad(queues, options.discipline)
+        yield row("alone", queues, 0, median_us(shared(load, options.requests), options.repetitions))
+        load.come(load.levels[0], 1)
+        yield row("lending", queues, 0, median_us(shared(load, options.requests), options.repetitions))
+        for level in load.levels:
+            for entropy in load.entropies(2 * CONCURRENCY):
+                load.come(level, entropy)
+        cost = median_us(reclaiming(load, options.requests), options.repetitions)
+        yield row("reclaiming", queues, 300 // queues, cost)
+
+
 CASES: dict[str, Callable[[Load, int], Callable[[], int]]] = {"uncontended": uncontended, "saturated": saturated}
 
 
@@ -155,6 +234,8 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
         size = round(bytes_per_ticket(options.discipline, waiting))
         more = {"waiting": waiting, "bytes_per_ticket": size}
         yield row("crowd", CROWD_QUEUES, waiting // CROWD_QUEUES, cost) | about | more
+    for shared_row in measure_sharing(options):
+        yield shared_row | about
 
 
 def row(case: str, queues: int, backlog: int, cost: float) -> Row:

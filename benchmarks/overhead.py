@@ -241,16 +241,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--requests", type=int, default=10_000, help="of one row in one round")
+    parser.add_argument("--crowd", type=int, default=CROWD, help="requests that wait in the rows of the mode memory")
     parser.add_argument("--only", metavar="REGEX", default="", help="rows whose mode and name match, say 'alone ours'")
     parser.add_argument("--loop", choices=("uvloop", "asyncio"), default="uvloop")
     options = parser.parse_args()
     chosen = choose(options.only)
-    if options.rounds < 1 or options.requests < BATCH or not chosen:
-        parser.error(f"--rounds must be at least 1, --requests at least {BATCH}, and --only must match a row")
+    if options.rounds < 1 or options.requests < BATCH or not SEATS < options.crowd <= CROWD or not chosen:
+        rules = f"--rounds must be at least 1, --requests {BATCH}, and --crowd {SEATS + 1}, at most {CROWD}"
+        parser.error(f"{rules}; --only must match a row")
     loops = event_loop_factory(options.loop)
     with tempfile.TemporaryDirectory(prefix="apf-overhead-") as folder, asyncio.Runner(loop_factory=loops) as runner:
         times = runner.run(measure_times(chosen, Path(folder), options.rounds, options.requests))
-        sizes = runner.run(measure_bytes(chosen, Path(folder)))
+        sizes = runner.run(measure_bytes(chosen, Path(folder), options.crowd))
     if options.json:
         print_json([*times, *sizes])
         return

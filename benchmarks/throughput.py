@@ -94,17 +94,17 @@ def parse_wrk(text: str) -> Measured:
     )
 
 
-def measure(rows: Sequence[tuple[str, ThroughputRow]], rounds: int, seconds: int) -> Iterator[Row]:
+def measure(rows: Sequence[tuple[str, ThroughputRow]], rounds: int, seconds: int, warm_up: int = 1) -> Iterator[Row]:
     """Each row is a base and what is put around it; those of a base take turns."""
     runs: dict[tuple[str, str], list[Measured]] = {(base, row.name): [] for base, row in rows}
     for _ in range(rounds):
         for base, row in rows:
-            runs[base, row.name].append(_run(base, row, seconds))
+            runs[base, row.name].append(_run(base, row, seconds, warm_up))
     for (base, name), measured in runs.items():
         yield _compared(base, name, measured, runs[base, "bare"])
 
 
-def _run(base: str, row: ThroughputRow, seconds: int) -> Measured:
+def _run(base: str, row: ThroughputRow, seconds: int, warm_up: int) -> Measured:
     server_core, load_core = cores() or (None, None)
     with tempfile.TemporaryDirectory(prefix="apf-throughput-") as folder:
         config = write_config(row.config, Path(folder)) if row.config else None
@@ -114,7 +114,8 @@ def _run(base: str, row: ThroughputRow, seconds: int) -> Measured:
             environment=environment(base, row.name, config),
             core=server_core,
         ) as server:
-            _wrk(server, 1, load_core)
+            if warm_up:
+                _wrk(server, warm_up, load_core)
             busy, taken, begin = busy_seconds(), cpu_seconds(server.pid), time.perf_counter()
             loaded = _load_seconds()
             found = parse_wrk(_wrk(server, seconds, load_core))
@@ -182,17 +183,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description="Requests a second.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--seconds", type=int, default=5, help="of one run")
+    parser.add_argument("--warm-up", type=int, default=1, help="seconds that aren't counted")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", metavar="REGEX", default="", help="rows whose base and name match, say 'raw ours'")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         sys.exit("wrk makes the load, and it isn't installed. Install it (apt-get install wrk, brew install wrk)")
     chosen = choose(options.only)
-    if options.rounds < 1 or options.seconds < 1 or not chosen:
-        parser.error("--rounds and --seconds must be at least 1, and --only must match a row")
+    if options.rounds < 1 or options.seconds < 1 or options.warm_up < 0 or not chosen:
+        parser.error("--rounds and --seconds must be at least 1, --warm-up at least 0, and --only must match a row")
     if cores() is None:
         print("One core only, or no way to choose one: server and wrk share what there is", file=sys.stderr)
-    rows = list(measure(chosen, options.rounds, options.seconds))
+    rows = list(measure(chosen, options.rounds, options.seconds, options.warm_up))
     if options.json:
         print_json(rows)
     else:
