@@ -7,10 +7,12 @@ uncontended  nobody else is there: each request is seated at once and finishes
 saturated    100 run and so many wait in every queue; batches of 50 arrivals, then 50 times the oldest running request
              finishes, which dispatches another
 crowd        so many wait in one queue set; each request arrives, waits and gives up
-alone        through `Lending`, beside two other levels: each request is the only one in its level
+
+With ``--sharing``, levels that share their seats through `Lending` instead:
+
+alone        beside two other levels, each request is the only one in its level
 lending      likewise, with another request of the level running all the time
-reclaiming   likewise, saturated: three levels with 100 waiting each; each finish seats one, of whichever level it is
-             the turn of
+reclaiming   likewise, with some 160 waiting in each of the three; a finish seats one of the level whose turn it is
 
 The flows of the requests were seen lately (there are 4,096), so that their hands are remembered. In the cases with
 ``-fresh-flows`` each request is of a flow never seen before and deals a new hand. ``bytes_per_ticket`` is the memory
@@ -201,16 +203,17 @@ def reclaiming(load: SharedLoad, number: int) -> Callable[[], int]:
 
 
 def measure_sharing(options: argparse.Namespace) -> Iterator[Row]:
+    about: Row = {"discipline": options.discipline, "unit_us": round(unit_us(), 2)}
     for queues in options.queues:
         load = SharedLoad(queues, options.discipline)
-        yield row("alone", queues, 0, median_us(shared(load, options.requests), options.repetitions))
+        yield row("alone", queues, 0, median_us(shared(load, options.requests), options.repetitions)) | about
         load.come(load.levels[0], 1)
-        yield row("lending", queues, 0, median_us(shared(load, options.requests), options.repetitions))
+        yield row("lending", queues, 0, median_us(shared(load, options.requests), options.repetitions)) | about
         for level in load.levels:
             for entropy in load.entropies(2 * CONCURRENCY):
                 load.come(level, entropy)
         cost = median_us(reclaiming(load, options.requests), options.repetitions)
-        yield row("reclaiming", queues, 300 // queues, cost)
+        yield row("reclaiming", queues, load.levels[0].queueset.waiting // queues, cost) | about
 
 
 CASES: dict[str, Callable[[Load, int], Callable[[], int]]] = {"uncontended": uncontended, "saturated": saturated}
@@ -234,8 +237,6 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
         size = round(bytes_per_ticket(options.discipline, waiting))
         more = {"waiting": waiting, "bytes_per_ticket": size}
         yield row("crowd", CROWD_QUEUES, waiting // CROWD_QUEUES, cost) | about | more
-    for shared_row in measure_sharing(options):
-        yield shared_row | about
 
 
 def row(case: str, queues: int, backlog: int, cost: float) -> Row:
@@ -251,6 +252,7 @@ def row(case: str, queues: int, backlog: int, cost: float) -> Row:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description="The cost of the fair-queuing core.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.add_argument("--sharing", action="store_true", help="measure levels that share their seats instead")
     parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
     parser.add_argument("--queues", type=int, nargs="+", choices=HANDS, default=list(HANDS), metavar="N")
     parser.add_argument("--requests", type=int, default=20_000, help="requests in one repetition")
@@ -258,7 +260,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.requests < BATCH or options.repetitions < 1:
         parser.error(f"--requests must be at least {BATCH} and --repetitions at least 1")
-    rows = list(measure(options))
+    rows = list(measure_sharing(options) if options.sharing else measure(options))
     if options.json:
         print_json(rows)
         return

@@ -216,8 +216,8 @@ async def _bytes_each(row: OverheadRow, folder: Path, crowd: int) -> float:
     gc.collect()
     tracemalloc.start()
     tasks = [asyncio.ensure_future(app(scope, receive, send)) for scope, receive in requests]
-    for _ in range(5):  # until they wait, and whoever watches for them does too
-        await asyncio.sleep(0)
+    for pause in (0, 0, 0.1, 0.1):  # until they wait, and whoever listens to their clients does too
+        await asyncio.sleep(pause)
     gc.collect()
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
 
-__all__ = ["HeaderView", "digest_request", "method_of", "path_of", "query_of"]
+__all__ = ["HeaderView", "QueryView", "digest_request", "method_of", "path_of", "query_of"]
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 
@@ -67,19 +67,45 @@ class HeaderView(Mapping[str, str]):
         return len(list(iter(self)))
 
 
-def query_of(scope: Scope) -> Mapping[str, str]:
-    """Query parameters by name; one that comes more than once has its first value."""
-    raw = scope.get("query_string") or b""
-    if not raw:
-        return NO_VALUES
-    query: dict[str, str] = {}
+class QueryView(Mapping[str, str]):
+    """Query parameters by name, parsed when first asked for; one that comes more than once has its first value."""
+
+    __slots__ = ("_parsed", "_raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._parsed: dict[str, str] | None = None
+
+    def _values(self) -> dict[str, str]:
+        if self._parsed is None:
+            self._parsed = _parse(self._raw)
+        return self._parsed
+
+    def __getitem__(self, name: str) -> str:
+        return self._values()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values())
+
+    def __len__(self) -> int:
+        return len(self._values())
+
+
+def _parse(raw: bytes) -> dict[str, str]:
+    values: dict[str, str] = {}
     try:
         pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-    except ValueError:  # more than anybody means
-        return NO_VALUES
+    except ValueError:  # more of them than anybody means
+        return values
     for name, value in pairs:
-        query.setdefault(name, value)
-    return query
+        values.setdefault(name, value)
+    return values
+
+
+def query_of(scope: Scope) -> Mapping[str, str]:
+    """Query parameters by name."""
+    raw = scope.get("query_string")
+    return QueryView(raw) if raw else NO_VALUES
 
 
 def digest_request(scope: Scope, identity: Identity, client_address: str, resolve: Resolver) -> RequestDigest:

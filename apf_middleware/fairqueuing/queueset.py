@@ -91,6 +91,7 @@ class QueueSet(Seats):
         self._limit = settings.queue_length_limit
         self.strict_upstream = strict_upstream
         self.discipline = discipline(most, guess_ns)
+        self.discipline.begin(now)
         self.is_steered = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
@@ -288,13 +289,19 @@ class QueueSet(Seats):
         """Seat whoever is next, until one doesn't fit: for that one, seats are saved up."""
         seated: list[Ticket] = []
         while self.waiting and self.seats_in_use < self.concurrency:
-            ticket = self.head()
+            queue = self.deck.queues[self.discipline.pick()]  # `head` and `seat_head`, written out for speed
+            ticket = queue.oldest
+            assert ticket is not None, "a discipline picks a queue where somebody waits"
             width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 self.no_accommodation += 1
                 ticket.pass_over()
                 break
-            self.seat_head(now, ticket)
+            queue.remove(ticket)
+            self.waiting -= 1
+            self.seats_waiting -= width
+            self._occupy(now, ticket)
+            self.discipline.dispatch(queue, ticket)
             seated.append(ticket)
         return seated
 

@@ -12,7 +12,6 @@ is called away by its cancel scope.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["LISTEN_AFTER_NS", "Listener", "Vigil", "Waiter", "wait_for_seat", "wait_in_scope"]
 
 LISTEN_AFTER_NS: Final = 3_000_000
-"""A client that has hung up is noticed when its request has waited for so long."""
+"""A client that has hung up is noticed when its request has waited for so long, at most twice that."""
 
 _SECOND: Final = 10**9
+_LISTENING: Final = "apf: listen to the client of a waiting request"
 _LISTEN_AFTER: Final = LISTEN_AFTER_NS / _SECOND
-_SOON: Final = 0.0002  # who is due so soon is looked after at once
 
 
 class Listener(Protocol):
@@ -64,7 +63,7 @@ async def wait_for_seat(admission: "Admission", limit_ns: int, begin_to_listen: 
     except RuntimeError:
         return await wait_in_scope(admission, limit_ns, begin_to_listen)
     admission.waiter = sleeper = _Sleeper(admission, limit_ns, begin_to_listen, loop)
-    if limit_ns <= LISTEN_AFTER_NS:
+    if limit_ns <= 2 * LISTEN_AFTER_NS:
         sleeper.set_timer(limit_ns)
     else:
         admission.destination.controller.vigil.watch(sleeper, loop)
@@ -113,16 +112,17 @@ class _Sleeper(Generic[L]):
             self.woken.set_result(None)
 
     def set_timer(self, limit_ns: int) -> None:
-        self.timer = self._loop.call_later(limit_ns / _SECOND, self._run_out)
+        self.timer = self._loop.call_later(max(0, limit_ns) / _SECOND, self._run_out)
 
     def _run_out(self) -> None:
         self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
 
     def settle_down(self) -> None:
         """It has become a longer wait."""
-        self.set_timer(self._limit_ns - LISTEN_AFTER_NS)
+        admission = self._admission
+        self.set_timer(self._limit_ns - (admission.destination.controller.now() - admission.arrived_at))
         self.listener = listener = self._begin_to_listen()
-        listener.listening = self._loop.create_task(listener.listen())
+        listener.listening = self._loop.create_task(listener.listen(), name=_LISTENING)
         listener.listening.add_done_callback(self._heard)
 
     def _heard(self, listening: "asyncio.Task[bool]") -> None:
@@ -131,34 +131,41 @@ class _Sleeper(Generic[L]):
 
 
 class Vigil:
-    """Looks after those who have just begun to wait, with one timer for all: most won't need one of their own."""
+    """Looks after those who have just begun to wait, with one timer for all: most won't need one of their own.
 
-    __slots__ = ("_loop", "_timer", "_young")
+    Whoever is there at one look and still waits at the next one settles down, after `LISTEN_AFTER_NS` to twice that.
+    """
+
+    __slots__ = ("_loop", "_newcomers", "_young")
 
     def __init__(self) -> None:
-        self._young: deque[tuple[float, _Sleeper[Any]]] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._newcomers: list[_Sleeper[Any]] = []
+        self._young: list[_Sleeper[Any]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None  # that of the timer, while there is one
 
-    def watch(self, sleeper: _Sleeper[Any], loop: asyncio.AbstractEventLoop) -> None:
-        """Let it settle down if it still waits after `LISTEN_AFTER_NS`."""
-        if loop is not self._loop:  # another one has ended, and with it all that it looked after
-            self._young.clear()
-            self._loop, self._timer = loop, None
-        self._young.append((loop.time() + _LISTEN_AFTER, sleeper))
-        if self._timer is None:
-            self._timer = loop.call_later(_LISTEN_AFTER, self._look, loop)
+    def watch(self, sleeper: "_Sleeper[Any]", loop: asyncio.AbstractEventLoop) -> None:
+        """Let it settle down if it still waits after a while."""
+        if loop is not self._loop:  # no timer is set, or its loop has ended and with it all who waited there
+            self._newcomers, self._young = [], []
+            self._loop = loop
+            loop.call_later(_LISTEN_AFTER, self._look, loop)
+        self._newcomers.append(sleeper)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        young, now = self._young, loop.time() + _SOON
-        while young and (young[0][0] <= now or young[0][1].woken.done()):
-            sleeper = young.popleft()[1]
+        if loop is not self._loop:
+            return
+        for sleeper in self._young:
             if not sleeper.woken.done():
                 sleeper.settle_down()
-        self._timer = loop.call_at(young[0][0], self._look, loop) if young else None
+        self._young = [sleeper for sleeper in self._newcomers if not sleeper.woken.done()]
+        self._newcomers = []
+        if self._young:
+            loop.call_later(_LISTEN_AFTER, self._look, loop)
+        else:
+            self._loop = None
 
     def __repr__(self) -> str:
-        return f"<Vigil: {len(self._young)} have begun to wait>"
+        return f"<Vigil: {len(self._young) + len(self._newcomers)} have begun to wait>"
 
 
 async def wait_in_scope(admission: "Admission", limit_ns: int, begin_to_listen: Callable[[], L]) -> L:

@@ -48,6 +48,9 @@ class Discipline(ABC, Generic[QueueT]):
     def open_queue(self, index: int) -> QueueT:
         """A new, idle queue."""
 
+    def begin(self, now: int) -> None:
+        """The level begins at ``now``, for disciplines that look at the times of tickets."""
+
     @abstractmethod
     def advance(self, elapsed_ns: int, demand: int) -> None:
         """Let time pass, with ``demand`` seats taken or waited for in all queues together."""
@@ -78,10 +81,12 @@ class Discipline(ABC, Generic[QueueT]):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether a level where nothing waits, runs or lingers has nothing to make up for in the virtual world."""
-        return True
+        """Whether a level where nothing waits, runs or lingers has nothing to make up for in the virtual world.
 
-    @abstractmethod
+        Then tickets that come and go one by one may be told later, by `catch_up`.
+        """
+        return False
+
     def catch_up(self, queue: QueueT, work: int, last_work: int) -> None:
         """Tickets were served and settled, each when all was at rest: ``work`` together, the last one in ``queue``."""
 

@@ -162,6 +162,10 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         """R depends on the sum of all seats alone, which the queue set keeps."""
 
+    @property
+    def is_at_rest(self) -> bool:
+        return True  # R goes on from where it is, and so does a queue that was idle
+
     def catch_up(self, queue: EqualSerialQueue, work: int, last_work: int) -> None:
         self.r += work
         while self.r >= self._epoch_end:

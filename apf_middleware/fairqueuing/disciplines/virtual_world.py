@@ -97,6 +97,9 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         self._waiting_granted = self._waiting_limited = 0  # queues on the agenda of finishes
         self._granted_ends = self._limited_ends = 0  # and on that of ends
 
+    def begin(self, now: int) -> None:
+        self.now = now
+
     @property
     def robin_index(self) -> int:
         """The index of the queue served last."""

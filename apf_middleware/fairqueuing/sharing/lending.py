@@ -33,7 +33,7 @@ from typing import Final
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, refuse_time
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
-from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, ranks_before, seats_wanted
+from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, seats_wanted
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 
 __all__ = ["Lending"]
@@ -72,7 +72,7 @@ class Lending(Sharing):
         queueset = level.queueset
         if ticket.state is not _NEW:
             return queueset.arrive(now, ticket)  # which says what is wrong
-        ended = self._advance(now)
+        ended = _NOBODY if self._clock <= now < self._ends_at and not self._is_restless else self._advance(now)
         if level.alone is not None or level.booked_count != level.alone_count:
             level.wake()
         level.quick_width = 0
@@ -84,6 +84,7 @@ class Lending(Sharing):
                 limit = level.most
             queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
             seated = queueset.arrive(now, ticket)
+            self._clock = now
             used = queueset.seats_in_use
             counted = used if used > level.least else level.least  # noqa: FURB136
             self._free -= counted - level.counted
@@ -104,6 +105,7 @@ class Lending(Sharing):
         else:
             queueset.concurrency = 0
         seated = queueset.arrive(now, ticket)
+        self._clock = now
         self._note(now, level)
         if ticket.state is _WAITING and (self._free > 0 or queueset.seats_in_use < level.least):
             return self._dispatch(now)
@@ -125,20 +127,18 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if level.alone is ticket and now < self._ends_at:
-            if not level.exempt:
-                return level.release_alone(now, ticket)
-            if not self.waiting:
-                level.release_alone(now, ticket)
+        if level.alone is ticket and now < self._ends_at and not (level.exempt and self.waiting):
+            level.release_alone(now, ticket)
+            if level.exempt:
                 level.counted = 0
                 self._free += 1
-                return _NOBODY
+            return _NOBODY
         queueset = level.queueset
         if ticket.state is not _SEATED or ticket.queueset is not queueset:
             return queueset.release(now, ticket)  # which says what is wrong
         if level.alone is not None:
             level.wake()
-        ended = self._advance(now)
+        ended = _NOBODY if self._clock <= now < self._ends_at and not self._is_restless else self._advance(now)
         waiting = self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
         if others_wait:
@@ -149,6 +149,7 @@ class Lending(Sharing):
                 limit = level.most
             queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
         seated = queueset.release(now, ticket)
+        self._clock = now
         used = queueset.seats_in_use
         counted = used if used > level.least else level.least  # noqa: FURB136
         self._free -= counted - level.counted
@@ -205,7 +206,7 @@ class Lending(Sharing):
     def _limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
         """The limit where nobody waits: not beyond the min while seats are saved up for one that ranks higher."""
         saver = self._survey(now).saver
-        if saver is not None and ranks_before(saver, level):
+        if saver is not None and first_of((saver, level)) is saver:
             return level.least
         return self.limit_of(level)
 
@@ -213,7 +214,7 @@ class Lending(Sharing):
         """Seat those whose turn it is, one by one."""
         seated: list[Ticket] = []
         is_contended = len(self.waiting) > 1
-        while self.waiting:
+        while self._may_seat():
             turn = self._survey(now)
             level, ticket = turn.level, turn.ticket
             if level is None or ticket is None:
@@ -232,6 +233,15 @@ class Lending(Sharing):
             seated.append(ticket)
             self._note(now, level)
         return seated
+
+    def _may_seat(self) -> bool:
+        """Whether a survey is worth while: somebody waits, and any seat is free for somebody who does."""
+        if self._free > 0:
+            return bool(self.waiting)
+        for level in self.waiting:  # noqa: SIM110 - any() takes twice as long
+            if level.queueset.seats_in_use < level.least:
+                return True
+        return False
 
     def _survey(self, now: int) -> Turn:
         """Whose turn it is, and for whom seats are saved up. Nothing changes."""

@@ -13,7 +13,7 @@ from apf_middleware.fairqueuing.sharing.level import SharedLevel
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.ticket import Ticket
 
-__all__ = ["Turn", "first_of", "ranks_before", "seats_wanted"]
+__all__ = ["Turn", "first_of", "seats_wanted"]
 
 
 class Turn:
@@ -37,30 +37,28 @@ def seats_wanted(level: SharedLevel, width: int) -> int:
 
 
 def first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
-    """Who ranks before all others; there is at least one."""
+    """Who is served first when seats are free for any of them; there is at least one."""
     first = levels[0]
+    first_used = first.queueset.seats_in_use
+    first_group = _group(first, first_used)
     for level in levels[1:]:
-        if ranks_before(level, first):
-            first = level
+        used = level.queueset.seats_in_use
+        group = _group(level, used)
+        ahead = group - first_group
+        if not ahead:
+            ahead = used * (first.nominal or 1) - first_used * (level.nominal or 1)
+        if ahead < 0 or (not ahead and _turn(level) < _turn(first)):
+            first, first_used, first_group = level, used, group
     return first
 
 
-def ranks_before(one: SharedLevel, other: SharedLevel) -> bool:
-    """Whether ``one`` is served first when seats are free for either."""
-    group, other_group = _group(one), _group(other)
-    if group != other_group:
-        return group < other_group
-    part = one.queueset.seats_in_use * (other.nominal or 1)
-    other_part = other.queueset.seats_in_use * (one.nominal or 1)
-    if part != other_part:
-        return part < other_part
-    return (one.turn, one.name, one.is_draining) < (other.turn, other.name, other.is_draining)
-
-
-def _group(level: SharedLevel) -> int:
-    used = level.queueset.seats_in_use
+def _group(level: SharedLevel, used: int) -> int:
+    """Borrowers need no group of their own: they use all of their nominal seats, the others a part."""
     if used < level.least:
         return 0
-    if used < level.nominal:
-        return 1
-    return 2 if level.nominal else 3  # who has no nominal seats comes last
+    return 1 if level.nominal else 2
+
+
+def _turn(level: SharedLevel) -> tuple[int, str, bool]:
+    """Differs for any two levels; one that drains may have the name of another one."""
+    return (level.turn, level.name, level.is_draining)
