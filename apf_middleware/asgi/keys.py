@@ -27,12 +27,14 @@ _HOST: Final = b"host"
 class Keys:
     """Makes keys for what this ``chain`` and the schemas of this configuration look at."""
 
-    __slots__ = ("_by_method", "_callers", "_chain", "_credentials", "_query", "_wanted", "is_memorable")
+    __slots__ = ("_by_method", "_certificate", "_chain", "_credentials", "_query", "_user", "_wanted", "is_memorable")
 
     def __init__(self, configuration: Configuration, chain: Chain) -> None:
         self._chain = chain
         self._credentials = chain.headers
-        self._callers = [part for part, read in _CALLERS if getattr(chain, read)]
+        # Where in a scope a caller may be told; nothing is ever found under the empty string.
+        self._user = "user" if chain.reads_user else ""
+        self._certificate = "extensions" if chain.reads_certificate else ""
         facts = _Facts(configuration.schemas)
         self._query = facts.query or configuration.server.resolver == "kubernetes"
         self.is_memorable = chain.memorable and facts.are_known
@@ -52,9 +54,8 @@ class Keys:
             key += (root,)
         if self._query:
             key += (scope["query_string"],)
-        for part in self._callers:
-            if part in scope:
-                return key + self._chain.caller_facts(scope)
+        if self._user in scope or self._certificate in scope:
+            key += self._chain.caller_facts(scope)
         return key
 
     def of_caller(self, scope: Scope) -> Key:
@@ -70,10 +71,6 @@ class Keys:
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
         return wanted
-
-
-_CALLERS: Final = (("user", "reads_user"), ("extensions", "reads_certificate"))
-"""Where in a scope a caller may be told, and how a chain says that it looks there."""
 
 
 def length_of(key: Iterable[object]) -> int:

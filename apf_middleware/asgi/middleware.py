@@ -51,8 +51,8 @@ class APFMiddleware:
         self.service = Service(_configuration(config), authenticators=authenticators, registry=registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind = scope["type"]
-        if kind not in _SENDERS:
+        sender = _SENDERS.get(scope["type"])
+        if sender is None:
             await self._other(scope, receive, send)
             return
         service = self.service
@@ -77,7 +77,7 @@ class APFMiddleware:
                 receive = hearing.receive
         scope["apf"] = admission
         try:
-            await self.app(scope, receive, partial(_SENDERS[kind], send, seen.headers, admission))
+            await self.app(scope, receive, partial(sender, send, seen.headers, admission))
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)

@@ -75,6 +75,7 @@ class Reception:
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
         self._keys = Keys(configuration, chain)
+        self._key_of = self._keys.of_request
         self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(_REMEMBERED)
         self.refused: Counter[str] = Counter()
@@ -82,7 +83,7 @@ class Reception:
     def recall(self, scope: Scope) -> Seen | None:
         """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
         try:
-            return self._memory.young.get(self._keys.of_request(scope))
+            return self._memory.young.get(self._key_of(scope))
         except (KeyError, TypeError):
             return None
 
@@ -108,7 +109,7 @@ class Reception:
         if not self._keys.is_memorable:
             return None
         try:
-            key = self._keys.of_request(scope)
+            key = self._key_of(scope)
             hash(key)
         except (KeyError, TypeError):
             return None

@@ -28,6 +28,7 @@ _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _LINGERING: Final = TicketState.LINGERING
 _BOUNDS: Final = DURATION_BOUNDS_NS
+_SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 _RESTLESS_NS: Final = 10_000_000
 
 
@@ -72,26 +73,15 @@ class Controller:
         if self.is_closing and not shared.exempt:
             self._refuse(admission, now)
             return
-        width = admission.width
         if shared.alone is not None:
             destination.at_work.note_alone()
+        width = admission.width
         seated = self._sharing.arrive(now, shared, admission)
-        if shared.alone is not admission:
-            destination.at_work.observe(now)
-        if admission.state is _SEATED:
-            tally = destination.tally
-            tally.at_once += 1
-            if width != 1:
-                tally.count_width(width)
-                tally.extra_seats += admission.width - 1
-            if len(seated) == 1:
-                return
-        elif admission.state is _WAITING:
-            self._queue(admission, width)
-        else:
-            if width != 1:
-                destination.tally.count_width(width)
-            self._count_rejected(admission, now)
+        if shared.alone is admission and len(seated) == 1:
+            destination.tally.at_once += 1
+            return
+        destination.at_work.observe(now)
+        self._count_arrived(now, admission, width)
         if seated:
             self._wake(now, seated, admission)
 
@@ -117,19 +107,20 @@ class Controller:
         tally = destination.tally
         lasted = now - admission.seated_at
         histogram = tally.streams if long_lived else tally.executions
-        histogram.counts[bisect_left(_BOUNDS, lasted)] += 1
+        histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
-        if admission.width != 1:
-            tally.extra_seats -= admission.width - 1
         shared = destination.at_work.shared
-        is_alone = shared.alone is admission
-        seated = self._sharing.release(now, shared, admission)
-        if not is_alone:
+        if shared.alone is admission:
+            seated = self._sharing.release(now, shared, admission)
+        else:
+            if admission.width != 1:
+                tally.extra_seats -= admission.width - 1
+            seated = self._sharing.release(now, shared, admission)
             destination.at_work.observe(now)
+            if admission.state is _LINGERING:
+                self._set_alarm()
         if seated:
             self._wake(now, seated, changed=destination.at_work)
-        if admission.state is _LINGERING:
-            self._set_alarm()
 
     def leave(self, admission: Admission) -> None:
         """The task of a request is cancelled while it waits, or just as it was given a seat: that is passed on."""
@@ -138,18 +129,24 @@ class Controller:
         else:
             self.abandon(admission, Reason.CANCELLED)
 
-    def _queue(self, admission: Admission, width: int) -> None:
-        """It waits."""
-        admission.waiter = None
-        admission.queued_width = width
+    def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
+        """It asked for ``width`` seats and was not alone."""
         tally = admission.destination.tally
-        tally.waiting += 1
         if width != 1:
-            tally.extra_seats_waiting += width - 1
             tally.count_width(width)
-        if admission.queue is not None:
-            tally.lengths.observe(admission.queue.length)
-        self._set_alarm()
+        if admission.state is _SEATED:
+            tally.at_once += 1
+            tally.extra_seats += admission.width - 1
+        elif admission.state is _WAITING:
+            admission.waiter = None
+            admission.queued_width = width
+            tally.waiting += 1
+            tally.extra_seats_waiting += width - 1
+            if admission.queue is not None:
+                tally.lengths.observe(admission.queue.length)
+            self._set_alarm()
+        else:
+            self._count_rejected(admission, now)
 
     def _wake(
         self,
@@ -162,13 +159,15 @@ class Controller:
         for ticket in seated:
             if ticket is newcomer or not isinstance(ticket, Admission):
                 continue
-            self._count_left(ticket)
             destination = ticket.destination
             if destination.at_work is not changed:
                 destination.at_work.observe(now)
             tally = destination.tally
+            tally.waiting -= 1
             tally.after_wait += 1
-            tally.extra_seats += ticket.width - 1
+            if ticket.queued_width != 1:
+                tally.extra_seats_waiting -= ticket.queued_width - 1
+                tally.extra_seats += ticket.width - 1
             tally.waits.observe(now - ticket.arrived_at)
             if ticket.waiter is not None:
                 ticket.waiter.wake()
@@ -210,6 +209,8 @@ class Controller:
     def _set_alarm(self) -> None:
         """Tick when time alone will let somebody in; a restless discipline might do that at any moment."""
         at = self._sharing.next_event_at()
+        if at is None and not self._is_restless:
+            return
         if self._is_restless and any(at_work.shared.queueset.waiting for at_work in self._levels.values()):
             soon = self.now() + _RESTLESS_NS
             at = soon if at is None else min(at, soon)

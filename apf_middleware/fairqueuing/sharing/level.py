@@ -133,7 +133,7 @@ class SharedLevel:
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
         """Seat ``ticket``, which is no wider than ``quick_width``, if it may be told later; False if it may not."""
-        if ticket.work.linger_ns or ticket.state is not _NEW or now.__class__ is not int or now < self._rested_at:
+        if ticket.work.linger_ns or ticket.state is not _NEW or now < self._rested_at:
             return False
         self.quick_width = 0
         self.alone = ticket
