@@ -3,6 +3,15 @@
 from collections.abc import Sequence
 from typing import assert_type
 
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp
+
+from apf_middleware import Admission, APFMiddleware, Configuration, get_admission, load
+from apf_middleware.asgi.identity import TokenAuthenticator
+from apf_middleware.classification import Identity
 from apf_middleware.fairqueuing import EqualSerial, QueueSet, QueueSetSettings, Reason, Ticket, Work, flow_hash
 from apf_middleware.testing import Call, World
 
@@ -30,3 +39,28 @@ queueset.arrive(6, WokenTicket("bob", 2, Work()))
 
 world = World(queueset)
 world.arrive_at(7, Call("carol", 3, Work(), duration_ns=10))
+
+FastAPI().add_middleware(APFMiddleware)
+Starlette().add_middleware(APFMiddleware, config="apf.yaml", registry=CollectorRegistry())
+
+
+def wrap(app: ASGIApp) -> ASGIApp:
+    """What is wrapped is an app again."""
+    assert_type(load("apf.yaml"), Configuration)
+    return APFMiddleware(
+        app, ["levels/", "schemas/"], authenticators=[TokenAuthenticator({"secret": Identity("alice")})]
+    )
+
+
+async def handler(connection: HTTPConnection) -> None:
+    """What a handler may ask."""
+    admission = await get_admission(connection)
+    assert_type(admission, Admission)
+    assert_type(admission.level, str)
+    assert_type(admission.schema, str)
+    assert_type(admission.flow, str)
+    assert_type(admission.waited, float)
+    assert_type(admission.seats, int)
+    assert_type(admission.reason, Reason | None)
+    assert_type(admission.identity, Identity)
+    admission.release()
