@@ -8,6 +8,7 @@ from apf_middleware import __version__
 from apf_middleware.cli.check import check
 from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
+from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
 from apf_middleware.cli.replay import replay
 
@@ -37,5 +38,5 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
-for command in (check, explain, convert, collisions, replay):
+for command in (check, explain, convert, collisions, replay, dump):
     app.command()(command)

@@ -52,7 +52,12 @@ class Assembly:
         """The domain's object; a schema whose level doesn't exist is ignored, as upstream does."""
         levels = {name: known.thing for name, known in self.levels.items()}
         schemas = tuple(known.thing for known in self.schemas if known.thing.level in levels)
-        return Configuration(MappingProxyType(levels), schemas, self.server)
+        estimates = {
+            known.thing.name: known.definition.estimate
+            for known in self.schemas
+            if known.definition is not None and known.definition.estimate is not None
+        }
+        return Configuration(MappingProxyType(levels), schemas, self.server, MappingProxyType(estimates))
 
 
 @lru_cache(maxsize=8)

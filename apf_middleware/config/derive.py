@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from apf_middleware.classification import Classifier, Resolution, RouteTable, resolve_kubernetes
+from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
+from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, limits_from_shares
 
-__all__ = ["Resolver", "derive_classifier", "derive_limits", "derive_resolver", "derive_settings"]
+__all__ = ["Resolver", "derive_classifier", "derive_limits", "derive_resolver", "derive_settings", "derive_work"]
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 """From method, path and query to verb and resource."""
@@ -60,4 +62,16 @@ def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -
         masters_fallback=configuration.masters_fallback,
         flowless_levels=configuration.flowless_levels,
         remembered=remembered,
+    )
+
+
+def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
+    """How many seats requests take."""
+    hands = {name: level.queuing.hand_size if level.queuing else None for name, level in configuration.levels.items()}
+    return derive_estimation(
+        configuration.server.estimation,
+        schemas=configuration.estimates,
+        routes=configuration.server.routes,
+        caps=derive_caps(hands, derive_limits(configuration)),
+        sources=sources,
     )

@@ -50,4 +50,8 @@ def documents(configuration: Configuration, target: Target, problems: Problems) 
     for level in configuration.levels.values():
         yield level_document(level) if target == "apf" else level_manifest(level, problems)
     for schema in configuration.schemas:
-        yield schema_document(schema, problems) if target == "apf" else schema_manifest(schema, problems)
+        estimate = configuration.estimates.get(schema.name)
+        if target == "apf":
+            yield schema_document(schema, problems, estimate)
+        else:
+            yield schema_manifest(schema, problems)

@@ -19,6 +19,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
     ValueMatch,
 )
+from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import (
     AuthenticatorSettings,
     CertificateSettings,
@@ -30,8 +31,10 @@ from apf_middleware.config.authentication import (
     UserSettings,
 )
 from apf_middleware.config.dialects.apf import VERSION
+from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.values import load_callable, written_duration
+from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
@@ -74,15 +77,17 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
     routes = [
         {"path": route.path, "resource": route.resource}
         | _said(subresource=route.subresource, methods=list(route.methods))
+        | ({} if route.estimate is None else {"estimate": estimate_part(route.estimate, named_callable)})
         for route in settings.routes
     ]
     more = _said(
         routes=routes,
         authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
         trustedProxies=_changed(settings.trusted_proxies),
+        estimation=estimation_part(settings.estimation, named_callable),
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
-        admin=dict(settings.admin),
+        admin=_changed(settings.admin),
     )
     return _document("Server", "server", written | more)
 
@@ -107,7 +112,10 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
     return part
 
 
-def _changed(told: AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings) -> dict[str, Any]:
+_Told = AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+
+
+def _changed(told: _Told) -> dict[str, Any]:
     """By their keys, the fields that haven't their defaults; durations as they are written."""
     part: dict[str, Any] = {}
     for one in fields(told):
@@ -146,11 +154,13 @@ def level_document(level: Level) -> dict[str, Any]:
     return _document("PriorityLevel", level.name, spec)
 
 
-def schema_document(schema: FlowSchema, problems: Problems) -> dict[str, Any]:
+def schema_document(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
     """A FlowSchema; a callable without an importable name can't be written."""
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
         spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
+    if estimate is not None:
+        spec["estimate"] = estimate_part(estimate, named_callable)
     spec |= _said(
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
         match=[{"and": list(map(_test, rule.tests))} for rule in schema.rules if isinstance(rule, Conjunction)],

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from apf_middleware.classification import FlowSchema
+from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
+from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.exceptions import InvalidValueError
@@ -62,6 +64,7 @@ class Route:
     resource: str
     methods: tuple[str, ...] = ()
     subresource: str = ""
+    estimate: EstimateSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,12 @@ class ServerSettings:
     backstops: Literal["kubernetes", "kep"] = "kubernetes"
     resolver: Literal["web", "kubernetes"] = "web"
     routes: tuple[Route, ...] = ()
+    estimation: EstimationSettings = field(default_factory=EstimationSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     responses: ResponseSettings = field(default_factory=ResponseSettings)
     authentication: tuple[AuthenticatorSettings, ...] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
-    admin: Mapping[str, object] = field(default_factory=dict, hash=False)
+    admin: AdminSettings = field(default_factory=AdminSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class Configuration:
     levels: Mapping[str, Level]
     schemas: tuple[FlowSchema, ...]
     server: ServerSettings = field(default_factory=ServerSettings)
+    estimates: Mapping[str, EstimateSettings] = field(default_factory=dict, hash=False)  # by schema
 
     @property
     def fallback(self) -> FlowSchema:

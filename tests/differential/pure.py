@@ -17,6 +17,7 @@ from apf_middleware.fairqueuing import Dealer, duration_per_seat, flow_hash, for
 from tests.differential.pure_conc_alloc import replay_conc_alloc
 from tests.differential.pure_default_config import compare_default_config
 from tests.differential.pure_matching import replay_matching, replay_selection
+from tests.differential.pure_work import replay_list_work, replay_mutating_work
 
 __all__ = ["CASES", "KNOWN", "WHOLES", "compare", "load_cases", "main"]
 
@@ -57,7 +58,9 @@ CASES: Final[Mapping[str, Callable[[Case], str | None]]] = {
     "conc_alloc": lambda case: replay_conc_alloc(dict(case)),
     "dealer": compare_dealer,
     "flow_hash": compare_flow_hash,
+    "list_work": replay_list_work,
     "matching": replay_matching,
+    "mutating_work": replay_mutating_work,
     "seat_seconds": compare_seat_seconds,
     "selection": replay_selection,
 }

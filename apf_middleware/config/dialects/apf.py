@@ -11,6 +11,7 @@ from pydantic import Field
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
 from apf_middleware.config.dialects.base import Broken, Definition, parse, report, without_nulls
+from apf_middleware.config.dialects.estimation import EstimateModel
 from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.dialects.predicates import read_match
 from apf_middleware.config.dialects.rules import (
@@ -177,6 +178,7 @@ class _SchemaSpec(CamelModel):
     level: DnsSubdomain
     precedence: int = Field(default=1000, json_schema_extra={"minimum": 1, "maximum": 10_000})
     distinguisher: DistinguisherModel | None = None
+    estimate: EstimateModel | None = None
     rules_: list[_Rule] = Field(default_factory=list, alias="rules")
     match: list[dict[str, Any]] = Field(
         default_factory=list, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."
@@ -234,4 +236,5 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
         return None
     built = schema.built()
     whole = FlowSchema(built.name, built.level, built.precedence, (*built.rules, *alternatives), built.distinguisher)
-    return Definition(whole, document, DIALECT)
+    estimate = schema.spec.estimate.built() if schema.spec.estimate else None
+    return Definition(whole, document, DIALECT, estimate=estimate)

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.config.documents import Document
+from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
 
@@ -43,6 +44,7 @@ class Definition:
     dialect: str
     catch_all: bool = False
     told: frozenset[str] = frozenset()
+    estimate: EstimateSettings | None = None
 
 
 class Model(BaseModel):
@@ -73,6 +75,7 @@ MOST_HINTS: Final = 200
 _WANTED: Final[Mapping[str, str]] = {
     "string_type": "it must be text",
     "int_type": "it must be a whole number",
+    "float_type": "it must be a number",
     "bool_type": "it must be true or false",
     "list_type": "it must be a list",
     "dict_type": "it must be a mapping",

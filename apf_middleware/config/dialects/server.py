@@ -5,13 +5,15 @@ what they want is theirs to know, and here it is checked only as far as it is pl
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from apf_middleware.classification import RouteTable
+from apf_middleware.config.dialects.admin import AdminModel
 from apf_middleware.config.dialects.authentication import AnyAuthenticator, TrustedProxiesModel
 from apf_middleware.config.dialects.base import Broken
+from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
 from apf_middleware.config.dialects.http import path_rule
 from apf_middleware.config.dialects.metrics import MetricsModel
 from apf_middleware.config.dialects.responses import ResponsesModel
@@ -34,6 +36,7 @@ class _Route(CamelModel):
     resource: NonEmpty
     subresource: str = ""
     methods: StringSet = Field(default_factory=list)
+    estimate: EstimateModel | None = None
 
     def rules(self) -> Iterator[Broken]:
         rule = path_rule(self.path)
@@ -44,7 +47,8 @@ class _Route(CamelModel):
                 yield Broken(("methods", place), method, "it must be an HTTP method in upper case")
 
     def built(self) -> Route:
-        return Route(self.path, self.resource, tuple(self.methods), self.subresource)
+        estimate = self.estimate.built() if self.estimate else None
+        return Route(self.path, self.resource, tuple(self.methods), self.subresource, estimate)
 
 
 class _ServerSpec(CamelModel):
@@ -61,9 +65,10 @@ class _ServerSpec(CamelModel):
     routes: list[_Route] = Field(default_factory=list)
     authentication: list[AnyAuthenticator] = Field(default_factory=list)
     trusted_proxies: TrustedProxiesModel = Field(default_factory=TrustedProxiesModel)
+    estimation: EstimationModel = Field(default_factory=EstimationModel)
     metrics: MetricsModel = Field(default_factory=MetricsModel)
     responses: ResponsesModel = Field(default_factory=ResponsesModel)
-    admin: dict[str, Any] = Field(default_factory=dict)
+    admin: AdminModel = Field(default_factory=AdminModel)
 
     def rules(self) -> Iterator[Broken]:
         if duration_ns(self.request_timeout) == 0:
@@ -95,9 +100,10 @@ class ServerModel(CamelModel):
             backstops=spec.backstops or "kubernetes",
             resolver=spec.resolver or "web",
             routes=tuple(route.built() for route in spec.routes),
+            estimation=spec.estimation.built(),
             metrics=spec.metrics.built(),
             responses=spec.responses.built(),
             authentication=tuple(one.built() for one in spec.authentication),
             trusted_proxies=spec.trusted_proxies.built(),
-            admin=spec.admin,
+            admin=spec.admin.built(),
         )

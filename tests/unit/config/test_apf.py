@@ -16,6 +16,7 @@ from apf_middleware.classification.rules import (
     ValueMatch,
 )
 from apf_middleware.config import Level, Queuing, Route, ServerSettings, load_text, read_source
+from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import TokenSettings
 from apf_middleware.config.dialects.values import duration_ns, written_duration
 from apf_middleware.config.metrics import MetricsSettings
@@ -104,7 +105,7 @@ def test_the_server() -> None:
         routes=(Route("/tenants/{namespace}/orders/{name}", "orders", ("GET",)),),
         authentication=(TokenSettings("tokens.csv"),),
         metrics=MetricsSettings("/numbers", "shop"),
-        admin={"path": "/debug"},
+        admin=AdminSettings("/debug"),
     )
 
 

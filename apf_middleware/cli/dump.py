@@ -1,0 +1,162 @@
+"""``apf dump``: what a running server's admin shows, told by the server itself.
+
+Credentials are sent to the server that was named and to no other, so redirects aren't followed. A server's answer is
+taken for one only if it bears the admin's mark: a web app may well say 200 and its home page to anything.
+"""
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Final, NoReturn
+from urllib.parse import urlencode, urlsplit
+
+import typer
+
+from apf_middleware.cli.output import Output, OutputOption
+from apf_middleware.config.admin import DEFAULT_PATH
+
+__all__ = ["What", "dump"]
+
+_MARK: Final = "x-apf-admin"
+_TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - where a token is, not what it is
+_OFF: Final = "or its admin is off: spec.admin.groups of the Server document names who may look"
+
+
+class What(StrEnum):
+    """What there is to be dumped."""
+
+    LEVELS = "levels"
+    QUEUES = "queues"
+    REQUESTS = "requests"
+    CONFIGURATION = "configuration"
+    FLOWS = "flows"
+
+
+class _Order(StrEnum):
+    WORK = "work"
+    REJECTED = "rejected"
+    WAITING = "waiting"
+
+
+_NAMES: Final = {
+    What.LEVELS: "dump_priority_levels",
+    What.QUEUES: "dump_queues",
+    What.REQUESTS: "dump_requests",
+    What.CONFIGURATION: "configuration",
+    What.FLOWS: "flows",
+}
+
+
+def dump(
+    url: Annotated[
+        str, typer.Argument(help=f"The server, like http://127.0.0.1:8000; with a path unless that is {DEFAULT_PATH}.")
+    ],
+    what: Annotated[What, typer.Argument(help="What to show.")] = What.LEVELS,
+    *,
+    token: Annotated[
+        str, typer.Option(help=f"A bearer token; the variable {_TOKEN_VARIABLE} keeps it out of the list of processes.")
+    ] = "",
+    header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Whose the requests are, and what about.")] = False,
+    by: Annotated[_Order, typer.Option(help="What flows are sorted by.")] = _Order.WORK,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show what a running server does: its levels, queues, requests, configuration, or heaviest flows.
+
+    Exit status 1 if the server can't be asked or doesn't answer.
+    """
+    headers = _headers(header or [], token or os.environ.get(_TOKEN_VARIABLE, ""))
+    query = {"format": str(output)}
+    if details:
+        query["includeRequestDetails"] = "1"
+    if what is What.FLOWS:
+        query["by"] = str(by)
+    base = _base(url)
+    body = _fetch(f"{base}/{_NAMES[what]}?{urlencode(query)}", headers, timeout)
+    if output is Output.JSON:
+        body = json.dumps(json.loads(body), indent=2) + "\n"
+    typer.echo(body, nl=False)
+
+
+def _base(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable, parts = False, urlsplit("")
+    if not usable:
+        raise typer.BadParameter(f"{url!r} isn't like http://127.0.0.1:8000", param_hint="URL")
+    if parts.username is not None or parts.query or parts.fragment:
+        hint = "it must have no user, query or fragment: credentials go into --token or --header"
+        raise typer.BadParameter(hint, param_hint="URL")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
+
+
+def _headers(given: list[str], token: str) -> dict[str, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for one in given:
+        name, colon, value = one.partition(":")
+        if not colon or not name.strip():
+            raise typer.BadParameter(f"{one!r} is not NAME:VALUE", param_hint="--header")
+        headers[name.strip()] = value.strip()
+    if any(not value.isprintable() or not value.isascii() for value in headers.values()):
+        raise typer.BadParameter("a header's value must be printable ASCII", param_hint="--token or --header")
+    return headers
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_arguments: object, **_more: object) -> None:
+        """The answer itself is told instead."""
+
+
+def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
+    """The text of the answer; whatever goes wrong ends the command."""
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - its scheme has been looked at
+    server = f"{request.type}://{request.host}"
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as response:
+            if response.headers.get(_MARK) is None:
+                _fail(f"{url} answers, but isn't apf's admin: it is no such server, {_OFF}")
+            body: bytes = response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            _fail(_refusal(url, error, shown=bool(headers)))
+    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        _fail(f"{server} can't be asked: {_reason(reason)}")
+    except (http.client.HTTPException, ValueError) as error:
+        _fail(f"{server} doesn't answer as a web server does: {type(error).__name__}: {error}")
+    return body.decode("utf-8", "replace")
+
+
+def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
+    """What an answer that isn't 200 means, and what to do about it."""
+    status = error.code
+    if status == 401:
+        what = "doesn't accept these credentials" if shown else "wants credentials"
+        return f"{url} {what}: give --token or --header"
+    if status == 403 and error.headers.get(_MARK) is not None:
+        return f"{url} knows you, but doesn't let you look: spec.admin.groups of its Server document names who may"
+    if status == 404:
+        return f"{url} isn't there: this is no server with apf_middleware, another path, {_OFF}"
+    if 300 <= status < 400:
+        return f"{url} redirects to {error.headers.get('location', 'nowhere')!r}: name that server, if you trust it"
+    return f"{url} answers {status} {error.reason}"
+
+
+def _reason(error: object) -> str:
+    if isinstance(error, TimeoutError):
+        return "it didn't answer in time; --timeout gives it longer"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error)
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"apf: {message}", err=True)
+    raise typer.Exit(1)

@@ -1,0 +1,176 @@
+"""What requests of a route took so far, and so what the next will probably take.
+
+For each route (verb and resource, or method and shape of the path) two averages are kept: of durations, and of
+seat-seconds. They are plain means at first; later each new observation counts as one of the last ``span``, so that old
+ones fade. Observations are the app's load, not the client's word, but which routes there are may be the client's to
+choose where nobody has declared any. So the table is bounded, keys are short, and the route that was seen least
+recently goes first.
+
+Seats can be learned in two ways. From durations: a request of a route that takes long gets more seats, one for each
+``duration_per_seat_ns``. Or from widths: what was charged for the others on average, for apps that correct the seats
+of a request when they know better. Not from seat-seconds themselves: wider requests have more of them, so estimates
+would drive themselves up.
+"""
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from apf_middleware.classification import Classification, RequestDigest
+from apf_middleware.estimation.base import ONE_SEAT, Dependence, plain_work
+from apf_middleware.estimation.told import require_seats
+from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing import Work
+from apf_middleware.fairqueuing.work import round_half_away
+
+__all__ = ["LONGEST_ROUTE", "Learned", "LearnedCosts", "LearnedCostsSnapshot", "RouteCosts", "route_key"]
+
+LONGEST_ROUTE: Final = 200
+"""Characters; a route with more is not learned about."""
+
+_MOST_SEGMENTS: Final = 8
+_NAME: Final = re.compile(r"v[0-9]{1,2}|[^0-9%@:,;=+~]{0,24}")  # of one thing: a number, an address, a long token
+_NS_PER_UNIT: Final = 10  # of one seat
+
+
+def route_key(digest: RequestDigest) -> str | None:
+    """What requests like this have in common; None when it would be too long.
+
+    Of a path that is no resource's, segments that look like somebody's or something's own name are left out.
+    """
+    resource = digest.resource
+    if resource is None:
+        key = f"{digest.method} {_shape(digest.path)}"
+    else:
+        kind = resource.resource if not resource.api_group else f"{resource.resource}.{resource.api_group}"
+        key = f"{digest.verb} {kind}/{resource.subresource}" if resource.subresource else f"{digest.verb} {kind}"
+    return key if len(key) <= LONGEST_ROUTE else None
+
+
+def _shape(path: str) -> str:
+    segments = path.split("/", _MOST_SEGMENTS + 1)
+    shaped = [segment if _NAME.fullmatch(segment) else "*" for segment in segments[: _MOST_SEGMENTS + 1]]
+    return "/".join(shaped)
+
+
+class RouteCosts:
+    """The averages of one route: durations in nanoseconds, work in 1e-8 seat-seconds."""
+
+    __slots__ = ("count", "duration_ns", "work")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.duration_ns = 0.0
+        self.work = 0.0
+
+    @property
+    def seats(self) -> float:
+        """How many seats a request held on average, while it ran."""
+        return self.work * _NS_PER_UNIT / self.duration_ns if self.duration_ns else 1.0
+
+    def __repr__(self) -> str:
+        return f"<RouteCosts of {self.count}: {self.duration_ns / 1e6:.3f} ms on {self.seats:.2f} seats>"
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedCostsSnapshot:
+    """Count, duration in nanoseconds and seats by route, the most work first; and how many routes were forgotten."""
+
+    routes: tuple[tuple[str, int, int, float], ...]
+    forgotten: int
+
+
+class LearnedCosts:
+    """Averages of at most ``most_routes`` routes; an average is a ``guess`` after ``enough`` observations."""
+
+    __slots__ = ("_costs", "_enough", "_most_routes", "_weight", "forgotten")
+
+    def __init__(self, most_routes: int = 1024, *, span: int = 50, enough: int = 3) -> None:
+        self._most_routes = require_integer("most_routes", most_routes, least=1)
+        self._weight = 2 / (require_integer("span", span, least=1) + 1)
+        self._enough = require_integer("enough", enough, least=1)
+        self._costs: OrderedDict[str, RouteCosts] = OrderedDict()
+        self.forgotten = 0
+
+    def __len__(self) -> int:
+        return len(self._costs)
+
+    def observe(self, route: str | None, duration_ns: int, work: int) -> None:
+        """A request of this route ran so long and took so many seat-seconds meanwhile; of None, nothing is learned."""
+        if route is None:
+            return
+        if duration_ns < 0 or work < 0:
+            raise InvalidValueError("duration_ns and work", (duration_ns, work), "they must be at least 0")
+        costs = self._costs.get(route)
+        if costs is None:
+            costs = self._costs[route] = RouteCosts()
+            if len(self._costs) > self._most_routes:
+                self._costs.popitem(last=False)
+                self.forgotten += 1
+        else:
+            self._costs.move_to_end(route)
+        costs.count = count = costs.count + 1
+        weight = max(self._weight, 1 / count)
+        costs.duration_ns += weight * (duration_ns - costs.duration_ns)
+        costs.work += weight * (work - costs.work)
+
+    def guess(self, route: str | None) -> RouteCosts | None:
+        """What a request of this route will probably take; None while too little is known."""
+        costs = self._costs.get(route) if route is not None else None
+        return costs if costs is not None and costs.count >= self._enough else None
+
+    def snapshot(self, most: int = 100) -> LearnedCostsSnapshot:
+        """The ``most`` expensive routes."""
+        ordered = sorted(self._costs.items(), key=lambda one: (-one[1].work, one[0]))[:most]
+        routes = [(route, costs.count, int(costs.duration_ns), costs.seats) for route, costs in ordered]
+        return LearnedCostsSnapshot(tuple(routes), self.forgotten)
+
+    def check(self) -> None:
+        """That bounds hold."""
+        if len(self._costs) > self._most_routes:
+            raise InvalidValueError("routes", len(self._costs), f"there must be at most {self._most_routes}")
+        for route, costs in self._costs.items():
+            if not costs.count or min(costs.duration_ns, costs.work) < 0 or len(route) > LONGEST_ROUTE:
+                raise InvalidValueError(f"costs of {route!r}", costs, "they must be of something, and not negative")
+
+    def __repr__(self) -> str:
+        return f"<LearnedCosts: {len(self)} routes of at most {self._most_routes}>"
+
+
+class Learned:
+    """Seats by what ``costs`` know about a request's route; while that isn't enough, ``otherwise``.
+
+    With ``duration_per_seat_ns``, one seat for each of those that a request takes; without it, the average width.
+    """
+
+    __slots__ = ("costs", "duration_per_seat_ns", "most_seats", "otherwise")
+
+    dependence = Dependence(changing=True)
+
+    def __init__(
+        self,
+        costs: LearnedCosts,
+        *,
+        duration_per_seat_ns: int | None = None,
+        most_seats: int = 10,
+        otherwise: Work = ONE_SEAT,
+    ) -> None:
+        if duration_per_seat_ns is not None:
+            require_integer("duration_per_seat_ns", duration_per_seat_ns, least=1)
+        self.costs = costs
+        self.duration_per_seat_ns = duration_per_seat_ns
+        self.most_seats = require_seats("most_seats", most_seats)
+        self.otherwise = otherwise
+
+    def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
+        guess = self.costs.guess(route_key(digest))
+        if guess is None:
+            return self.otherwise
+        per_seat = self.duration_per_seat_ns
+        seats = round_half_away(guess.seats) if per_seat is None else ceil(guess.duration_ns / per_seat)
+        return plain_work(min(max(seats, 1), self.most_seats))
+
+    def __repr__(self) -> str:
+        return f"<Learned: up to {self.most_seats} seats, by {self.costs!r}>"

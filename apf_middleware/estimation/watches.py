@@ -1,0 +1,124 @@
+"""Who watches what: so that a writer can be charged for all who must be told about what it has written.
+
+A watch is for one object, for a namespace, or for all of a resource. A write concerns those of all three that cover it:
+three look-ups, however many watches there are. A new object has no name yet when it is created, so that watches for one
+by its name are missed then, as upstream misses them. Other servers' watches are not known here.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from apf_middleware.classification import RequestDigest, Resource
+from apf_middleware.exceptions import InvalidValueError, require_integer
+
+__all__ = ["Watch", "WatchKey", "WatchTracker", "WatchTrackerSnapshot", "watch_of"]
+
+_READING: Final = frozenset({"get", "list", "watch", "proxy"})
+_ON_NODE: Final = re.compile(r"(?:^|,)\s*spec\.nodeName\s*==?\s*[^\s,=]")
+
+
+class WatchKey(NamedTuple):
+    """What is watched: without a name all of a namespace, without either all of the resource."""
+
+    api_group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+
+class Watch:
+    """One watch; whoever registered it forgets it when it ends."""
+
+    __slots__ = ("is_counted", "key")
+
+    def __init__(self, key: WatchKey, *, is_counted: bool) -> None:
+        self.key = key
+        self.is_counted = is_counted
+
+    def __repr__(self) -> str:
+        return f"<Watch {self.key}{'' if self.is_counted else ', not counted'}>"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTrackerSnapshot:
+    """How many watches there are for what, most first, and how many came when the tracker was full."""
+
+    watches: tuple[tuple[WatchKey, int], ...]
+    uncounted: int
+
+
+def watch_of(digest: RequestDigest) -> Resource | None:
+    """What a watching request's writers should know about; None for a watch that concerns few of them.
+
+    Those are the watches for pods of one node: there is one for each node, and a write concerns only one of them.
+    """
+    resource = digest.resource
+    if resource is None:
+        return None
+    pods = resource.resource == "pods" and not resource.api_group
+    return None if pods and _ON_NODE.search(digest.query.get("fieldSelector", "")) else resource
+
+
+class WatchTracker:
+    """Counts watches of at most ``most`` different kinds; of any more, it counts none."""
+
+    __slots__ = ("_counts", "_most", "total", "uncounted")
+
+    def __init__(self, most: int = 100_000) -> None:
+        self._most = require_integer("most", most, least=1)
+        self._counts: dict[WatchKey, int] = {}
+        self.total = 0
+        self.uncounted = 0
+
+    def register(self, resource: Resource | None) -> Watch:
+        """A watch begins; of None, nothing is counted."""
+        if resource is None:
+            return Watch(WatchKey("", ""), is_counted=False)
+        key = WatchKey(resource.api_group, resource.resource, resource.namespace, resource.name)
+        count = self._counts.get(key, 0)
+        if not count and len(self._counts) >= self._most:
+            self.uncounted += 1
+            return Watch(key, is_counted=False)
+        self._counts[key] = count + 1
+        self.total += 1
+        return Watch(key, is_counted=True)
+
+    def forget(self, watch: Watch) -> None:
+        """It has ended; again does nothing."""
+        if not watch.is_counted:
+            return
+        watch.is_counted = False
+        left = self._counts[watch.key] - 1
+        self.total -= 1
+        if left:
+            self._counts[watch.key] = left
+        else:
+            del self._counts[watch.key]
+
+    def interested(self, verb: str, resource: Resource) -> int:
+        """How many watches a request of this verb concerns; none, when it only reads."""
+        counts = self._counts
+        if verb in _READING or not counts:
+            return 0
+        group, kind, namespace, name = resource.api_group, resource.resource, resource.namespace, resource.name
+        concerned = counts.get(WatchKey(group, kind), 0)
+        if namespace:
+            concerned += counts.get(WatchKey(group, kind, namespace), 0)
+        if name:
+            concerned += counts.get(WatchKey(group, kind, namespace, name), 0)
+        return concerned
+
+    def snapshot(self) -> WatchTrackerSnapshot:
+        ordered = sorted(self._counts.items(), key=lambda one: (-one[1], one[0]))
+        return WatchTrackerSnapshot(tuple(ordered), self.uncounted)
+
+    def check(self) -> None:
+        """That the sum is right, and bounds hold."""
+        counted = self._counts.values()
+        if sum(counted) != self.total or not all(counted) or len(counted) > self._most:
+            rule = f"it must be the sum of at most {self._most} counts of at least 1"
+            raise InvalidValueError("total", self.total, rule)
+
+    def __repr__(self) -> str:
+        return f"<WatchTracker: {self.total} watches of {len(self._counts)} kinds>"

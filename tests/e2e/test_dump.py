@@ -1,0 +1,290 @@
+"""``apf dump`` as a person runs it, against a real server; and against all that isn't one."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apf_middleware.config import load_text
+from apf_middleware.config.admin import DEFAULT_PATH, AdminSettings
+from tests.integration.stage import configuration
+from tests.integration.test_admin import Wired
+
+ROOT = Path(__file__).parents[2]
+Apf = Callable[..., subprocess.CompletedProcess[str]]
+OLGA = ("--token", "secret-o")
+
+
+def apf(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The installed command, without the variables of whoever runs the tests."""
+    clean = {name: value for name, value in os.environ.items() if name != "APF_TOKEN" and "proxy" not in name.lower()}
+    command = [str(Path(sys.executable).parent / "apf"), "dump", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, env=clean | environment
+    )
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """The URL of a real uvicorn with this app."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
+        thread = threading.Thread(target=lambda: anyio.run(server.serve, [listener]))
+        thread.start()
+        try:
+            until = time.monotonic() + 10
+            while not server.started and time.monotonic() < until:
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+over = threading.Event()
+
+
+async def hold(scope: Scope, receive: Receive, send: Send) -> None:
+    """Keep the seats until it is over."""
+    while not over.is_set():  # noqa: ASYNC110 - another thread says so
+        await anyio.sleep(0.02)
+    await PlainTextResponse("held")(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("tokens") / "tokens.csv"
+    file.write_text('secret-o,olga,1,"operators"\nsecret-u,ulla,2,"users"\n')
+    return file
+
+
+def guarded(tokens: Path, header: str = "authorization", path: str = DEFAULT_PATH) -> Wired:
+    told = f", authentication: [{{type: tokens, file: {json.dumps(str(tokens))}, header: {header}}}]"
+    return Wired(hold, configuration(server=told, wait="60s"), AdminSettings(path, ("operators",)))
+
+
+@pytest.fixture(scope="module")
+def server(tokens: Path) -> Iterator[str]:
+    with served(guarded(tokens)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def busy(server: str) -> Iterator[str]:
+    """One request runs and two wait, for as long as the tests take. Which, is for the threads to find out."""
+    over.clear()
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        threads = []
+        for user in ("elephant", "mouse", "mouse"):
+            headers = {"X-User": user}
+            threads.append(threading.Thread(target=client.get, args=(f"{server}/",), kwargs={"headers": headers}))
+            threads[-1].start()
+        until = time.monotonic() + 10
+        while ["2", "1"] not in [row[4:6] for row in cells(apf(server, *OLGA).stdout)] and time.monotonic() < until:
+            time.sleep(0.05)
+        yield server
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+
+
+def test_levels_are_what_is_shown_unless_something_else_is_asked_for(busy: str) -> None:
+    result = apf(busy, *OLGA)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    rows = {row[0]: row for row in cells(result.stdout)}
+    assert rows["PriorityLevelName"][4:6] == ["WaitingRequests", "ExecutingRequests"]
+    assert rows["crowd"][4:6] == ["2", "1"]
+    assert apf(busy, "levels", *OLGA).stdout == result.stdout
+
+
+def test_requests_with_details_name_who_asks(busy: str) -> None:
+    plain, told = apf(busy, "requests", *OLGA), apf(busy, "requests", *OLGA, "--details")
+
+    assert sorted(row[4] for row in cells(plain.stdout)[1:]) == ["elephant", "mouse", "mouse"]
+    assert "system:anonymous" not in plain.stdout
+    assert [row[10] for row in cells(told.stdout)[1:]] == ["system:anonymous"] * 3
+
+
+@pytest.mark.parametrize("what", ["levels", "queues", "requests", "configuration", "flows"])
+def test_everything_comes_as_text_and_as_json(busy: str, what: str) -> None:
+    text, as_json = apf(busy, what, *OLGA), apf(busy, what, *OLGA, "-o", "json")
+
+    assert (text.returncode, as_json.returncode) == (0, 0)
+    assert isinstance(json.loads(as_json.stdout)["documents" if what == "configuration" else what], list)
+    if what == "configuration":
+        assert load_text(text.stdout).levels["crowd"].queuing is not None
+    else:
+        assert text.stdout.startswith("PriorityLevelName, ")
+    assert as_json.stdout.startswith("{\n  "), "for people too"
+
+
+@pytest.mark.parametrize("order", ["work", "rejected", "waiting"])
+def test_flows_come_in_the_order_that_is_asked_for(busy: str, order: str) -> None:
+    result = apf(busy, "flows", *OLGA, "--by", order)
+
+    assert result.returncode == 0
+    assert {row[2] for row in cells(result.stdout)[1:]} == {"elephant", "mouse"}
+    waiting = [int(row[7]) for row in cells(result.stdout)[1:]]
+    assert order != "waiting" or waiting == sorted(waiting, reverse=True)
+
+
+def test_credentials_may_be_told_in_three_ways(server: str, tokens: Path) -> None:
+    assert apf(server, APF_TOKEN="secret-o").returncode == 0  # noqa: S106 - a test's
+    assert apf(server, "--header", "Authorization: Bearer secret-o").returncode == 0
+    with served(guarded(tokens, header="x-api-key", path="/internal/apf")) as url:
+        assert apf(f"{url}/internal/apf/", "--header", "X-API-Key: secret-o").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "wants credentials: give --token or --header"),
+        (("--token", "nonsense"), "doesn't accept these credentials"),
+        (("--token", "secret-u"), "knows you, but doesn't let you look: spec.admin.groups"),
+    ],
+)
+def test_who_may_not_look_is_told_why(server: str, arguments: tuple[str, ...], said: str) -> None:
+    result = apf(server, *arguments)
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("apf: ")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_admin_that_is_off_or_elsewhere_is_not_there(tokens: Path) -> None:
+    quiet = Wired(Starlette(), configuration(), AdminSettings())
+    with served(quiet) as url:
+        result = apf(url)
+
+    assert result.returncode == 1
+    assert "isn't there: this is no server with apf_middleware, another path, or its admin is off" in result.stderr
+
+
+def test_a_server_that_says_yes_to_everything_is_not_taken_for_one() -> None:
+    async def home(_request: Request) -> Response:
+        return PlainTextResponse("<html>Welcome</html>")
+
+    async def no(_request: Request) -> Response:
+        return PlainTextResponse("no", 403)
+
+    app = Starlette(routes=[Route("/no/{rest:path}", no), Route("/{rest:path}", home)])
+    with served(app) as url:
+        yes, forbidden = apf(url, "-o", "json"), apf(f"{url}/no")
+
+    assert (yes.returncode, yes.stdout) == (1, "")
+    assert "answers, but isn't apf's admin" in yes.stderr
+    assert forbidden.stderr.rstrip().endswith("answers 403 Forbidden")
+
+
+def test_credentials_do_not_follow_a_redirect() -> None:
+    seen: list[str] = []
+
+    async def elsewhere(request: Request) -> Response:
+        seen.append(request.headers.get("authorization", ""))
+        return PlainTextResponse("thanks")
+
+    with served(Starlette(routes=[Route("/{rest:path}", elsewhere)])) as other:
+
+        async def away(_request: Request) -> Response:
+            return RedirectResponse(f"{other}/here")
+
+        with served(Starlette(routes=[Route("/{rest:path}", away)])) as url:
+            result = apf(url, *OLGA)
+
+    assert result.returncode == 1
+    assert f"redirects to '{other}/here'" in result.stderr
+    assert seen == []
+
+
+def test_nobody_at_that_port_is_told() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))  # and doesn't listen
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        result = apf(url)
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"apf: {url} can't be asked: connection refused\n"
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "doesn't answer as a web server does"),
+        (b"", "can't be asked"),
+        (
+            b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 99\r\n\r\nshort",
+            "doesn't answer as a web server does",
+        ),
+        (None, "it didn't answer in time"),
+    ],
+    ids=["ssh", "closes", "stops", "silent"],
+)
+def test_what_is_no_web_server_is_told(says: bytes | None, told: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        heard = threading.Event()
+
+        def talk() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                if says is None:
+                    heard.wait(10)
+                else:
+                    connection.recv(65536)
+                    connection.sendall(says)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        result = apf(f"http://127.0.0.1:{listener.getsockname()[1]}", "--timeout", "0.5")
+        heard.set()
+        thread.join()
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("file:///etc/passwd",), "isn't like http://127.0.0.1:8000"),
+        (("file://localhost/etc/passwd",), "isn't like http://127.0.0.1:8000"),
+        (("localhost:8000",), "isn't like http://127.0.0.1:8000"),
+        (("http://",), "isn't like http://127.0.0.1:8000"),
+        (("http://127.0.0.1:99999",), "isn't like http://127.0.0.1:8000"),
+        (("http://olga:secret@127.0.0.1",), "no user, query or fragment"),
+        (("http://127.0.0.1/?x=1",), "no user, query or fragment"),
+        (("http://127.0.0.1", "seats"), "seats"),
+        (("http://127.0.0.1", "--header", "nonsense"), "is not NAME:VALUE"),
+        (("http://127.0.0.1", "--header", "X: a\r\nY: b"), "printable ASCII"),
+        (("http://127.0.0.1", "--token", "naïve"), "printable ASCII"),
+    ],
+)
+def test_what_cannot_be_asked_is_not(arguments: tuple[str, ...], said: str) -> None:
+    result = apf(*arguments)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr

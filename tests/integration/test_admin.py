@@ -1,0 +1,261 @@
+"""The admin of a middleware at work: who may look is authenticated, a dump shows what happens, and nobody waits for it.
+
+`Wired` keeps the roll and asks the admin first.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.admin import Admin
+from apf_middleware.asgi.identity import Refused, build_chain
+from apf_middleware.asgi.responses import answer_unauthenticated, send_answer
+from apf_middleware.config import Configuration, Problem
+from apf_middleware.config.admin import AdminSettings
+from apf_middleware.fairqueuing import Reason, Ticket
+from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime.top_flows import Roll
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import Stage, configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/debug/api_priority_and_fairness"
+
+
+def keep(controller: Controller, roll: Roll) -> None:
+    """Have the controller note who is seated, released and rejected."""
+    methods: dict[str, Any] = vars(controller)
+    arrive, release, wake, reject = controller.arrive, controller.release, controller._wake, controller._count_rejected
+
+    def arrived(now: int, admission: Admission) -> None:
+        arrive(now, admission)
+        if admission.is_seated:
+            roll.note_seated(admission)
+
+    def woken(now: int, seated: list[Ticket], newcomer: Ticket | None = None, changed: Any = None) -> None:  # noqa: ANN401
+        for ticket in seated:
+            if isinstance(ticket, Admission):
+                roll.note_seated(ticket)
+        wake(now, seated, newcomer, changed)  # type: ignore[arg-type]
+
+    def released(admission: Admission, *, long_lived: bool = False) -> None:
+        roll.note_released(admission, controller.now() - admission.seated_at)
+        release(admission, long_lived=long_lived)
+
+    def rejected(admission: Admission, now: int) -> None:
+        roll.note_rejected(admission)
+        reject(admission, now)
+
+    methods |= {"arrive": arrived, "release": released, "_wake": woken, "_count_rejected": rejected}
+
+
+class Wired(APFMiddleware):
+    """The middleware with an admin; it is the admin's `View`, too."""
+
+    problems: tuple[Problem, ...] = ()
+
+    def __init__(self, app: ASGIApp, config: Configuration, settings: AdminSettings) -> None:
+        super().__init__(app, config)
+        self.roll = Roll(self.service.now())
+        keep(self.controller, self.roll)
+        self.chain = build_chain(config.server, ())
+        self.admin = Admin(self, settings)
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.service.configuration
+
+    @property
+    def controller(self) -> Controller:
+        return self.service.controller
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not self.admin.is_for(scope):
+            await super().__call__(scope, receive, send)
+            return
+        verdict = self.chain.identify(scope)
+        if isinstance(verdict, Refused):
+            await send_answer(answer_unauthenticated(verdict.challenge, verdict.reason), scope, send)
+            return
+        await self.admin.answer(scope, receive, send, getattr(verdict, "identity"))  # noqa: B009 - nobody is awaited
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    file = tmp_path / "tokens.csv"
+    file.write_text('secret-o,olga,1,"operators"\nsecret-u,ulla,2,"users"\n')
+    return file
+
+
+@pytest.fixture
+def config(tokens: Path) -> Configuration:
+    return configuration(
+        seats=2,
+        length=20_000,
+        wait="60s",
+        server=f", authentication: [{{type: tokens, file: {json.dumps(str(tokens))}}}]",
+    )
+
+
+Opened = Callable[[anyio.abc.TaskGroup], Stage]
+
+
+@pytest.fixture
+def opened(config: Configuration) -> Opened:
+    def open_stage(tasks: anyio.abc.TaskGroup) -> Stage:
+        stage = Stage(tasks, config)
+        stage.middleware = Wired(stage._app, config, AdminSettings(groups=("operators",)))
+        return stage
+
+    return open_stage
+
+
+async def look(stage: Stage, page: str, token: str = "secret-o", accept: str = "*/*") -> Conversation:  # noqa: S107
+    headers = {"Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})
+    return (
+        await Conversation(stage.middleware, http_scope(f"{PATH}/{page}", headers=headers), stage.tasks)
+        .body()
+        .start()
+        .end()
+    )
+
+
+async def requests(stage: Stage) -> list[dict[str, Any]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads((await look(stage, "dump_requests?format=json")).content)
+    return found["requests"]
+
+
+async def test_who_runs_and_who_waits_is_shown_until_they_have_gone(opened: Opened) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = opened(tasks)
+        one, two = await stage.holder("/one"), await stage.holder("/two")
+        waiting = [stage.comes("/three", user="mouse"), stage.comes("/four", user="mole")]
+        await settle()
+
+        found = await requests(stage)
+        assert sorted(one["flow"] for one in found if one["seated_at"] is None) == ["mole", "mouse"]
+        assert [one["flow"] for one in found if one["seated_at"] is not None] == ["holder", "holder"]
+        assert {one["level"] for one in found} == {"crowd"}
+
+        waiting[1].hang_up()
+        await waiting[1].end()
+        assert sorted(one["flow"] for one in await requests(stage)) == ["holder", "holder", "mouse"]
+
+        stage.let_go("/one")
+        await one.end()
+        await waiting[0].end()
+        assert [one["flow"] for one in await requests(stage)] == ["holder"]
+        stage.let_go("/two")
+        await two.end()
+        assert await requests(stage) == []
+        assert stage.is_at_rest()
+        tasks.cancel_scope.cancel()
+
+
+async def test_an_app_that_fails_is_not_shown_as_running(opened: Opened) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = opened(tasks)
+        await stage.comes("/boom").end()
+
+        assert await requests(stage) == []
+
+
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("nonsense", 401), ("secret-u", 403), ("secret-o", 200)])
+@pytest.mark.parametrize("page", ["dump_priority_levels", "dump_requests", "configuration", "flows", "openapi.json"])
+async def test_credentials_decide(opened: Opened, token: str, status: int, page: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = opened(tasks)
+        answer = await look(stage, page, token)
+
+        assert answer.status == status
+        assert ("www-authenticate" in answer.headers) is (status == 401)
+        assert stage.started == [], "the app hears nothing of it"
+
+
+async def test_an_operator_looks_when_nothing_else_gets_through(opened: Opened) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = opened(tasks)
+        for path in ("/one", "/two"):
+            await stage.holder(path)
+        stage.comes("/three")
+        await settle()
+
+        rows = (await look(stage, "dump_priority_levels")).content.decode().splitlines()
+
+        [crowd] = [row for row in rows if row.startswith("crowd")]
+        assert [cell.strip() for cell in crowd.split(",")][1:7] == ["1", "false", "false", "1", "2", "2"]
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_elephant_is_seen(opened: Opened) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = opened(tasks)
+        stage.middleware.service.controller.levels["crowd"].wait_limit_ns = 10**6
+        for path in ("/one", "/two"):
+            await stage.holder(path)
+        for number in range(30):
+            stage.comes(f"/{number}", user="elephant")
+        await anyio.sleep(0.1)
+
+        head, first, *_ = (await look(stage, "flows?by=rejected")).content.decode().splitlines()
+
+        assert head.startswith("PriorityLevelName, FlowSchemaName, FlowDistinguisher, Work,")
+        assert [cell.strip() for cell in first.split(",")][2:6] == ["elephant", "0.00000000ss", "0.00000000ss", "30"]
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/json"])
+async def test_ten_thousand_waiting_requests_are_shown_and_the_others_go_on(opened: Opened, accept: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = opened(tasks)
+        controller = stage.middleware.service.controller
+        for path in ("/one", "/two"):
+            await stage.holder(path)
+        seen = await stage.middleware.service.reception.receive(
+            http_scope("/x", headers={"X-User": "crowd"}), controller.now()
+        )
+        assert not isinstance(seen, Refused)
+        crowd = [Admission(seen) for _ in range(10_000)]
+        for admission in crowd:
+            controller.arrive(controller.now(), admission)
+        longest, turns = await longest_turn_during(
+            lambda: look(stage, "dump_requests?includeRequestDetails=1", accept=accept)
+        )
+
+        assert turns > 100
+        assert longest < 0.1, "a generous bound: the longest step takes 4 to 7 ms on a quiet machine"
+        for admission in crowd:
+            controller.abandon(admission, Reason.CANCELLED)
+        tasks.cancel_scope.cancel()
+
+
+async def longest_turn_during(ask: Callable[[], Any]) -> tuple[float, int]:
+    """For how long at most nobody else had a turn, and how many turns there were.
+
+    In this thread's own time: what else the machine is busy with doesn't count.
+    """
+    gaps = [0.0]
+    ended = anyio.Event()
+
+    async def watch() -> None:
+        last = time.thread_time()
+        while not ended.is_set():
+            await anyio.lowlevel.checkpoint()
+            gaps.append(time.thread_time() - last)
+            last = time.thread_time()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch)
+        answer = await ask()
+        ended.set()
+    assert answer.status == 200
+    assert answer.content.count(b"crowd") >= 10_000
+    return max(gaps), len(gaps)

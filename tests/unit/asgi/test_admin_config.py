@@ -1,0 +1,52 @@
+"""What a Server document says about its admin."""
+
+import pytest
+from pydantic import ValidationError
+
+from apf_middleware.config.admin import AdminSettings
+from apf_middleware.config.dialects.admin import AdminModel
+from apf_middleware.config.dialects.base import Broken
+
+
+def test_without_groups_it_is_off() -> None:
+    settings = AdminModel.model_validate({}).built()
+
+    assert settings == AdminSettings("/debug/api_priority_and_fairness", ())
+    assert not settings.is_on
+
+
+def test_path_and_groups_can_be_chosen() -> None:
+    settings = AdminModel.model_validate({"path": "/internal/apf", "groups": ["operators", "system:masters"]}).built()
+
+    assert settings == AdminSettings("/internal/apf", ("operators", "system:masters"))
+    assert settings.is_on
+
+
+@pytest.mark.parametrize(
+    ("told", "path", "rule"),
+    [
+        ({"path": "/"}, ("path",), "below the root"),
+        ({"path": "debug"}, ("path",), "below the root"),
+        ({"path": "/debug/"}, ("path",), "slash at its end"),
+        ({"path": "/debug?x=1"}, ("path",), "without a query"),
+        ({"path": "//debug"}, ("path",), "below the root"),
+        ({"groups": ["ops", "system:unauthenticated"]}, ("groups", 1), "shown credentials"),
+        ({"groups": ["*"]}, ("groups", 0), "shown credentials"),
+        ({"groups": ["system:anonymous"]}, ("groups", 0), "shown credentials"),
+        ({"groups": [""]}, ("groups", 0), "must not be empty"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tuple[str | int, ...], rule: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        AdminModel.model_validate(told)
+
+    [broken] = caught.value.errors()[0]["ctx"]["found"]
+    assert isinstance(broken, Broken)
+    assert broken.path == path
+    assert rule in broken.rule
+
+
+@pytest.mark.parametrize("told", [{"group": ["ops"]}, {"groups": "ops"}, {"groups": ["a", "a"]}, {"path": ""}])
+def test_other_keys_and_other_kinds_are_refused(told: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        AdminModel.model_validate(told)

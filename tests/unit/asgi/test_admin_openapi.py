@@ -1,0 +1,168 @@
+"""The description: valid OpenAPI 3.1, complete, and true of every answer."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.openapi.models import OpenAPI
+
+from apf_middleware.asgi.admin.openapi import describe
+from apf_middleware.classification import Identity
+from tests.unit.asgi.test_admin import PATH, World, busy
+
+pytestmark = pytest.mark.anyio
+
+PAGES = {
+    "dump_priority_levels": "Levels",
+    "dump_queues": "Queues",
+    "dump_requests": "Requests",
+    "dump_requests?includeRequestDetails=1": "Requests",
+    "configuration": "Configuration",
+    "flows": "Flows",
+}
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def description() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(describe(PATH, "/api")))
+    return found
+
+
+def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:
+    """Where a value isn't what a schema says; of JSON Schema only as much as is used, and all else is an error."""
+    known = {"$ref", "type", "properties", "required", "additionalProperties", "items", "minimum", "pattern", "enum"}
+    assert set(schema) <= known | {"format", "default"}, f"the test doesn't know all of {schema}"
+    if "$ref" in schema:
+        schema = resolved(schema["$ref"], whole)
+    kinds = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", list(TYPES))
+    if not any(is_of(value, kind) for kind in kinds):
+        yield f"{place} is {value!r}, not {kinds}"
+    elif isinstance(value, dict):
+        yield from (f"{place} lacks {name}" for name in schema.get("required", ()) if name not in value)
+        more = schema.get("additionalProperties", {})
+        for name, one in value.items():
+            inner = schema.get("properties", {}).get(name, more)
+            yield from [f"{place} has {name}"] if inner is False else wrong(one, inner, whole, f"{place}.{name}")
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from wrong(one, schema.get("items", {}), whole, f"{place}[{number}]")
+    else:
+        yield from wrong_scalar(value, schema, place)
+
+
+def wrong_scalar(value: object, schema: dict[str, Any], place: str) -> Iterator[str]:
+    if isinstance(value, str):
+        if not re.search(schema.get("pattern", ""), value) or value not in schema.get("enum", [value]):
+            yield f"{place} is {value!r}"
+    elif isinstance(value, int | float) and value < schema.get("minimum", value):
+        yield f"{place} is {value!r}, less than the minimum"
+
+
+def is_of(value: object, kind: str) -> bool:
+    return isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def resolved(reference: str, whole: dict[str, Any]) -> dict[str, Any]:
+    found = whole
+    for step in reference.removeprefix("#/").split("/"):
+        found = found[step]
+    return found
+
+
+def references(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        if "$ref" in part:
+            yield part["$ref"]
+        for one in part.values():
+            yield from references(one)
+    elif isinstance(part, list):
+        for one in part:
+            yield from references(one)
+
+
+def test_it_is_openapi_as_fastapi_understands_it(description: dict[str, Any]) -> None:
+    parsed = OpenAPI.model_validate(description)
+
+    assert description["openapi"] == "3.1.0"
+    assert parsed.servers is not None
+    assert [server.url for server in parsed.servers] == ["/api"]
+    assert [server["url"] for server in describe(PATH, "")["servers"]] == ["/"]
+    operations = [operation for one in description["paths"].values() for operation in one.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations) == 6
+    assert all({"200", "401", "403"} <= set(operation["responses"]) for operation in operations)
+
+
+def test_every_reference_leads_to_a_schema_and_every_schema_is_referred_to(description: dict[str, Any]) -> None:
+    found = set(references(description))
+
+    assert all(resolved(reference, description) for reference in found)
+    assert {reference.rpartition("/")[2] for reference in found} == set(description["components"]["schemas"])
+
+
+async def test_it_is_served_and_tells_all_pages(description: dict[str, Any]) -> None:
+    world = World()
+    served = json.loads(await world.shows("openapi.json"))
+    pages = re.findall(r"[\w.]+(?=[,.])", (await world.asks("nothing"))[2].partition("Here are ")[2])
+
+    assert served["paths"] == description["paths"]
+    assert {path.removeprefix(f"{PATH}/") for path in served["paths"]} == set(pages)
+    for path in served["paths"]:
+        assert (await world.asks(path.removeprefix(f"{PATH}/")))[0] == 200
+
+
+@pytest.mark.parametrize(("page", "name"), PAGES.items())
+@pytest.mark.parametrize("discipline", ["equal-serial", "max-min-serial"])
+async def test_every_answer_is_as_described(description: dict[str, Any], page: str, name: str, discipline: str) -> None:
+    world = World(discipline)
+    admissions = busy(world)
+    world.time += 10**9
+    world.ends(admissions[-1])
+    told = await world.tells(page)
+    operation = description["paths"][f"{PATH}/{page.partition('?')[0]}"]["get"]
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+
+    assert schema == {"$ref": f"#/components/schemas/{name}"}
+    assert list(wrong(told, schema, description)) == []
+    key = next(key for key, value in told.items() if isinstance(value, list) and value)
+    del told[key][0][next(iter(told[key][0]))]
+    assert name == "Configuration" or list(wrong(told, schema, description)), "the check bites"
+
+
+async def test_refusals_are_as_described(description: dict[str, Any]) -> None:
+    world = World()
+    schema = {"$ref": "#/components/schemas/Problem"}
+    for page, identity in (
+        ("flows?by=x", None),
+        ("flows", Identity("x")),
+        ("flows", Identity("x", ("system:authenticated",))),
+    ):
+        status, headers, body = await (world.asks(page, identity) if identity else world.asks(page))
+
+        assert str(status) in description["paths"][f"{PATH}/flows"]["get"]["responses"]
+        assert headers["content-type"] == "application/problem+json"
+        assert list(wrong(json.loads(body), schema, description)) == []
+
+
+async def test_the_parameters_are_those_that_are_understood(description: dict[str, Any]) -> None:
+    world = World()
+    for path, item in description["paths"].items():
+        for parameter in item["get"].get("parameters", ()):
+            for value in parameter["schema"].get("enum", ("1",)):
+                page = f"{path.removeprefix(f'{PATH}/')}?{parameter['name']}={value}"
+                assert (await world.asks(page))[0] == 200

@@ -1,0 +1,101 @@
+"""What is known about objects, and for how long."""
+
+import pytest
+
+from apf_middleware.classification import Resource
+from apf_middleware.estimation import UNCERTAIN, ObjectCounts, ObjectStats
+from apf_middleware.exceptions import InvalidValueError
+
+PODS = Resource("pods", namespace="foo", name="x")
+JOBS = Resource("jobs", "batch")
+MS, MINUTE, HOUR = 10**6, 60 * 10**9, 3600 * 10**9
+
+
+def test_nothing_is_known_of_what_nobody_spoke_of() -> None:
+    counts = ObjectCounts()
+    counts.observe(0, PODS, 5)
+
+    assert counts.look(0, JOBS) is None
+    assert counts.look(0, Resource("pods", "other")) is None
+
+
+def test_what_was_said_last_is_known_for_the_whole_resource() -> None:
+    counts = ObjectCounts()
+    counts.observe(0, PODS, 5, 100)
+    counts.observe(1, PODS, 7, 200)
+
+    assert counts.look(1, Resource("pods")) == ObjectStats(7, 200)
+    assert len(counts) == 1
+
+
+def test_it_is_uncertain_after_three_minutes() -> None:
+    counts = ObjectCounts()
+    counts.observe(0, PODS, 5)
+
+    assert counts.look(3 * MINUTE, PODS) == ObjectStats(5)
+    assert counts.look(3 * MINUTE + MS, PODS) is UNCERTAIN
+
+
+def test_it_is_forgotten_after_an_hour() -> None:
+    counts = ObjectCounts()
+    counts.observe(0, PODS, 5)
+    counts.observe(1, JOBS, 5)
+
+    assert counts.forget_old(HOUR - 1) == 0
+    assert counts.forget_old(HOUR) == 1
+    assert counts.look(HOUR, PODS) is None
+    assert counts.look(HOUR, JOBS) is UNCERTAIN
+    assert counts.forget_old(2 * HOUR) == 1
+
+
+def test_who_is_spoken_of_again_is_the_youngest() -> None:
+    counts = ObjectCounts()
+    counts.observe(0, PODS, 5)
+    counts.observe(1, JOBS, 5)
+    counts.observe(HOUR, PODS, 6)
+
+    assert counts.forget_old(HOUR + 1) == 1
+    assert counts.look(HOUR + 1, PODS) == ObjectStats(6)
+    counts.check()
+
+
+def test_at_most_so_many_kinds_are_remembered() -> None:
+    counts = ObjectCounts(2)
+    for now, name in enumerate("abac"):
+        counts.observe(now, Resource(name), 1)
+        counts.check()
+
+    assert [key for key, _, _ in counts.snapshot().entries] == [("", "a"), ("", "c")]
+    assert repr(counts) == "<ObjectCounts: 2 kinds of at most 2>"
+
+
+def test_an_inventory_reads_it_by_a_clock() -> None:
+    now = 0
+    counts = ObjectCounts()
+    counts.observe(0, PODS, 5)
+    inventory = counts.inventory(lambda: now)
+
+    assert inventory(PODS) == ObjectStats(5)
+    now = 4 * MINUTE
+    assert inventory(PODS) is UNCERTAIN
+
+
+def test_times_out_of_order_are_noticed() -> None:
+    counts = ObjectCounts()
+    counts.observe(5, PODS, 1)
+    counts.observe(4, JOBS, 1)
+
+    with pytest.raises(InvalidValueError, match="in order of time"):
+        counts.check()
+
+
+@pytest.mark.parametrize(("count", "size", "name"), [(-1, 0, "count"), (1, -1, "average_bytes"), (1.5, 0, "count")])
+def test_there_are_no_fewer_than_no_objects(count: int, size: int, name: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"{name} is "):
+        ObjectStats(count, size)
+
+
+@pytest.mark.parametrize("settings", [{"most": 0}, {"stale_after_ns": -1}, {"stale_after_ns": 9, "forget_after_ns": 8}])
+def test_the_settings_keep_their_rules(settings: dict[str, int]) -> None:
+    with pytest.raises(InvalidValueError):
+        ObjectCounts(**settings)

@@ -1,0 +1,214 @@
+"""Estimates that somebody tells."""
+
+import functools
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from apf_middleware.classification import Classification, RequestDigest
+from apf_middleware.estimation import Claimed, Computed, Constant, Dependence, Trust
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import Work
+from tests.unit.estimation.requests import SOMEWHERE, asking, at_once
+
+EVERYBODY = Trust(frozenset({"*"}))
+USUAL = Work(2)
+
+
+def claim(told: str | None, **more: Any) -> int:  # noqa: ANN401 (settings of all kinds)
+    estimator = Claimed("header", "X-Seats", EVERYBODY, otherwise=USUAL, **more)
+    headers = {} if told is None else {"x-seats": told}
+    return estimator(asking(headers=headers), SOMEWHERE).seats
+
+
+def test_a_constant_is_always_the_same_work() -> None:
+    work = Work(3, 2, 1000)
+
+    assert Constant(work)(asking(), SOMEWHERE) is work
+    assert "seats=3" in repr(Constant(work))
+
+
+def test_a_constant_must_be_work() -> None:
+    with pytest.raises(InvalidValueError, match="it must be Work"):
+        Constant(3)  # type: ignore[arg-type]
+
+
+# Claims
+
+
+@pytest.mark.parametrize(("told", "seats"), [("1", 1), ("3", 3), ("0", 1), (" 4\t", 4), ("007", 7), ("10", 10)])
+def test_a_trusted_caller_tells_its_seats(told: str, seats: int) -> None:
+    assert claim(told) == seats
+
+
+@pytest.mark.parametrize("told", ["", "-1", "1.5", "x", "1_0", "²", "٣", "1e3", "0x10", "1 2", "9" * 19])
+def test_what_is_no_number_counts_as_nothing_told(told: str) -> None:
+    assert claim(told) == USUAL.seats
+
+
+def test_without_a_number_the_usual_work_is_estimated() -> None:
+    assert claim(None) == USUAL.seats
+
+
+def test_a_claim_is_bounded() -> None:
+    assert claim("11") == 10
+    assert claim("999999999999999999") == 10
+    assert claim("5", most_seats=4) == 4
+
+
+@pytest.mark.parametrize(("told", "seats"), [("0", 1), ("1", 1), ("1000", 1), ("1001", 2), ("4000", 4), ("99999", 10)])
+def test_a_number_may_stand_for_less_than_a_seat(told: str, seats: int) -> None:
+    assert claim(told, per_seat=1000) == seats
+
+
+def test_a_query_parameter_can_tell() -> None:
+    estimator = Claimed("query", "maxTokens", EVERYBODY)
+
+    assert estimator(asking(query={"maxTokens": "4"}), SOMEWHERE) == Work(4)
+    assert estimator(asking(headers={"maxtokens": "4"}), SOMEWHERE) == Work(1)
+
+
+@pytest.mark.parametrize(
+    ("trust", "digest", "believed"),
+    [
+        (Trust(users=frozenset({"alice"})), asking(user="alice"), True),
+        (Trust(users=frozenset({"alice"})), asking(user="bob"), False),
+        (Trust(groups=frozenset({"staff"})), asking(user="bob", groups=("x", "staff")), True),
+        (Trust(groups=frozenset({"staff"})), asking(user="staff"), False),
+        (Trust(networks=(ip_network("10.0.0.0/8"),)), asking(client="10.1.2.3"), True),
+        (Trust(networks=(ip_network("10.0.0.0/8"),)), asking(client="::ffff:10.1.2.3"), True),
+        (Trust(networks=(ip_network("10.0.0.0/8"),)), asking(client="11.1.2.3"), False),
+        (Trust(networks=(ip_network("10.0.0.0/8"),)), asking(client="::1"), False),
+        (Trust(networks=(ip_network("10.0.0.0/8"),)), asking(client=""), False),
+        (Trust(users=frozenset({"a"}), networks=(ip_network("::/0"),)), asking(client="2001:db8::1"), True),
+    ],
+)
+def test_only_those_who_are_trusted_are_believed(trust: Trust, digest: RequestDigest, believed: bool) -> None:  # noqa: FBT001
+    digest.headers = {"x-seats": "7"}
+    estimator = Claimed("header", "x-seats", trust, otherwise=USUAL)
+
+    assert estimator(digest, SOMEWHERE).seats == (7 if believed else USUAL.seats)
+    assert estimator.untrusted == (not believed)
+
+
+def test_somebody_must_be_trusted() -> None:
+    with pytest.raises(InvalidValueError, match="whose word is believed"):
+        Trust()
+
+
+def test_claims_are_counted() -> None:
+    estimator = Claimed("header", "x-seats", Trust(users=frozenset({"alice"})))
+    for user, told in (("alice", "1"), ("alice", "99"), ("alice", "many"), ("bob", "1"), ("bob", "many")):
+        estimator(asking(user=user, headers={"x-seats": told}), SOMEWHERE)
+    estimator(asking(), SOMEWHERE)
+
+    found = estimator.snapshot()
+    assert (found.believed, found.bounded, found.malformed, found.untrusted) == (2, 1, 1, 2)
+    estimator.check()
+    assert "believed=2" in repr(estimator)
+
+
+def test_books_of_claims_that_are_not_in_order_are_noticed() -> None:
+    estimator = Claimed("header", "x-seats", EVERYBODY)
+    estimator.bounded = 1
+
+    with pytest.raises(InvalidValueError, match="must be among those believed"):
+        estimator.check()
+
+
+def test_a_claim_depends_on_its_header_or_on_the_query() -> None:
+    assert Claimed("header", "X-Seats", EVERYBODY).dependence == Dependence(frozenset({"x-seats"}))
+    assert Claimed("query", "n", EVERYBODY).dependence == Dependence(query=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "more", "wrong"),
+    [
+        ("body", "n", {}, "place"),
+        ("query", "", {}, "name"),
+        ("query", "n", {"per_seat": 0}, "per_seat"),
+        ("query", "n", {"most_seats": 0}, "most_seats"),
+        ("query", "n", {"most_seats": 10_001}, "most_seats"),
+    ],
+)
+def test_settings_of_claims_keep_their_rules(place: Any, name: str, more: dict[str, Any], wrong: str) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidValueError, match=f"^{wrong} is "):
+        Claimed(place, name, EVERYBODY, **more)
+
+
+# Functions
+
+
+def answering(answer: object) -> Callable[[RequestDigest, Classification], Any]:
+    return lambda *_: answer
+
+
+def run(awaitable: object) -> Work:
+    """A coroutine that never waits, to its end."""
+    coroutine = awaitable
+    assert isinstance(coroutine, Awaitable)
+    steps = coroutine.__await__()
+    try:
+        next(steps)
+    except StopIteration as stop:
+        return at_once(stop.value)
+    raise AssertionError("it waits")
+
+
+@pytest.mark.parametrize(
+    ("answer", "work"),
+    [(3, Work(3)), (10, Work(10)), (11, Work(10)), (None, USUAL), (Work(50, 2, 7), Work(50, 2, 7))],
+)
+def test_a_function_answers_seats_or_work_or_nothing(answer: object, work: Work) -> None:
+    assert Computed(answering(answer), otherwise=USUAL)(asking(), SOMEWHERE) == work
+
+
+@pytest.mark.parametrize("answer", [0, -1, True, 2.0, "3", Work])
+def test_an_answer_that_is_none_is_an_error(answer: object) -> None:
+    with pytest.raises(InvalidValueError, match=r"answered is .* it must be seats"):
+        Computed(answering(answer))(asking(), SOMEWHERE)
+
+
+def test_the_function_sees_digest_and_classification() -> None:
+    def seats(digest: RequestDigest, classification: Classification) -> int:
+        return 2 if digest.path == "/x" and classification is SOMEWHERE else 1
+
+    assert Computed(seats)(asking("/x"), SOMEWHERE) == Work(2)
+
+
+class Object:
+    async def __call__(self, *_: object) -> int:
+        return 4
+
+
+async def seats_of(digest: RequestDigest, classification: Classification, seats: int = 4) -> int:
+    return seats if (digest.path, classification) == ("/", SOMEWHERE) else 1
+
+
+def plain(digest: RequestDigest, classification: Classification) -> Awaitable[int]:
+    return seats_of(digest, classification)
+
+
+@pytest.mark.parametrize("function", [seats_of, functools.partial(seats_of, seats=4), Object(), plain])
+def test_whatever_is_asynchronous_is_told_by_its_answer(function: Callable[..., Any]) -> None:
+    assert run(Computed(function)(asking(), SOMEWHERE)) == Work(4)
+
+
+def test_what_an_asynchronous_function_answers_is_checked_too() -> None:
+    function = functools.partial(seats_of, seats=-4)
+
+    with pytest.raises(InvalidValueError, match="it must be seats"):
+        run(Computed(function)(asking(), SOMEWHERE))
+
+
+def test_what_a_function_raises_is_not_caught() -> None:
+    with pytest.raises(ZeroDivisionError):
+        Computed(lambda *_: 1 // 0)(asking(), SOMEWHERE)
+
+
+def test_a_function_must_be_callable() -> None:
+    with pytest.raises(InvalidValueError, match="it must be callable"):
+        Computed(3)  # type: ignore[arg-type]
+    assert "most_seats=10" in repr(Computed(seats_of))
