@@ -1,198 +1,109 @@
 """A real Prometheus scrapes a real server, in both text formats, and answers what an operator asks."""
 
-import http.client
-import json
-import os
-import shutil
-import socket
+import asyncio
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
-from urllib.parse import urlencode
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
-import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from apf_middleware.fairqueuing import Reason
-from apf_middleware.metrics import (
-    APFCollector,
-    LevelPicture,
-    Occupancy,
-    SchemaPicture,
-    ServerPicture,
-    Tally,
-    compress,
-    render,
-)
+from apf_middleware import APFMiddleware
+from apf_middleware import __version__ as version
+from apf_middleware.metrics import render
 from apf_middleware.metrics.families import FAMILIES
+from benchmarks.servers import Server, serve
+from tests.e2e.playground import bare
+from tests.e2e.prometheus import Prometheus, program, scraping, until
 from tests.unit.metrics.pictures import FULL, Metrics
 
-MS = 10**6
-PATIENCE = 30.0
+CONFIG = Path(__file__).parent / "data" / "prometheus.yaml"
+ROUNDS = 6
 
 
-def program(name: str) -> str:
-    """Where a program is. Without it there is nothing to test here, which may not happen unnoticed in CI."""
-    found = shutil.which(name)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name} is not installed")
-        pytest.skip(f"{name} is not installed: apt-get install prometheus")
-    return found
+def served() -> ASGIApp:
+    """What uvicorn serves: `/metrics` in the format that is asked for, and `/plain` as if none had been."""
+    app = APFMiddleware(bare, CONFIG)
+
+    async def with_plain(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/plain":
+            headers = [one for one in scope["headers"] if one[0] != b"accept"]
+            scope = {**scope, "path": "/metrics", "raw_path": b"/metrics", "headers": headers}
+        await app(scope, receive, send)
+
+    return with_plain
 
 
-class Moving:
-    """A server whose numbers move with each look: one request dispatched at once, one after 150 ms, one rejected."""
-
-    def __init__(self) -> None:
-        self.tally = Tally("work", "users")
-        self.seats = Occupancy(0)
-        self.looks = 0
-
-    def read(self) -> ServerPicture:
-        self.looks += 1
-        now = self.looks * 200 * MS
-        self.seats.set(now, self.looks % 10)
-        self.tally.at_once += 1
-        self.tally.after_wait += 1
-        self.tally.waits.observe(150 * MS)
-        self.tally.rejected[Reason.TIME_OUT] += 1
-        self.tally.unserved_waits.observe(15_000 * MS)
-        times = self.seats.times(now)
-        level = LevelPicture("work", "queue", 10, 5, 20, 10, times, times, times, times, waiting_capacity=100)
-        return ServerPicture((level,), (SchemaPicture("work", "users", self.tally),), seats=10, version="1.2.3")
-
-
-class App:
-    """`/metrics` in the format that is asked for; `/plain` always in the old one."""
-
-    def __init__(self, prefix: str = "apf") -> None:
-        self.moving = Moving()
-        self.collector = APFCollector(self.moving.read, prefix)
-        self.formats: set[str] = set()
-
-    async def __call__(self, scope: Any, _: Any, send: Any) -> None:  # noqa: ANN401 (ASGI)
-        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        accept = headers.get("accept", "") if scope["path"] == "/metrics" else ""
-        body, content_type = render(accept, self.collector)
-        self.formats.add(content_type.partition(";")[0])
-        body, compressed = compress(body, headers.get("accept-encoding", ""))
-        answer = [(b"content-type", content_type.encode())]
-        if compressed:
-            answer.append((b"content-encoding", b"gzip"))
-        await send({"type": "http.response.start", "status": 200, "headers": answer})
-        await send({"type": "http.response.body", "body": body})
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def until(found: Callable[[], Any], wanted: str) -> Any:  # noqa: ANN401 (whatever is found)
-    """What is found, as soon as it is."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        value = found()
-        if value:
-            return value
-        time.sleep(0.05)
-    pytest.fail(f"no {wanted} within {PATIENCE:.0f} s")
+async def load(url: str) -> Counter[int]:
+    """In each round one request is dispatched at once, one after 130 ms, and one is rejected after 190 ms."""
+    statuses: Counter[int] = Counter()
+    async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client:
+        for _ in range(ROUNDS):
+            first = asyncio.create_task(client.get("/hold?ms=150"))
+            await asyncio.sleep(0.02)
+            others = await asyncio.gather(client.get("/hold?ms=200"), client.get("/hold?ms=200"))
+            statuses.update(answer.status_code for answer in (await first, *others))
+    return statuses
 
 
 @pytest.fixture(scope="module")
-def app() -> Iterator[tuple[App, int]]:
-    app, port = App(), free_port()
-    settings = uvicorn.Config(app, port=port, lifespan="off", ws="none", log_level="critical")
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until(lambda: server.started, "server")
-    yield app, port
-    server.should_exit = True
-    thread.join(10)
-
-
-class Prometheus:
-    """Its HTTP API."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-
-    def get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request("GET", path)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except OSError:
-            return 0, b""
-        finally:
-            connection.close()
-
-    def query(self, expression: str) -> dict[str, float]:
-        """The value of each job."""
-        status, body = self.get(f"/api/v1/query?{urlencode({'query': expression})}")
-        assert status == 200, body
-        rows = json.loads(body)["data"]["result"]
-        return {row["metric"].get("job", ""): float(row["value"][1]) for row in rows}
-
-    def targets(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.get("/api/v1/targets")[1])["data"]["activeTargets"]
-        return found
+def server() -> Iterator[Server]:
+    program("prometheus")
+    with serve("tests.e2e.test_prometheus:served", "--factory", ready="/metrics") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def prometheus(app: tuple[App, int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    directory, port = tmp_path_factory.mktemp("prometheus"), free_port()
+def counted() -> Counter[int]:
+    """The statuses of all answers that the load had."""
+    return Counter()
+
+
+@pytest.fixture(scope="module")
+def prometheus(server: Server, counted: Counter[int], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     jobs = [
-        {"job_name": name, "metrics_path": path, "static_configs": [{"targets": [f"127.0.0.1:{app[1]}"]}]}
+        {"job_name": name, "metrics_path": path, "static_configs": [{"targets": [f"127.0.0.1:{server.port}"]}]}
         for name, path in (("modern", "/metrics"), ("plain", "/plain"))
     ]
     settings = {"global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"}, "scrape_configs": jobs}
-    (directory / "prometheus.yml").write_text(json.dumps(settings))  # what is JSON is YAML
-    command = [
-        program("prometheus"),
-        f"--config.file={directory / 'prometheus.yml'}",
-        f"--storage.tsdb.path={directory / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--log.level=error",
+    with scraping(settings, tmp_path_factory.mktemp("prometheus")) as ready:
+        until(lambda: min(ready.query("count_over_time(up[1h])").values(), default=0) >= 2, "scrapes before the load")
+        counted.update(asyncio.run(load(server.url)))
+        until(lambda: set(ready.query(DISPATCHED).values()) == {counted[200]}, "scrapes after the load")
+        yield ready
+
+
+DISPATCHED = 'apf_dispatched_requests_total{priority_level="work",flow_schema="users"}'
+
+
+def test_prometheus_can_read_what_it_scrapes_in_both_formats(prometheus: Prometheus, server: Server) -> None:
+    accepted = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
+    formats = [
+        httpx.get(server.url + path, headers=accepted, trust_env=False).headers["content-type"].partition(";")[0]
+        for path in ("/metrics", "/plain")
     ]
-    with (directory / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    served = Prometheus(port)
-    try:
-        until(lambda: served.get("/-/ready")[0] == 200 or process.poll() is not None, "Prometheus")
-        assert process.poll() is None, (directory / "log").read_text()
-        until(lambda: min(served.query("count_over_time(up[1h])").values(), default=0) >= 8, "scrapes")
-        yield served
-    finally:
-        process.terminate()
-        process.wait(20)
 
-
-def test_prometheus_can_read_what_it_scrapes_in_both_formats(prometheus: Prometheus, app: tuple[App, int]) -> None:
     assert prometheus.query("up") == {"modern": 1, "plain": 1}
     assert [target["lastError"] for target in prometheus.targets()] == ["", ""]
-    assert app[0].formats == {"application/openmetrics-text", "text/plain"}
+    assert formats == ["application/openmetrics-text", "text/plain"]
 
 
-def test_prometheus_has_what_was_counted(prometheus: Prometheus, app: tuple[App, int]) -> None:
-    seen = prometheus.query('apf_dispatched_requests_total{priority_level="work",flow_schema="users"}')
+def test_prometheus_has_what_was_counted(prometheus: Prometheus, counted: Counter[int]) -> None:
+    timed_out = 'apf_rejected_requests_total{flow_schema="users",reason="time-out"}'
 
-    looks = app[0].moving.looks
-    assert seen.keys() == {"modern", "plain"}
-    assert all(10 <= value <= 2 * looks and value % 2 == 0 for value in seen.values())
-    assert prometheus.query("apf_server_seats") == {"modern": 10, "plain": 10}
-    assert prometheus.query('apf_info{version="1.2.3"}') == {"modern": 1, "plain": 1}
+    assert counted.keys() == {200, 429}
+    assert counted.total() == 3 * ROUNDS
+    assert prometheus.query(DISPATCHED) == {"modern": counted[200], "plain": counted[200]}
+    assert prometheus.query(timed_out) == {"modern": counted[429], "plain": counted[429]}
+    assert prometheus.query("apf_server_seats") == {"modern": 1, "plain": 1}
+    assert prometheus.query(f'apf_info{{version="{version}"}}') == {"modern": 1, "plain": 1}
 
 
 def test_rates_and_quantiles_come_out_right(prometheus: Prometheus) -> None:
-    waits = 'sum by (job, le) (rate(apf_request_wait_duration_seconds_bucket{execute="true"}[1h]))'
-    rejected = prometheus.query('rate(apf_rejected_requests_total{reason="time-out"}[1h])')
+    waits = 'sum by (job, le) (apf_request_wait_duration_seconds_bucket{priority_level="work",execute="true"})'
+    rejected = prometheus.query('rate(apf_rejected_requests_total{flow_schema="users",reason="time-out"}[1h])')
 
     median = prometheus.query(f"histogram_quantile(0.4, {waits})")
     high = prometheus.query(f"histogram_quantile(0.99, {waits})")
@@ -204,18 +115,19 @@ def test_rates_and_quantiles_come_out_right(prometheus: Prometheus) -> None:
 
 def test_parts_of_the_limit_are_averages_over_time(prometheus: Prometheus) -> None:
     name = "apf_priority_level_seat_utilization"
-    average = prometheus.query(f"rate({name}_sum[1h]) / rate({name}_count[1h])")
+    average = prometheus.query(f'rate({name}_sum{{priority_level="work"}}[1h]) / rate({name}_count[1h])')
 
-    assert all(0.2 < value < 0.7 for value in average.values())
-    assert prometheus.query(f"resets({name}_count[1h])") == {"modern": 0, "plain": 0}
+    assert len(average) == 2
+    assert all(0.2 < value < 0.99 for value in average.values())
+    assert prometheus.query(f'resets({name}_count{{priority_level="work"}}[1h])') == {"modern": 0, "plain": 0}
 
 
 def test_nothing_falls_that_is_counted(prometheus: Prometheus) -> None:
-    names = json.loads(prometheus.get("/api/v1/label/__name__/values")[1])["data"]
-    counted = [name for name in names if name.endswith(("_total", "_bucket", "_sum", "_count")) and "apf" in name]
+    names = prometheus.ask("label/__name__/values")
+    summed = [name for name in names if name.endswith(("_total", "_bucket", "_sum", "_count")) and "apf" in name]
 
-    assert len(counted) > 15
-    for name in counted:
+    assert len(summed) > 15
+    for name in summed:
         assert prometheus.query(f"max by (job) (resets({name}[1h]))") == {"modern": 0, "plain": 0}
 
 

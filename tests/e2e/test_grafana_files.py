@@ -1,0 +1,250 @@
+"""The files of `grafana/`: what the script makes, what promtool says, and whether Grafana's own schema accepts it."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apf_middleware.metrics.families import FAMILIES
+from grafana.build import HERE, PREFIX, RULES, main, render, with_prefix
+from tests.e2e.dashboards import BOARDS, KUBERNETES, asked, panels, read_rules
+from tests.e2e.prometheus import program
+
+SUFFIXES = {one.suffix for one in FAMILIES}
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for group in read_rules("alerts.rules.yaml") for rule in group["rules"]]
+
+
+def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [program("promtool"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("prefix", BOARDS)
+def test_promtool_accepts_rules_and_configuration(prefix: str, tmp_path: Path) -> None:
+    main(["--prefix", prefix, "--to", str(tmp_path)])
+    shutil.copy(HERE / "prometheus.yaml", tmp_path)
+
+    checked = promtool("check", "rules", *(str(tmp_path / name) for name in RULES))
+    assert checked.returncode == 0, checked.stderr
+    checked = promtool("check", "config", str(tmp_path / "prometheus.yaml"))
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize("prefix", BOARDS)
+def test_rules_say_what_their_own_tests_expect(prefix: str, tmp_path: Path) -> None:
+    main(["--prefix", prefix, "--to", str(tmp_path)])
+    (tmp_path / "tests.yaml").write_text(with_prefix((HERE / "tests.yaml").read_text(), prefix))
+    tested = promtool("test", "rules", str(tmp_path / "tests.yaml"))
+
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_every_alert_is_seen_to_fire_and_to_be_silent() -> None:
+    fires: set[str] = set()
+    silent: set[str] = set()
+    for one in yaml.safe_load((HERE / "tests.yaml").read_text())["tests"]:
+        for expected in one.get("alert_rule_test", []):
+            (fires if expected["exp_alerts"] else silent).add(expected["alertname"])
+
+    names = {alert["alert"] for alert in alerts()}
+    assert fires == names
+    assert silent == names
+
+
+def test_every_alert_says_what_it_is_and_where_to_read_what_to_do() -> None:
+    page = (HERE.parent / "docs" / "operations.md").read_text()
+    anchors = {title.lower() for title in re.findall(r"^### (APF\w+)$", page, re.MULTILINE)}
+
+    for alert in alerts():
+        assert alert["annotations"].keys() == {"summary", "description", "runbook"}
+        assert alert["labels"].keys() == {"severity"}
+        assert alert["annotations"]["runbook"] == f"docs/operations.md#{alert['alert'].lower()}"
+    assert anchors == {alert["alert"].lower() for alert in alerts()}
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", render())
+def test_files_are_what_the_script_makes(name: str) -> None:
+    assert (HERE / name).read_text() == render()[name], "run: python -m grafana.build"
+
+
+def texts(prefix: str) -> dict[str, str]:
+    """All queries of the dashboard and the rules, by where they stand."""
+    found = {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        for panel, _ in panels(BOARDS[prefix])
+        for target in panel["targets"]
+    }
+    for name in RULES:
+        for group in yaml.safe_load(render(prefix)[name])["groups"]:
+            found |= {rule.get("alert") or rule["record"]: rule["expr"] for rule in group["rules"]}
+    return found
+
+
+@pytest.mark.parametrize("prefix", BOARDS)
+def test_queries_ask_for_metrics_that_there_are(prefix: str) -> None:
+    recorded = {rule["record"] for group in read_rules("recording.rules.yaml") for rule in group["rules"]}
+    for where, text in texts(prefix).items():
+        bare = re.sub(r"\w+:[\w:]+", "", text)
+        suffixes = asked(bare, prefix)
+
+        assert suffixes or bare != text, where
+        assert suffixes <= SUFFIXES, where
+        assert {name.replace(f"{prefix}_", "apf_") for name in re.findall(r"\w+:[\w:]+", text)} <= recorded, where
+        assert prefix == PREFIX or f"{PREFIX}_" not in text, where
+
+
+def test_the_dashboard_asks_for_all_metrics_but_a_few() -> None:
+    shown = set().union(
+        *(asked(target["expr"], PREFIX) for one, _ in panels(BOARDS[PREFIX]) for target in one["targets"])
+    )
+
+    assert SUFFIXES - shown == {"dispatch_r", "latest_s", "next_discounted_s_bounds"}
+
+
+def test_panels_have_distinct_numbers_and_titles_and_a_word_of_explanation() -> None:
+    found = [panel for panel, _ in panels(BOARDS[PREFIX])]
+
+    assert len({panel["id"] for panel in BOARDS[PREFIX]["panels"]}) == len(BOARDS[PREFIX]["panels"])
+    assert len({panel["title"] for panel in found}) == len(found)
+    assert all(panel["description"].endswith(".") for panel in found)
+
+
+def test_panels_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in BOARDS[PREFIX]["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--prefix", "4you", "--to", "x"], ["--prefix", "a-b", "--to", "x"], ["--prefix", KUBERNETES]]
+)
+def test_the_script_refuses_what_would_do_harm(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+    assert f"--prefix is {arguments[1]!r}" in capsys.readouterr().err
+
+
+def test_compose_mounts_files_that_there_are_at_the_places_where_they_are_looked_for() -> None:
+    services = yaml.safe_load((HERE / "docker-compose.yaml").read_text())["services"]
+    mounted = {
+        inside: HERE / outside
+        for service in services.values()
+        for outside, inside, *_ in (volume.split(":") for volume in service["volumes"])
+        if outside.startswith("./")
+    }
+    rules = yaml.safe_load((HERE / "prometheus.yaml").read_text())["rule_files"]
+    [provider] = yaml.safe_load((HERE / "provisioning/dashboards/apf.yaml").read_text())["providers"]
+
+    assert all(path.exists() for path in mounted.values())
+    assert {f"/etc/prometheus/{name}" for name in (*rules, "prometheus.yaml")} <= mounted.keys()
+    assert f"{provider['options']['path']}/dashboard.json" in mounted
+    assert all(not service["image"].endswith("latest") and ":" in service["image"] for service in services.values())
+
+
+# Grafana's published schema
+
+
+def faults(value: object, schema: Mapping[str, Any], root: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Where ``value`` isn't as the schema wants it; of JSON Schema, what the published one uses."""
+    if "$ref" in schema:
+        schema = root["definitions"][schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        tries = [list(faults(value, one, root, where)) for one in schema["anyOf"]]
+        if all(tries):
+            yield from min(tries, key=len)
+    if "const" in schema and value != schema["const"]:
+        yield f"{where}: {value!r} isn't {schema['const']!r}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{where}: {value!r} isn't one of {schema['enum']}"
+    kinds = schema.get("type", [])
+    if kinds and not any(isinstance(value, TYPES[kind]) for kind in ([kinds] if isinstance(kinds, str) else kinds)):
+        yield f"{where}: {value!r} isn't of type {kinds}"
+    if isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from faults(one, schema.get("items", {}), root, f"{where}[{number}]")
+    if isinstance(value, dict):
+        yield from faults_of_keys(value, schema, root, where)
+
+
+def faults_of_keys(
+    value: Mapping[str, Any], schema: Mapping[str, Any], root: Mapping[str, Any], where: str
+) -> Iterator[str]:
+    known = schema.get("properties", {})
+    yield from (f"{where}: {key} is missing" for key in schema.get("required", []) if key not in value)
+    for key, one in value.items():
+        beyond = schema.get("additionalProperties", {})
+        if key not in known and beyond is False:
+            yield f"{where}: nobody knows {key}"
+        else:
+            yield from faults(one, known.get(key, beyond), root, f"{where}.{key}")
+
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+SCHEMAS = json.loads((HERE / "published-schema.json").read_text())["schemas"]
+
+
+def faults_of_board(board: Mapping[str, Any]) -> list[str]:
+    found = list(faults(board, SCHEMAS["dashboard"], SCHEMAS["dashboard"]))
+    for panel, _ in panels(board):
+        kind, custom = panel["type"], panel["fieldConfig"]["defaults"].get("custom", {})
+        options, fields = SCHEMAS[f"{kind}-options"], SCHEMAS.get(f"{kind}-field")
+        found += faults(panel["options"], options, options, f"{panel['title']}.options")
+        found += faults(custom, fields, fields, f"{panel['title']}.custom") if fields else list(custom)
+    return found
+
+
+@pytest.mark.parametrize("prefix", BOARDS)
+def test_the_dashboard_is_as_the_schema_that_grafana_publishes_wants_it(prefix: str) -> None:
+    assert faults_of_board(BOARDS[prefix]) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("panels", 1, "options", "textMode"), "loud"),
+        (("panels", 1, "fieldConfig", "defaults", "unti"), "s"),
+        (("panels", 1, "gridPos", "w"), "wide"),
+        (("panels", 7, "options", "tooltip", "mode"), "many"),
+        (("panels", 7, "fieldConfig", "defaults", "custom", "drawStyle"), "dots"),
+        (("templating", "list", 1, "definition"), "x"),
+        (("schemaVersion",), "39"),
+        (("graphTooltip",), 7),
+    ],
+)
+def test_the_schema_finds_faults(path: tuple[str | int, ...], value: object) -> None:
+    board = json.loads(json.dumps(BOARDS[PREFIX]))
+    place = board
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+
+    assert len(faults_of_board(board)) >= 1
