@@ -40,11 +40,17 @@ def _discard(_handle: object) -> None:
 
 
 class Signals:
-    """Has a function called when the process is asked to stop, and then whoever else wanted to know."""
+    """Has a function called when the process is asked to stop, and then whoever else wanted to know.
 
-    __slots__ = ("_before", "_leave")
+    Other ``numbers`` may be named in place of SIGTERM and SIGINT. Unless they ``may_end`` the process, what the system
+    would do where nobody listens isn't done.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_before", "_leave", "_may_end", "_numbers")
+
+    def __init__(self, *numbers: signal.Signals, may_end: bool = True) -> None:
+        self._numbers = numbers or _SIGNALS
+        self._may_end = may_end
         self._leave: Callable[[], None] = _nothing
         self._before: dict[signal.Signals, Any] = {}
 
@@ -53,7 +59,7 @@ class Signals:
         self._leave = leave
         if threading.current_thread() is not threading.main_thread() or self._before:
             return
-        for one in _SIGNALS:
+        for one in self._numbers:
             before = signal.getsignal(one)
             if before is not None:  # None: not Python's, so it can't be called from here
                 self._before[one] = before
@@ -64,7 +70,7 @@ class Signals:
         before = self._before.get(signal.Signals(number))
         if callable(before):
             before(number, frame)
-        elif before is signal.SIG_DFL:
+        elif before is signal.SIG_DFL and self._may_end:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 

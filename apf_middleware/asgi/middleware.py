@@ -18,7 +18,8 @@ from apf_middleware.asgi.lifespan import live
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
 from apf_middleware.asgi.service import Service
-from apf_middleware.config import Configuration, load
+from apf_middleware.classification import Identity
+from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, wait_for_seat
 
@@ -36,7 +37,8 @@ class APFMiddleware:
 
     ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
-    serves none itself.
+    serves none itself. A configuration that came from files is read again on `reload`, on SIGHUP, and with ``watch``
+    when the files change.
     """
 
     def __init__(
@@ -46,9 +48,27 @@ class APFMiddleware:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
+        watch: bool = False,
     ) -> None:
         self.app = app
-        self.service = Service(_configuration(config), authenticators=authenticators, registry=registry)
+        sources = _sources(config)
+        reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
+        self.service = Service(
+            reading.unwrap(),
+            authenticators=authenticators,
+            registry=registry,
+            sources=sources,
+            watch=watch,
+            warnings=reading.warnings,
+        )
+
+    async def reload(self) -> bool:
+        """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
+
+        ``service.last_reload_error`` tells what is wrong. InvalidValueError if the configuration didn't come from
+        files.
+        """
+        return await self.service.reload()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sender = _SENDERS.get(scope["type"])
@@ -59,7 +79,7 @@ class APFMiddleware:
         now = service.now()
         seen = service.reception.recall(scope)
         if seen is None or seen.until <= now or service.due <= now:
-            seen = await self._receive(scope, send, now)
+            seen = await self._receive(scope, receive, send, now)
             if seen is None:
                 return
             now = service.now()
@@ -84,7 +104,7 @@ class APFMiddleware:
             if hearing is not None:
                 hearing.stop()
 
-    async def _receive(self, scope: Scope, send: Send, now: int) -> Seen | None:
+    async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
         """Find out what isn't known about a request; None when it has been answered already."""
         service = self.service
         if service.due <= now:
@@ -92,9 +112,15 @@ class APFMiddleware:
         if service.scrape.is_for(scope):
             await service.scrape.answer(scope, send)
             return None
-        found = await service.reception.receive(scope, now)
+        if service.admin.is_for(scope):
+            found: Seen | Identity | Refused = await service.reception.identify(scope, now)
+        else:
+            found = await service.reception.receive(scope, now)
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+            return None
+        if isinstance(found, Identity):
+            await service.admin.answer(scope, receive, send, found)
             return None
         return found
 
@@ -118,12 +144,11 @@ class APFMiddleware:
             await self.app(scope, receive, send)
 
 
-def _configuration(source: ConfigurationSource | None) -> Configuration:
-    if isinstance(source, Configuration):
-        return source
-    if source is None:
-        return load()
-    return load(source) if isinstance(source, str | PathLike) else load(*source)
+def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:
+    """The paths to read; none if there is a configuration already, or only the web defaults."""
+    if source is None or isinstance(source, Configuration):
+        return ()
+    return (source,) if isinstance(source, str | PathLike) else tuple(source)
 
 
 def _send_http(send: Send, headers: _Headers, _admission: Admission, message: Message) -> Awaitable[None]:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
+from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.request import digest_request
@@ -39,7 +40,9 @@ class Seen(Destination):
     ``headers`` go back with their responses.
     """
 
-    __slots__ = ("headers", "until")
+    __slots__ = ("details", "headers", "until")
+
+    details: Details
 
     def __init__(
         self, controller: Controller, classification: Classification, caller: "_Caller", headers: Headers
@@ -56,7 +59,11 @@ class _Caller(NamedTuple):
 
 
 class Reception:
-    """Receives requests for the levels of ``controller``; ``chain`` tells who asks."""
+    """Receives requests for the levels of ``controller``; ``chain`` tells who asks.
+
+    Once it has a ``successor``, whoever is still being received is received by that anew: what this one knows doesn't
+    hold any more, and the level that it would find may have gone.
+    """
 
     def __init__(
         self,
@@ -65,6 +72,7 @@ class Reception:
         chain: Chain,
         labels: Labels,
         *,
+        refused: Counter[str] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = controller
@@ -78,7 +86,8 @@ class Reception:
         self._key_of = self._keys.of_request
         self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(_REMEMBERED)
-        self.refused: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter() if refused is None else refused
+        self.successor: Reception | None = None
 
     def recall(self, scope: Scope) -> Seen | None:
         """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
@@ -94,15 +103,32 @@ class Reception:
             known = self._memory.get(key)
             if known is not None and known.until > now:
                 return known
-        caller = self._known_caller(scope, now) or await self._meet(scope, now)
-        if isinstance(caller, Refused):
-            return caller
+        caller = self._known_caller(scope, now)
+        if caller is None:
+            met = await self._meet(scope, now)
+            if self.successor is not None:
+                return await self.successor.receive(scope, now)
+            if isinstance(met, Refused):
+                return self._refuse(met)
+            caller = met
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         classification = self._classify(digest) if key is None else self._decide(digest)
         seen = Seen(self._controller, classification, caller, self._labels.headers(classification))
+        seen.details = Details(digest.verb, digest.path, digest.resource)
         if key is not None:
             self._memory.put(key, seen)
         return seen
+
+    async def identify(self, scope: Scope, now: int) -> Identity | Refused:
+        """Who asks, and nothing else."""
+        caller = self._known_caller(scope, now) or await self._meet(scope, now)
+        if self.successor is not None:
+            return await self.successor.identify(scope, now)
+        return self._refuse(caller) if isinstance(caller, Refused) else caller.identity
+
+    def _refuse(self, refused: Refused) -> Refused:
+        self.refused[refused.reason] += 1
+        return refused
 
     def _key(self, scope: Scope) -> Key | None:
         """The key, if what is found may be remembered."""
@@ -128,7 +154,6 @@ class Reception:
         if not isinstance(verdict, Authenticated | Refused):
             verdict = await verdict
         if isinstance(verdict, Refused):
-            self.refused[verdict.reason] += 1
             return verdict
         caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
         if self._chain.memorable:

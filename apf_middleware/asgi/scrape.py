@@ -33,12 +33,20 @@ class Scrape:
     ) -> None:
         self._settings = settings
         self._chain = chain
-        self._path = settings.path if registry is None else None
+        self._path_is_own = registry is None
+        self._path = settings.path if self._path_is_own else None
         self._collector = APFCollector(read, settings.prefix)
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
         self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
         if registry is not None and self._publisher is None:
             self._collector.register(registry)
+
+    def adopt(self, settings: MetricsSettings, chain: Chain) -> None:
+        """Serve as ``settings`` want it from now on. What is collected goes on, under the prefix of the beginning."""
+        self._settings = settings
+        self._chain = chain
+        if self._path_is_own:
+            self._path = settings.path
 
     def is_for(self, scope: Scope) -> bool:
         """Whether a request asks for metrics."""

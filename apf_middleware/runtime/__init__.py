@@ -1,7 +1,7 @@
 """Time and waiting: the levels at work on an event loop."""
 
 from apf_middleware.runtime.admission import Admission
-from apf_middleware.runtime.controller import Controller
+from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.level import LevelAtWork
@@ -10,6 +10,7 @@ from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
 
 __all__ = [
+    "SETTLED_AT_START",
     "Admission",
     "Controller",
     "Destination",

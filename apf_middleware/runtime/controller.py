@@ -8,12 +8,14 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_limits, derive_settings
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, Sharing, Ticket, TicketState
+from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.work import Work
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
@@ -22,7 +24,13 @@ from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.waiting import Vigil
 
-__all__ = ["Controller"]
+if TYPE_CHECKING:
+    from apf_middleware.runtime.top_flows import Roll
+
+__all__ = ["SETTLED_AT_START", "Controller"]
+
+SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream")
+"""The server's settings that the levels are made with: others need other levels, and so a restart."""
 
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
@@ -46,7 +54,10 @@ class Controller:
             name: LevelAtWork(level, self._sharing.levels[name], request_timeout_ns=timeout, now=begin)
             for name, level in configuration.levels.items()
         }
+        self._draining: list[LevelAtWork] = []
+        self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.hang_ups = 0
+        self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = Alarm(self.tick, now)
         self.vigil = Vigil()
@@ -54,6 +65,11 @@ class Controller:
     @property
     def levels(self) -> Mapping[str, LevelAtWork]:
         return MappingProxyType(self._levels)
+
+    @property
+    def shown(self) -> Iterable[LevelAtWork]:
+        """Whom metrics tell of, one by name: the levels, and those that drain unless another has taken their name."""
+        return ({at_work.name: at_work for at_work in self._draining} | self._levels).values()
 
     @property
     def sharing(self) -> Sharing:
@@ -79,6 +95,8 @@ class Controller:
         seated = self._sharing.arrive(now, shared, admission)
         if shared.alone is admission and len(seated) == 1:
             destination.tally.at_once += 1
+            if self.roll is not None:
+                self.roll.note_seated(admission)
             return
         destination.at_work.observe(now)
         self._count_arrived(now, admission, width)
@@ -100,6 +118,12 @@ class Controller:
                 admission.waiter.wake()
         self._wake(now, seated)
 
+    def hang_up(self, admission: Admission) -> None:
+        """The client of a request that waits has gone."""
+        if admission.state is _WAITING:
+            self.hang_ups += 1
+            self.abandon(admission, Reason.CANCELLED)
+
     def release(self, admission: Admission, *, long_lived: bool = False) -> None:
         """A request has ended: its seats are free, at once or when they have lingered."""
         now = self.now()
@@ -109,6 +133,8 @@ class Controller:
         histogram = tally.streams if long_lived else tally.executions
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
+        if self.roll is not None:
+            self.roll.note_released(admission, lasted)
         shared = destination.at_work.shared
         if shared.alone is admission:
             seated = self._sharing.release(now, shared, admission)
@@ -137,6 +163,8 @@ class Controller:
         if admission.state is _SEATED:
             tally.at_once += 1
             tally.extra_seats += admission.width - 1
+            if self.roll is not None:
+                self.roll.note_seated(admission)
         elif admission.state is _WAITING:
             admission.waiter = None
             admission.queued_width = width
@@ -165,6 +193,8 @@ class Controller:
             tally = destination.tally
             tally.waiting -= 1
             tally.after_wait += 1
+            if self.roll is not None:
+                self.roll.note_seated(ticket)
             if ticket.queued_width != 1:
                 tally.extra_seats_waiting -= ticket.queued_width - 1
                 tally.extra_seats += ticket.width - 1
@@ -190,6 +220,8 @@ class Controller:
         assert admission.reason is not None
         tally = admission.destination.tally
         tally.rejected[admission.reason] += 1
+        if self.roll is not None:
+            self.roll.note_rejected(admission)
         tally.unserved_waits.observe(now - admission.arrived_at)
 
     # Time
@@ -203,26 +235,83 @@ class Controller:
 
     def look(self, now: int) -> None:
         """Bring what is counted up to ``now``, because somebody wants to see it."""
-        for at_work in self._levels.values():
+        for at_work in self._all():
             at_work.look(now)
+        if self._has_leftovers:
+            self._forget_leftovers(now)
 
     def _set_alarm(self) -> None:
         """Tick when time alone will let somebody in; a restless discipline might do that at any moment."""
         at = self._sharing.next_event_at()
         if at is None and not self._is_restless:
             return
-        if self._is_restless and any(at_work.shared.queueset.waiting for at_work in self._levels.values()):
+        if self._is_restless and any(at_work.shared.queueset.waiting for at_work in self._all()):
             soon = self.now() + _RESTLESS_NS
             at = soon if at is None else min(at, soon)
         if at is not None:
             self._alarm.ask(at)
+
+    # Another configuration
+
+    def reconfigure(self, configuration: Configuration) -> None:
+        """Put ``configuration`` in force, in one step; nobody who waits or runs loses a place.
+
+        Levels that stay keep their queues and counters. Those that go drain: who is there is served, and nobody may
+        arrive any more, so destinations must be found anew. InvalidValueError, and nothing has changed, if the
+        configuration needs a restart (see `SETTLED_AT_START`) or can't be.
+        """
+        for name in SETTLED_AT_START:
+            value = getattr(configuration.server, name)
+            if value != getattr(self.configuration.server, name):
+                raise InvalidValueError(name, value, "it can't change while the server runs", "Restart the server")
+        now = self.now()
+        self.look(now)
+        seated = self._sharing.reconfigure(now, configuration.server.seats, _wanted(configuration))
+        self.configuration = configuration
+        self._adopt(now)
+        self._wake(now, seated)
+        self.look(now)
+        self._set_alarm()
+
+    def _adopt(self, now: int) -> None:
+        """Find to each level of the sharing the one at work, or make it."""
+        before = {id(at_work.shared): at_work for at_work in self._all()}
+        named = {at_work.name: at_work for at_work in self._all()}
+        timeout = self.configuration.server.request_timeout_ns
+        levels = {}
+        for name, level in self.configuration.levels.items():
+            shared = self._sharing.levels[name]
+            at_work = before.pop(id(shared), None)
+            if at_work is None:
+                at_work = LevelAtWork(level, shared, request_timeout_ns=timeout, now=now)
+                if name in named:
+                    at_work.count_on(named[name], now)
+            else:
+                at_work.adopt(level, request_timeout_ns=timeout)
+            levels[name] = at_work
+        self._levels = levels
+        self._draining = list(before.values())
+        self._has_leftovers = True
+
+    def _forget_leftovers(self, now: int) -> None:
+        """Forget the levels that have drained, and the counters of schemas that have gone, once nobody is there."""
+        still = set(map(id, self._sharing.draining))
+        self._draining = [at_work for at_work in self._draining if id(at_work.shared) in still]
+        kept: dict[str, set[str]] = {name: set() for name in self._levels}
+        for schema in self.configuration.schemas:
+            kept.setdefault(schema.level, set()).add(schema.name)
+        done = [at_work.forget_schemas(kept[name], now) for name, at_work in self._levels.items()]
+        self._has_leftovers = bool(self._draining) or not all(done)
+
+    def _all(self) -> Iterable[LevelAtWork]:
+        return [*self._levels.values(), *self._draining] if self._draining else self._levels.values()
 
     # Beginning and end
 
     def close(self) -> None:
         """Send away who waits and, unless exempt, who comes; who runs, finishes."""
         self.is_closing = True
-        for at_work in self._levels.values():
+        for at_work in self._all():
             for ticket in [ticket for queue in at_work.shared.queueset.deck for ticket in queue]:
                 if isinstance(ticket, Admission):
                     self.abandon(ticket, Reason.QUEUE_CLOSED)
@@ -238,10 +327,14 @@ class Controller:
 def _share(configuration: Configuration, now: int) -> Sharing:
     """The levels and how they share the seats, as the configuration wants it."""
     server = configuration.server
-    limits = derive_limits(configuration)
-    wanted = {
-        name: (derive_settings(level, limits[name]), limits[name]) for name, level in configuration.levels.items()
-    }
     share = Adjusting if server.borrowing == "periodic" else Lending
     discipline = DISCIPLINES[server.discipline]
-    return share(server.seats, wanted, discipline=discipline, strict_upstream=server.strict_upstream, now=now)
+    return share(
+        server.seats, _wanted(configuration), discipline=discipline, strict_upstream=server.strict_upstream, now=now
+    )
+
+
+def _wanted(configuration: Configuration) -> Wanted:
+    """The levels as whoever shares the seats wants to hear of them."""
+    limits = derive_limits(configuration)
+    return {name: (derive_settings(level, limits[name]), limits[name]) for name, level in configuration.levels.items()}

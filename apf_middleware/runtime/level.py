@@ -1,6 +1,6 @@
 """One level while the server works: its queues and seats, how long one may wait there, and what has been counted."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from apf_middleware.config.objects import Level
@@ -31,14 +31,33 @@ class LevelAtWork:
     )
 
     def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
-        self.level = level
         self.shared = shared
-        limit_ns = level.wait_limit_ns
-        self.wait_limit_ns = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+        self.adopt(level, request_timeout_ns=request_timeout_ns)
         self.drain = DrainMeter(now)
         self._alone_ns = 0
         self._tallies: dict[str, Tally] = {}
         self.seats, self.executing, self.waiting, self.demand = (Occupancy(now) for _ in range(4))
+
+    def adopt(self, level: Level, *, request_timeout_ns: int) -> None:
+        """From now on the configuration says this; who waits already, waits as long as it was told."""
+        self.level = level
+        limit_ns = level.wait_limit_ns
+        self.wait_limit_ns = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+
+    def count_on(self, before: "LevelAtWork", now: int) -> None:
+        """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""
+        self._tallies = before._tallies  # noqa: SLF001 - one of its own kind
+        self.drain = DrainMeter(now, self.dispatched)
+
+    def forget_schemas(self, kept: Container[str], now: int) -> bool:
+        """Let go the counters of schemas that are not ``kept`` and have no requests; whether that were all of them."""
+        others = [schema for schema in self._tallies if schema not in kept]
+        gone = [schema for schema in others if not (self._tallies[schema].waiting or self._tallies[schema].executing)]
+        for schema in gone:
+            del self._tallies[schema]
+        if gone:
+            self.drain = DrainMeter(now, self.dispatched)  # or it would seem that requests were taken back
+        return len(gone) == len(others)
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
 """A picture of the controller for whoever asks what happens: made when asked, from the numbers that are kept anyway."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
@@ -19,19 +20,24 @@ _NEXT_R: Final = "next_dispatch_r"
 
 
 def picture_server(
-    controller: Controller, *, authentication_failures: Mapping[str, int], version: str
+    controller: Controller,
+    *,
+    authentication_failures: Mapping[str, int],
+    version: str,
+    configuration_loads: Mapping[str, int] = MappingProxyType({}),
 ) -> ServerPicture:
     """Everything, as it is now."""
     now = controller.now()
     controller.look(now)
-    sharing = controller.sharing
+    sharing, shown = controller.sharing, controller.shown
     return ServerPicture(
-        levels=tuple(_picture_level(at_work, sharing, now) for at_work in controller.levels.values()),
-        schemas=tuple(one for at_work in controller.levels.values() for one in _picture_schemas(at_work)),
+        levels=tuple(_picture_level(at_work, sharing, now) for at_work in shown),
+        schemas=tuple(one for at_work in shown for one in _picture_schemas(at_work)),
         seats=controller.configuration.server.seats,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
+        configuration_loads=dict(configuration_loads),
         version=version,
     )
 

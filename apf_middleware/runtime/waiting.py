@@ -127,7 +127,7 @@ class _Sleeper(Generic[L]):
 
     def _heard(self, listening: "asyncio.Task[bool]") -> None:
         if not listening.cancelled() and listening.exception() is None and listening.result():
-            self._admission.destination.controller.abandon(self._admission, Reason.CANCELLED)
+            self._admission.destination.controller.hang_up(self._admission)
 
 
 class Vigil:
@@ -177,7 +177,7 @@ async def wait_in_scope(admission: "Admission", limit_ns: int, begin_to_listen: 
     try:
         with scope:
             if await listener.listen():
-                controller.abandon(admission, Reason.CANCELLED)
+                controller.hang_up(admission)
                 return listener
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)

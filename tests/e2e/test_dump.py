@@ -21,10 +21,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.config.admin import DEFAULT_PATH, AdminSettings
 from tests.integration.stage import configuration
-from tests.integration.test_admin import Wired
+from tests.integration.test_admin import guarded as with_admin
 
 ROOT = Path(__file__).parents[2]
 Apf = Callable[..., subprocess.CompletedProcess[str]]
@@ -75,9 +76,9 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def guarded(tokens: Path, header: str = "authorization", path: str = DEFAULT_PATH) -> Wired:
+def guarded(tokens: Path, header: str = "authorization", path: str = DEFAULT_PATH) -> APFMiddleware:
     told = f", authentication: [{{type: tokens, file: {json.dumps(str(tokens))}, header: {header}}}]"
-    return Wired(hold, configuration(server=told, wait="60s"), AdminSettings(path, ("operators",)))
+    return with_admin(hold, configuration(server=told, wait="60s"), AdminSettings(path, ("operators",)))
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,7 @@ def test_who_may_not_look_is_told_why(server: str, arguments: tuple[str, ...], s
 
 
 def test_an_admin_that_is_off_or_elsewhere_is_not_there(tokens: Path) -> None:
-    quiet = Wired(Starlette(), configuration(), AdminSettings())
+    quiet = with_admin(Starlette(), configuration(), AdminSettings())
     with served(quiet) as url:
         result = apf(url)
 

@@ -231,7 +231,6 @@ def test_panels_tell_what_happened(loaded: Loaded) -> None:
     assert most(loaded, "Refused for credentials", "reason")["unknown-token"] > 0
 
 
-@pytest.mark.xfail(reason="the middleware tells hang-ups, but nobody counts them")
 def test_clients_that_hang_up_are_counted_as_such(loaded: Loaded) -> None:
     assert most(loaded, "Left while waiting, by level", "priority_level")["bronze"] > 0
     assert most(loaded, "Hang-ups", "phase")["waiting"] > 0

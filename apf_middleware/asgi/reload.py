@@ -1,0 +1,225 @@
+"""Another configuration while the server runs: read again from where it came, and put in force in one step.
+
+Reading takes its time, and is done in a thread. What is read is checked there as at the start, and everything that can
+be made of it beforehand is made there. Then it is put in force between two steps of the event loop, so no request sees
+half of it. If anything is wrong, nothing changes; what it was is logged with its place, counted, and kept to be shown.
+"""
+
+import asyncio
+import logging
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from itertools import count
+from os import PathLike, fspath
+from typing import Final, NamedTuple, Protocol
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.lifespan import Signals, caller_on_loop
+from apf_middleware.asgi.reception import Reception
+from apf_middleware.asgi.responses import Labels
+from apf_middleware.asgi.watch import Watcher
+from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
+from apf_middleware.config.problems import Path, Problems
+from apf_middleware.config.source import read_files
+from apf_middleware.exceptions import APFError, InvalidValueError
+from apf_middleware.runtime import SETTLED_AT_START, tell
+
+__all__ = ["Fresh", "Reloader", "Target", "needs_restart"]
+
+_RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
+_RULE: Final = "it can't change while the server runs"
+_WRITTEN: Final = {"strict_upstream": "strictUpstream"}
+
+
+class Fresh(NamedTuple):
+    """A configuration, and what is made of it before it comes in force."""
+
+    configuration: Configuration
+    chain: Chain
+    labels: Labels
+    reception: Reception
+
+
+class Target(Protocol):
+    """What a configuration is put in force at."""
+
+    @property
+    def configuration(self) -> Configuration: ...
+
+    def prepare(self, configuration: Configuration) -> Fresh:
+        """Make what can be made beforehand; this is called in a thread."""
+        ...
+
+    def adopt(self, fresh: Fresh) -> None:
+        """Put it in force in one step, or raise and change nothing."""
+        ...
+
+
+class Reloader:
+    """Reads ``sources`` again for ``target``; without any, there is nothing to be read again.
+
+    ``loads`` counts how readings ended, ``error`` is what was wrong with the last one unless it is in force, and
+    ``warnings`` are those of the configuration in force.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        sources: Sequence[str | PathLike[str]] = (),
+        *,
+        watch: bool = False,
+        warnings: Sequence[Problem] = (),
+    ) -> None:
+        self._target = target
+        self._sources = tuple(sources)
+        if watch:
+            self._require_sources("watch", value=True)
+        self._watcher = Watcher(self._sources) if watch else None
+        self._signals = Signals(*_RELOAD, may_end=False) if _RELOAD and self._sources else None
+        self._orders = count(1)
+        self._latest = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.loads = Counter({"success": 1, "failure": 0})
+        self.error: ConfigurationError | None = None
+        self.warnings = tuple(warnings)
+
+    async def reload(self) -> bool:
+        """Read again, and put in force what was read; False if something is wrong, and all stays as it was.
+
+        Of several that overlap, the one that began last counts: it has read the latest files.
+        """
+        self._require_sources("config", value=self._target.configuration)
+        order = next(self._orders)
+        # A limiter of its own, because the threads of the app may all be busy when a reload is needed most.
+        found = await run_sync(self._read, limiter=CapacityLimiter(1))
+        if order < self._latest:
+            return self.error is None
+        self._latest = order
+        fresh, problems = found
+        if fresh is not None:
+            try:
+                self._target.adopt(fresh)
+            except APFError as error:
+                fresh, problems = None, (self._problem(error),)
+        if fresh is None:
+            self._fail(problems)
+            return False
+        self._succeed(fresh.configuration, problems)
+        return True
+
+    def _read(self) -> tuple[Fresh | None, tuple[Problem, ...]]:
+        """What was read, ready to be put in force, and its warnings; or nothing, and its errors."""
+        try:
+            reading = read(self._sources)
+            if reading.configuration is None:
+                return None, reading.errors
+            refused = needs_restart(self._target.configuration, reading.configuration, self._sources)
+            if refused:
+                return None, refused
+            return self._target.prepare(reading.configuration), reading.warnings
+        except Exception as error:  # noqa: BLE001 - it may come from code that a configuration names; nothing changes
+            return None, (self._problem(error),)
+
+    def _problem(self, error: Exception) -> Problem:
+        """What was raised, at the place it is about as far as that is known."""
+        if isinstance(error, InvalidValueError):
+            field = f"spec.{error.name}"
+            return Problem(_place(self._sources, (error.name.partition("[")[0],)), field, error.value, error.rule)
+        rule = str(error) if isinstance(error, APFError) else f"it can't be used: {type(error).__name__}: {error}"
+        return Problem(_place(self._sources, ()), "", None, rule)
+
+    def _succeed(self, configuration: Configuration, warnings: tuple[Problem, ...]) -> None:
+        self.loads["success"] += 1
+        self.error, self.warnings = None, warnings
+        told = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
+        tell(logging.INFO, "apf.reloaded", seats=configuration.server.seats, **told, warnings=len(warnings))
+
+    def _fail(self, problems: tuple[Problem, ...]) -> None:
+        self.loads["failure"] += 1
+        self.error = ConfigurationError(problems)
+        first = problems[0]
+        place = {"file": first.place.file, "line": first.place.line, "field": first.field}
+        tell(logging.ERROR, "apf.reload-failed", **place, errors=len(problems), error=str(first))
+
+    def _require_sources(self, name: str, *, value: object) -> None:
+        if not self._sources:
+            rule = "only a configuration that came from files can be read again"
+            raise InvalidValueError(name, value, rule, "Give the middleware its paths: config='apf.yaml'")
+
+    # From the server's beginning to its end: asked by a signal, or by the files
+
+    def begin(self) -> None:
+        """The event loop runs: listen."""
+        if not self._sources:
+            return
+        ask = caller_on_loop(self._ask)
+        if self._signals is not None:
+            self._signals.listen(ask)
+        if self._watcher is not None:
+            self._watcher.start(partial(_unless_ended, ask))
+
+    def end(self) -> None:
+        """Listen no more."""
+        if self._signals is not None:
+            self._signals.forget()
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def _ask(self) -> None:
+        """Somebody wants a reload and doesn't wait for it."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            from trio.lowlevel import spawn_system_task  # noqa: PLC0415 - whoever runs trio has it, others needn't
+
+            spawn_system_task(self._reload_aside)
+            return
+        task = loop.create_task(self._reload_aside(), name="apf: reload")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reload_aside(self) -> None:
+        await self.reload()
+
+    def __repr__(self) -> str:
+        return f"<Reloader of {', '.join(fspath(one) for one in self._sources) or 'nothing'}: {dict(self.loads)}>"
+
+
+def _unless_ended(ask: Callable[[], Awaitable[None] | None]) -> None:
+    """Ask, unless the event loop has ended meanwhile."""
+    try:
+        ask()
+    except RuntimeError:
+        return
+
+
+def needs_restart(
+    before: Configuration, after: Configuration, sources: Sequence[str | PathLike[str]]
+) -> tuple[Problem, ...]:
+    """What has changed that can't while a server runs, with its places in ``sources``."""
+    old, new = before.server, after.server
+    changed: dict[Path, object] = {
+        (_WRITTEN.get(name, name),): getattr(new, name)
+        for name in SETTLED_AT_START
+        if getattr(new, name) != getattr(old, name)
+    }
+    if new.metrics.prefix != old.metrics.prefix:
+        changed["metrics", "prefix"] = new.metrics.prefix
+    return tuple(
+        Problem(_place(sources, path), ".".join(("spec", *map(str, path))), value, _RULE, "Restart the server")
+        for path, value in changed.items()
+    )
+
+
+def _place(sources: Sequence[str | PathLike[str]], path: Path) -> Place:
+    """Where the Server document says this, or the first of the sources."""
+    for document in read_files(sources, Problems()):
+        kind = document.root.get("kind")
+        if kind is not None and kind.value == "Server":
+            return document.place(("spec", *path))
+    return Place(fspath(sources[0]))

@@ -1,0 +1,94 @@
+"""Real servers whose configuration changes while requests wait: by SIGHUP, and when the file changes."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from apf_middleware import APFMiddleware
+from benchmarks.servers import Kind, Server, serve
+from tests.e2e.playground import bare
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+BEFORE = (Path(__file__).parent / "data" / "playground.yaml").read_text().replace("Timeout: 3s", "Timeout: 1m")
+AFTER = (
+    BEFORE.replace("seats: 2,", "seats: 20,")
+    .replace("name: crowd", "name: people")
+    .replace("level: crowd", "level: people")
+)
+
+app = APFMiddleware(bare, os.environ.get("APF_TEST_CONFIG"), watch="APF_TEST_CONFIG" in os.environ)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "apf.yaml"
+    path.write_text(BEFORE)
+    return path
+
+
+async def until_in_force(client: httpx.AsyncClient, level: str) -> None:
+    async with asyncio.timeout(10):
+        while (await client.get("/who", headers={"X-User": "somebody"})).headers["x-apf-priority-level"] != level:  # noqa: ASYNC110 - it comes from elsewhere
+            await asyncio.sleep(0.02)
+
+
+async def change_while_requests_wait(server: Server, file: Path, *, by_signal: bool) -> None:
+    async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        running = [asyncio.create_task(client.get("/hold", params={"ms": "1000"})) for _ in range(2)]
+        await asyncio.sleep(0.2)
+        waiting = [asyncio.create_task(client.get("/hold", headers={"X-User": str(n)})) for n in range(8)]
+        await asyncio.sleep(0.2)
+        file.write_text(AFTER)  # noqa: ASYNC240 - a small file of the test
+        if by_signal:
+            server.process.send_signal(signal.SIGHUP)
+        await until_in_force(client, "people")
+        answers = await asyncio.gather(*running, *waiting)
+        assert [answer.status_code for answer in answers] == [200] * 10
+        assert {answer.headers["x-apf-priority-level"] for answer in answers} == {"crowd"}
+
+        file.write_text("kind: [")  # noqa: ASYNC240 - a small file of the test
+        if by_signal:
+            server.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(10):
+            while 'loads_total{outcome="failure"} 1' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - it comes from elsewhere
+                await asyncio.sleep(0.02)
+        await until_in_force(client, "people")
+    assert server.process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("uvicorn", ("--loop", "uvloop")),
+        ("uvicorn", ("--loop", "asyncio")),
+        ("hypercorn", ("--workers", "0", "--worker-class", "trio")),
+    ],
+    ids=["uvicorn-uvloop", "uvicorn-asyncio", "hypercorn-trio"],
+)
+async def test_a_server_reloads_on_sighup_and_loses_nobody(kind: Kind, options: tuple[str, ...], file: Path) -> None:
+    environment = {"APF_TEST_CONFIG": str(file)}
+    with serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell") as server:
+        await change_while_requests_wait(server, file, by_signal=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("uvicorn", ()), ("hypercorn", ("--workers", "0", "--worker-class", "trio")), ("granian", ())],
+    ids=["uvicorn", "hypercorn-trio", "granian"],
+)
+async def test_a_server_that_watches_its_file_reloads_by_itself(
+    kind: Kind, options: tuple[str, ...], file: Path
+) -> None:
+    environment = {"APF_TEST_CONFIG": str(file)}
+    with serve("tests.e2e.test_reload:app", *options, kind=kind, environment=environment, ready="/tell") as server:
+        await change_while_requests_wait(server, file, by_signal=False)

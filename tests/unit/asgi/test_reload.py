@@ -1,0 +1,271 @@
+"""What is read again, when, and what is made of it: without any request."""
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.lifespan import Signals
+from apf_middleware.asgi.reload import Reloader, needs_restart
+from apf_middleware.asgi.watch import Watcher, watched_directories
+from apf_middleware.config import load, load_text
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+
+pytestmark = pytest.mark.anyio
+
+SERVER = "apiVersion: apf/v1\nkind: Server\nmetadata: {{name: server}}\nspec:\n  seats: {}\n"
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "apf.yaml"
+    path.write_text(SERVER.format(10))
+    return path
+
+
+async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+    await receive()
+    await receive()
+
+
+class Life:
+    """A lifespan that begins at once and ends when told."""
+
+    def __init__(self) -> None:
+        self.inbox: list[Message] = [{"type": "lifespan.startup"}]
+        self.over = anyio.Event()
+        self.begun = anyio.Event()
+
+    async def receive(self) -> Message:
+        if self.inbox:
+            return self.inbox.pop()
+        self.begun.set()
+        await self.over.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def send(self, _message: Message) -> None: ...
+
+
+async def until_seats(middleware: APFMiddleware, seats: int) -> None:
+    with anyio.fail_after(10):
+        while middleware.service.configuration.server.seats != seats:  # noqa: ASYNC110 - it comes from elsewhere
+            await anyio.sleep(0.01)
+
+
+async def live_through(middleware: APFMiddleware, *steps: tuple[Path, int, bool]) -> None:
+    """Write files while the server runs, raise SIGHUP where a step says so, and wait for the seats."""
+    life = Life()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(middleware, {"type": "lifespan"}, life.receive, life.send)
+        await life.begun.wait()
+        for path, seats, is_raised in steps:
+            path.write_text(SERVER.format(seats))
+            if is_raised:
+                signal.raise_signal(signal.SIGHUP)
+            await until_seats(middleware, seats)
+        life.over.set()
+
+
+async def test_sighup_reads_the_files_again_between_beginning_and_end(file: Path) -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    await live_through(APFMiddleware(app, file), (file, 20, True), (file, 30, True))
+    assert signal.getsignal(signal.SIGHUP) is before, "the signal is given back"
+
+
+async def test_sighup_is_passed_on_to_whom_it_came_before(file: Path) -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _frame: heard.append(number))
+    try:
+        await live_through(APFMiddleware(app, file), (file, 20, True))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert heard == [signal.SIGHUP]
+
+
+async def test_without_files_sighup_keeps_its_meaning() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    life = Life()
+    middleware = APFMiddleware(app)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(middleware, {"type": "lifespan"}, life.receive, life.send)
+        await life.begun.wait()
+        assert signal.getsignal(signal.SIGHUP) is before
+        life.over.set()
+
+
+def test_a_signal_that_ends_nothing_by_itself_isnt_left_to_the_system() -> None:
+    before = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    heard: list[str] = []
+    try:
+        signals = Signals(signal.SIGUSR1, may_end=False)
+        signals.listen(lambda: heard.append("asked"))
+        signal.raise_signal(signal.SIGUSR1)  # or else this process would have ended
+        signals.forget()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert heard == ["asked"]
+
+
+async def test_watched_files_are_read_again_when_they_change(file: Path) -> None:
+    await live_through(APFMiddleware(app, file, watch=True), (file, 20, False), (file, 31, False))
+
+
+async def test_what_changes_before_the_beginning_is_seen_then(file: Path) -> None:
+    middleware = APFMiddleware(app, file, watch=True)
+    file.write_text(SERVER.format(2000))  # noqa: ASYNC240 - a small file of the test
+    life = Life()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(middleware, {"type": "lifespan"}, life.receive, life.send)
+        await until_seats(middleware, 2000)
+        life.over.set()
+
+
+def threads() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "apf: watch the configuration"}
+
+
+@pytest.fixture
+def watcher(file: Path) -> Iterator[Watcher]:
+    watcher = Watcher([file])
+    yield watcher
+    watcher.stop()
+
+
+def test_a_watcher_tells_of_its_files_alone_and_of_a_file_put_in_the_place_of_one(
+    watcher: Watcher, file: Path, tmp_path: Path
+) -> None:
+    changed = threading.Semaphore(0)
+
+    def released() -> None:
+        changed.release()
+
+    watcher.start(released)
+    (tmp_path / "notes.txt").write_text("something else")
+    assert not changed.acquire(timeout=0.5)
+    (tmp_path / "new").write_text(SERVER.format(20))
+    (tmp_path / "new").rename(file)
+    assert changed.acquire(timeout=10)
+
+
+def test_a_mounted_config_map_is_seen_to_change(tmp_path: Path) -> None:
+    for version, seats in (("..1", 10), ("..2", 20)):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "apf.yaml").write_text(SERVER.format(seats))
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "apf.yaml").symlink_to("..data/apf.yaml")
+    changed = threading.Event()
+    watcher = Watcher([tmp_path])
+    watcher.start(changed.set)
+    try:
+        assert not changed.wait(0.3)
+        (tmp_path / "..tmp").symlink_to("..2")
+        (tmp_path / "..tmp").rename(tmp_path / "..data")
+        assert changed.wait(10)
+    finally:
+        watcher.stop()
+
+
+def test_a_watchers_thread_ends_when_it_is_stopped(watcher: Watcher) -> None:
+    watcher.start(lambda: None)
+    watcher.start(lambda: None)
+    [*all_of_them] = threads()
+    watcher.stop()
+    for thread in all_of_them:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in all_of_them)
+
+
+def test_watching_needs_the_extra(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(MissingExtraError, match=r"apf-middleware\[reload\]"):
+        APFMiddleware(app, file, watch=True)
+    assert APFMiddleware(app, file).service.configuration.server.seats == 10
+
+
+@pytest.mark.parametrize("config", [None, load_text(SERVER.format(3))])
+def test_only_files_can_be_watched(config: object) -> None:
+    with pytest.raises(InvalidValueError, match="watch is True, but only a configuration that came from files"):
+        APFMiddleware(app, config, watch=True)  # type: ignore[arg-type]
+
+
+def test_directories_are_watched_and_what_links_lead_to(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "etc"
+    (real / "deep").mkdir(parents=True)
+    link.mkdir()
+    (real / "apf.yaml").touch()
+    (link / "apf.yaml").symlink_to(real / "apf.yaml")
+
+    assert watched_directories([link / "apf.yaml"]) == ([str(link), str(real)], False)
+    assert watched_directories([real]) == ([str(real)], False)
+    assert watched_directories([str(real / "*.yaml")]) == ([str(real)], False)
+    assert watched_directories([f"{real}/*/apf.yaml"]) == ([str(real)], True)
+    assert watched_directories([str(tmp_path / "missing" / "apf.yaml")]) == ([], False)
+
+
+def test_what_needs_a_restart_is_told_even_if_nothing_says_it_any_more(file: Path) -> None:
+    before = load_text(f"{SERVER.format(10)}  discipline: max-min-serial\n")
+    [found] = needs_restart(before, load(file), [file])
+    assert (found.place.file, found.place.line, found.field, found.value) == (
+        str(file),
+        4,
+        "spec.discipline",
+        "equal-serial",
+    )
+    file.write_text("")
+    [found] = needs_restart(before, load(), [file])
+    assert (found.place.file, found.place.line) == (str(file), 0)
+    assert needs_restart(before, before, [file]) == ()
+
+
+async def test_whatever_code_that_is_named_raises_is_told_and_changes_nothing(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    middleware = APFMiddleware(app, file)
+    service = middleware.service
+
+    def fails(_configuration: object) -> None:
+        raise ZeroDivisionError("in a module of the user's")
+
+    service.prepare = fails  # type: ignore[method-assign, assignment]
+    reception = service.reception
+    with caplog.at_level(logging.ERROR, "apf_middleware"):
+        assert not await middleware.reload()
+    assert "ZeroDivisionError: in a module of the user's" in caplog.text
+    assert service.reception is reception
+
+
+async def test_warnings_are_those_of_what_is_in_force(file: Path) -> None:
+    middleware = APFMiddleware(app, file)
+    service = middleware.service
+    file.write_text(  # noqa: ASYNC240 - a small file of the test
+        f"{SERVER.format(10)}---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: nobody}}\n"
+        "spec: {shares: 10}\n"
+    )
+    assert await middleware.reload()
+    warnings = service.problems
+    assert warnings
+    assert {str(one.severity) for one in warnings} == {"warning"}
+    file.write_text("spec: [")  # noqa: ASYNC240 - a small file of the test
+    assert not await middleware.reload()
+    assert service.problems[: len(warnings)] == warnings
+    assert len(service.problems) > len(warnings)
+    assert service.last_reload_error is not None
+
+
+async def test_a_reloader_shows_what_it_reads(file: Path) -> None:
+    middleware = APFMiddleware(app, file)
+    assert repr(middleware.service._reloader) == f"<Reloader of {file}: {{'success': 1, 'failure': 0}}>"
+    assert repr(Reloader(middleware.service)) == "<Reloader of nothing: {'success': 1, 'failure': 0}>"
+    assert repr(Watcher([file])) == f"<Watcher of {file}>"
