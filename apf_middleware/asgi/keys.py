@@ -12,6 +12,7 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.classification import FlowSchema, HttpRule, Rule, Source
 from apf_middleware.config import Configuration
+from apf_middleware.estimation.base import STEADY, Dependence
 
 __all__ = ["LONGEST_KEY", "Key", "Keys", "length_of"]
 
@@ -25,18 +26,19 @@ _HOST: Final = b"host"
 
 
 class Keys:
-    """Makes keys for what this ``chain`` and the schemas of this configuration look at."""
+    """Makes keys for what this ``chain``, the schemas of this configuration and estimates of ``costs`` look at."""
 
     __slots__ = ("_by_method", "_certificate", "_chain", "_credentials", "_query", "_user", "_wanted", "is_memorable")
 
-    def __init__(self, configuration: Configuration, chain: Chain) -> None:
+    def __init__(self, configuration: Configuration, chain: Chain, costs: Dependence = STEADY) -> None:
         self._chain = chain
         self._credentials = chain.headers
         # Where in a scope a caller may be told; nothing is ever found under the empty string.
         self._user = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
         facts = _Facts(configuration.schemas)
-        self._query = facts.query or configuration.server.resolver == "kubernetes"
+        facts.always |= {name.encode("latin-1", "replace") for name in costs.headers}
+        self._query = facts.query or costs.query or configuration.server.resolver == "kubernetes"
         self.is_memorable = chain.memorable and facts.are_known
         self._wanted = _Wanted(facts, chain.headers)
         self._by_method: dict[str, frozenset[bytes]] = {}

@@ -7,7 +7,7 @@ with the credential that it stands on. A new configuration has a new reception.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from starlette.types import Scope
@@ -17,10 +17,13 @@ from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
-from apf_middleware.classification import Classification, Identity
+from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_classifier, derive_resolver
+from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
+from apf_middleware.config.estimation import EstimationSettings, Sources
+from apf_middleware.estimation import Choice, Estimate, LearnedCosts, route_key
+from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination
 
@@ -45,9 +48,14 @@ class Seen(Destination):
     details: Details
 
     def __init__(
-        self, controller: Controller, classification: Classification, caller: "_Caller", headers: Headers
+        self,
+        controller: Controller,
+        classification: Classification,
+        caller: "_Caller",
+        headers: Headers,
+        work: Work,
     ) -> None:
-        super().__init__(controller, classification, _ONE_SEAT, caller.identity)
+        super().__init__(controller, classification, work, caller.identity)
         self.headers = headers
         self.until = caller.until
 
@@ -56,6 +64,27 @@ class _Caller(NamedTuple):
     identity: Identity
     address: str
     until: int
+
+
+class _Costs:
+    """How many seats requests take: one, unless the configuration says more."""
+
+    def __init__(self, configuration: Configuration, sources: Sources) -> None:
+        server = configuration.server
+        said = server.estimation != EstimationSettings() or any(route.estimate for route in server.routes)
+        self._estimation = derive_work(configuration, sources) if said or configuration.estimates else None
+        self.dependence = STEADY if self._estimation is None else self._estimation.dependence
+        self.learned = sources.costs if self.dependence.changing else None
+
+    def estimate(
+        self, digest: RequestDigest, classification: Classification
+    ) -> tuple[Choice | None, Work | Awaitable[Estimate]]:
+        """Who estimates, and the work or what must be awaited for it."""
+        if self._estimation is None:
+            return None, _ONE_SEAT
+        choice = self._estimation.choose(digest, classification)
+        found = choice.estimate(digest, classification)
+        return choice, found.work if isinstance(found, Estimate) else found
 
 
 class Reception:
@@ -72,6 +101,7 @@ class Reception:
         chain: Chain,
         labels: Labels,
         *,
+        sources: Sources | None = None,
         refused: Counter[str] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -82,12 +112,19 @@ class Reception:
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
-        self._keys = Keys(configuration, chain)
+        self._costs = _Costs(configuration, Sources() if sources is None else sources)
+        self._learned = self._costs.learned
+        self._keys = Keys(configuration, chain, self._costs.dependence)
         self._key_of = self._keys.of_request
         self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(_REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: Reception | None = None
+
+    @property
+    def learned(self) -> LearnedCosts | None:
+        """Where costs are to be noted, if estimates are learned from them."""
+        return self._learned
 
     def recall(self, scope: Scope) -> Seen | None:
         """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
@@ -113,9 +150,15 @@ class Reception:
             caller = met
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         classification = self._classify(digest) if key is None else self._decide(digest)
-        seen = Seen(self._controller, classification, caller, self._labels.headers(classification))
+        choice, work = self._costs.estimate(digest, classification)
+        if not isinstance(work, Work):
+            work = (await work).work
+            if self.successor is not None:
+                return await self.successor.receive(scope, now)
+        seen = Seen(self._controller, classification, caller, self._labels.headers(classification), work)
         seen.details = Details(digest.verb, digest.path, digest.resource)
-        if key is not None:
+        seen.route = route_key(digest) if self._learned is not None else None
+        if key is not None and (choice is None or choice.dependence.is_steady):
             self._memory.put(key, seen)
         return seen
 

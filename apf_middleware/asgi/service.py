@@ -18,6 +18,7 @@ from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.config import Configuration, ConfigurationError, Problem
+from apf_middleware.config.estimation import Sources
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
 from apf_middleware.runtime.top_flows import Roll
@@ -52,7 +53,9 @@ class Service:
         self.labels = Labels(configuration.server.responses)
         self.controller = Controller(configuration, now=now)
         self.chain = build_chain(configuration.server, self._authenticators)
-        self.reception = Reception(configuration, self.controller, self.chain, self.labels)
+        self._sources = Sources(configuration.server.estimation.learning.costs())
+        self.reception = Reception(configuration, self.controller, self.chain, self.labels, sources=self._sources)
+        self.controller.costs = self.reception.learned
         self.roll = Roll(now())
         self.admin = Admin(self, configuration.server.admin)
         self._keep_roll()
@@ -104,7 +107,9 @@ class Service:
         stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
         chain = self.chain if stays else build_chain(new, self._authenticators)  # it may have fetched keys
         labels = Labels(new.responses)
-        reception = Reception(configuration, self.controller, chain, labels, refused=self.reception.refused)
+        reception = Reception(
+            configuration, self.controller, chain, labels, sources=self._sources, refused=self.reception.refused
+        )
         return Fresh(configuration, chain, labels, reception)
 
     def adopt(self, fresh: Fresh) -> None:
@@ -112,6 +117,7 @@ class Service:
         self.controller.reconfigure(fresh.configuration)
         self.configuration, self.chain, self.labels = fresh.configuration, fresh.chain, fresh.labels
         self.reception.successor, self.reception = fresh.reception, fresh.reception
+        self.controller.costs = fresh.reception.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin)
         self._keep_roll()

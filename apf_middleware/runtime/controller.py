@@ -16,7 +16,7 @@ from apf_middleware.config.derive import derive_limits, derive_settings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, Sharing, Ticket, TicketState
 from apf_middleware.fairqueuing.sharing.base import Wanted
-from apf_middleware.fairqueuing.work import Work
+from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm
@@ -25,6 +25,7 @@ from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
+    from apf_middleware.estimation import LearnedCosts
     from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -57,6 +58,7 @@ class Controller:
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.hang_ups = 0
+        self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = Alarm(self.tick, now)
@@ -135,6 +137,8 @@ class Controller:
         histogram.total += lasted
         if self.roll is not None:
             self.roll.note_released(admission, lasted)
+        if self.costs is not None:
+            self.costs.observe(destination.route, lasted, seat_seconds(admission.width, lasted))
         shared = destination.at_work.shared
         if shared.alone is admission:
             seated = self._sharing.release(now, shared, admission)

@@ -16,7 +16,7 @@ __all__ = ["Destination"]
 class Destination:
     """A level at work and a schema's counters there, for the flow of this ``classification`` and who asks."""
 
-    __slots__ = ("at_work", "classification", "controller", "identity", "tally", "work")
+    __slots__ = ("at_work", "classification", "controller", "identity", "route", "tally", "work")
 
     def __init__(
         self, controller: "Controller", classification: Classification, work: Work, identity: Identity = ANONYMOUS
@@ -27,6 +27,7 @@ class Destination:
         self.classification = classification
         self.tally: Tally = self.at_work.tally(classification.schema)
         self.work = work
+        self.route: str | None = None  # under which costs are learned, if they are
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.classification}>"

@@ -1,0 +1,110 @@
+"""How many seats a request takes, as the configuration says: by route, header, function, or as it was learned."""
+
+import anyio
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.classification import RequestDigest
+from apf_middleware.config import load_text
+from apf_middleware.fairqueuing import Work
+from tests.integration.conversation import http_scope
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+apiVersion: apf/v1
+kind: Server
+metadata: {name: server}
+spec:
+  seats: 100
+  defaults: none
+  estimation: {cap: false}
+  routes:
+  - {path: "/reports/{name}", resource: reports, estimate: {seats: 5}}
+  - {path: /called, resource: called, estimate: {source: callable, callable: "tests.integration.test_cost:by_path"}}
+  - {path: /awaited, resource: awaited, estimate: {source: callable, callable: "tests.integration.test_cost:slowly"}}
+  - {path: /learned, resource: learned, estimate: {source: learned, durationPerSeat: 10ms}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec: {shares: 1000}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: completions}
+spec:
+  level: crowd
+  estimate: {source: header, name: x-max-tokens, perSeat: 1000, mostSeats: 20, networks: [127.0.0.0/8]}
+  rules:
+  - httpRules: [{}]
+"""
+
+
+def by_path(digest: RequestDigest, _classification: object) -> Work:
+    return Work(int(digest.query.get("n", "1")))
+
+
+async def slowly(digest: RequestDigest, classification: object) -> Work:
+    await anyio.sleep(0.001)
+    return by_path(digest, classification)
+
+
+class Scale:
+    """Weighs requests: how many seats they have while they run."""
+
+    def __init__(self) -> None:
+        self.middleware = APFMiddleware(self._app, load_text(CONFIG))
+        self.seats = 0
+        self.lasts = 0.0
+
+    async def _app(self, scope: Scope, _receive: Receive, _send: Send) -> None:
+        self.seats = scope["apf"].seats
+        await anyio.sleep(self.lasts)
+
+    async def weigh(self, path: str, **headers: str) -> int:
+        async def receive() -> Message:
+            raise AssertionError
+
+        async def send(_message: Message) -> None: ...
+
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        await self.middleware(http_scope(path, headers=given), receive, send)
+        return self.seats
+
+
+async def test_a_route_says_how_many_seats_it_takes() -> None:
+    scale = Scale()
+
+    assert [await scale.weigh("/reports/7") for _ in range(2)] == [5, 5]
+    assert await scale.weigh("/else") == 1
+
+
+async def test_a_header_of_a_trusted_caller_does_and_equal_paths_may_differ() -> None:
+    scale = Scale()
+
+    for _ in range(2):
+        assert await scale.weigh("/v1", x_max_tokens="3000") == 3
+        assert await scale.weigh("/v1", x_max_tokens="9999999") == 20
+        assert await scale.weigh("/v1", x_max_tokens="-5") == 1
+        assert await scale.weigh("/v1") == 1
+
+
+@pytest.mark.parametrize("path", ["/called", "/awaited"])
+async def test_a_function_is_asked_each_time(path: str) -> None:
+    scale = Scale()
+
+    assert [await scale.weigh(f"{path}?n={number}") for number in (2, 4, 2)] == [2, 4, 2]
+
+
+async def test_what_requests_took_is_learned() -> None:
+    scale = Scale()
+    assert await scale.weigh("/learned") == 1
+    scale.lasts = 0.035
+    for _ in range(30):
+        await scale.weigh("/learned")
+
+    assert 3 <= await scale.weigh("/learned") <= 10
+    tally = scale.middleware.service.controller.levels["crowd"].tallies["completions"]
+    assert (tally.seats_executing, tally.executing) == (0, 0)
