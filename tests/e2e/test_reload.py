@@ -10,6 +10,7 @@ import pytest
 
 from apf_middleware import APFMiddleware
 from benchmarks.servers import Kind, Server, serve
+from tests.e2e.observing import become
 from tests.e2e.playground import bare
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -45,9 +46,9 @@ async def until_in_force(client: httpx.AsyncClient, level: str) -> None:
 async def change_while_requests_wait(server: Server, file: Path, *, by_signal: bool) -> None:
     async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
         running = [asyncio.create_task(client.get("/hold", params={"ms": "1000"})) for _ in range(2)]
-        await asyncio.sleep(0.2)
+        await become(client, "executing", 2)
         waiting = [asyncio.create_task(client.get("/hold", headers={"X-User": str(n)})) for n in range(8)]
-        await asyncio.sleep(0.2)
+        await become(client, "inqueue", 8)
         file.write_text(AFTER)  # noqa: ASYNC240 - a small file of the test
         if by_signal:
             server.process.send_signal(signal.SIGHUP)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from benchmarks.servers import Kind, serve
+from tests.e2e.observing import become
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -36,9 +37,9 @@ async def test_a_server_that_stops_sends_away_who_waits_and_finishes_what_runs(
     with serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
             running = [asyncio.create_task(client.get("/hold", params={"ms": "1500"})) for _ in range(2)]
-            await asyncio.sleep(0.3)
+            await become(client, "executing", 2)
             waiting = [asyncio.create_task(client.get("/hold")) for _ in range(4)]
-            await asyncio.sleep(0.3)
+            await become(client, "inqueue", 4)
             server.process.send_signal(signal.SIGTERM)
             began = time.monotonic()
             answers = await asyncio.gather(*waiting)

@@ -6,6 +6,7 @@ server starts. What is wrong is told by the model of the type that is named, so 
 
 import difflib
 import re
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -45,8 +46,9 @@ class _Settled(CamelModel):
         except InvalidValueError as error:
             yield Broken(_path(error.name), error.value, error.rule, error.hint)
 
+    @abstractmethod
     def built(self) -> object:
-        raise NotImplementedError
+        """The object; InvalidValueError if its rules are broken."""
 
 
 def _path(name: str) -> Path:
@@ -58,8 +60,8 @@ def _path(name: str) -> Path:
 class AuthenticatorModel(_Settled):
     """One authenticator."""
 
-    def built(self) -> AuthenticatorSettings:
-        raise NotImplementedError
+    @abstractmethod
+    def built(self) -> AuthenticatorSettings: ...
 
 
 class _User(AuthenticatorModel):
