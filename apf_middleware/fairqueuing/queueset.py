@@ -19,13 +19,13 @@ cut anywhere     final seats are cut to the level's seats without queues too
 """
 
 from collections.abc import Callable, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.inspection import check_queues, check_turn, picture
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
@@ -351,44 +351,19 @@ class QueueSet(Seats):
 
     def snapshot(self) -> QueueSetSnapshot:
         """A frozen picture of now."""
-        return QueueSetSnapshot(
-            now=self._now,
-            concurrency=self.concurrency,
-            desired_queues=self.deck.desired,
-            discipline=self.discipline.name,
-            meters=self.discipline.meters(),
-            is_quiescing=self.is_quiescing,
-            waiting=self.waiting,
-            seats_waiting=self.seats_waiting,
-            executing=self.executing,
-            lingering=len(self._lingering),
-            seats_in_use=self.seats_in_use,
-            dispatched=self.dispatched,
-            rejected=MappingProxyType(dict(self.rejected)),
-            no_accommodation=self.no_accommodation,
-            queues=tuple(queue.snapshot() for queue in self.deck if not queue.is_idle),
-        )
+        return picture(self, now=self._now, lingering=len(self._lingering))
 
     def check(self) -> None:
         """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
-        self.deck.check()
-        self.discipline.check()
         self._lingering.check()
-        for queue in self.deck:
-            queue.check()
-        queues = list(self.deck)
-        assert self.waiting == sum(queue.length for queue in queues), "tickets waiting"
-        assert self.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
-        if not self.strict_upstream:  # there a queue may close while its seats linger
-            assert self.seats_in_use == sum(queue.seats_in_use for queue in queues) + self._queueless_seats, "seats"
-            assert not self._phantom_seats, "phantom seats"
-        try:
-            oldest = self.deck.queues[self.discipline.pick()].oldest
-        except LookupError:
-            assert not self.waiting, f"the discipline forgets who waits in {self!r}"
+        check_queues(self)
+        oldest = check_turn(self)
+        if self.strict_upstream:  # there a queue may close while its seats linger, and leave one standing
             return
-        assert oldest is not None, f"the discipline picks a queue where nobody waits in {self!r}"
-        if self.seats_in_use < self.concurrency and not self.strict_upstream:
+        held = sum(queue.seats_in_use for queue in self.deck)
+        assert self.seats_in_use == held + self._queueless_seats, "seats"
+        assert not self._phantom_seats, "phantom seats"
+        if oldest is not None and self.seats_in_use < self.concurrency:
             assert not self._fits(oldest.width), f"{oldest!r} could sit and is left standing in {self!r}"
 
     def __repr__(self) -> str:
