@@ -8,17 +8,21 @@ from random import Random
 from typing import Final
 
 from prometheus_client import CollectorRegistry
+from starlette.types import Receive, Scope, Send
 
 from apf_middleware import __version__
 from apf_middleware.asgi.admin import Admin
+from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
 from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.wire import Peer
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
+from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
 from apf_middleware.runtime.top_flows import Roll
@@ -58,6 +62,7 @@ class Service:
         self.controller.costs = self.reception.learned
         self.roll = Roll(now())
         self.admin = Admin(self, configuration.server.admin)
+        self.door = self._door()
         self._keep_roll()
         self.scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections = RejectionLog(now)
@@ -124,7 +129,17 @@ class Service:
 
     def _keep_roll(self) -> None:
         """The roll costs a little per request, so it is kept only where somebody may ask for it."""
-        self.controller.roll = self.roll if self.configuration.server.admin.is_on else None
+        asked = self.configuration.server.admin.is_on or self.door is not None
+        self.controller.roll = self.roll if asked else None
+
+    def _door(self) -> Door | None:
+        """Where operators come in by a socket, if there is a directory for it."""
+        settings = self.configuration.server.admin
+        directory = chosen_directory(settings)
+        return None if directory is None else Door(directory, settings.app, self._answer_owner)
+
+    async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:
+        await self.admin.answer_owner(scope, receive, send, peer)  # whichever is in force by then
 
     # The server's beginning and end
 

@@ -211,7 +211,7 @@ def test_everything_below_its_path_is_the_admins_and_nothing_else(world: World, 
     assert world.admin.is_for(scope) is is_its
 
 
-async def test_nothing_can_be_changed(world: World) -> None:
+async def test_a_dump_cannot_be_changed(world: World) -> None:
     status, headers, _ = await world.asks("flows", method="POST")
 
     assert (status, headers["allow"]) == (405, "GET, HEAD")
