@@ -10,6 +10,7 @@ from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
 from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
+from apf_middleware.cli.queue import queues
 from apf_middleware.cli.replay import replay
 
 __all__ = ["app", "options"]
@@ -38,5 +39,6 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
+app.add_typer(queues, name="queue")
 for command in (check, explain, convert, collisions, replay, dump):
     app.command()(command)

@@ -22,6 +22,7 @@ from apf_middleware.asgi.admin.dumps import ORDERS, dump_flows, dump_levels, dum
 from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.admin.orders import require_same_site
+from apf_middleware.asgi.admin.queues import QueueDesk
 from apf_middleware.asgi.admin.words import Clock
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
 from apf_middleware.asgi.request import HeaderView, method_of, path_of, query_of
@@ -56,7 +57,7 @@ class Admin:
             "configuration": (ConfigurationDump(), "application/yaml"),
             "flows": (dump_flows, TEXT),
         }
-        self._desks: Mapping[str, Desk] = {}
+        self._desks: Mapping[str, Desk] = {"queues": QueueDesk(view, settings.app)}
 
     def is_for(self, scope: Scope) -> bool:
         """Whether a request is the admin's to answer."""

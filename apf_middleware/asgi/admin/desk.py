@@ -1,5 +1,6 @@
 """What can be asked of one part of the admin: by path and method, of whom, and who is told of changes."""
 
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from apf_middleware.asgi.admin.words import printable
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.runtime import tell
 
-__all__ = ["Ask", "Desk", "Handler", "Who", "audit", "missing_page"]
+__all__ = ["Ask", "Desk", "Handler", "Who", "missing_page", "refused", "signature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,18 @@ class Desk(Protocol):
         ...
 
 
-def audit(who: Who, what: str, **facts: object) -> None:
-    """Write down that somebody has changed something, or wanted to."""
-    told = {name: printable(str(value)) for name, value in facts.items() if value is not None}
-    tell(logging.WARNING, "apf.changed", who=printable(who.name), via=who.via, what=what, **told)
+def signature(who: Who) -> str:
+    """Who gives an order, as it is written into the log: one word, so that no name can pass for another fact."""
+    return _word(f"{who.name} ({who.via})")
+
+
+def refused(who: Who, what: str, name: str, why: str) -> None:
+    """Write down that somebody wanted a change and didn't get it."""
+    tell(logging.WARNING, "apf.change-refused", by=signature(who), what=what, name=_word(name), why=_word(why))
+
+
+def _word(text: str) -> str:
+    return json.dumps(printable(text), ensure_ascii=False)
 
 
 def missing_page(names: str) -> Trouble:
