@@ -29,7 +29,7 @@ def plain(total: int, desires: list[Desire]) -> list[Fraction]:
     for low, high in pairwise(sorted({Fraction(0), *stops})):
         growing = [i for i, one in enumerate(desires) if one.weight and one.least <= low * one.weight < one.upper]
         weight = sum(desires[i].weight for i in growing)
-        left = total - sum(amounts)
+        left = total - sum(amounts, Fraction(0))
         step = min(high - low, left / weight) if weight else Fraction(0)
         for i in growing:
             amounts[i] += step * desires[i].weight

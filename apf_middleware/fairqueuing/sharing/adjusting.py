@@ -172,7 +172,8 @@ class Adjusting(Sharing):
             level.nominal, level.most = limits.nominal, limits.max
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else JAIL
-            seated += level.queueset.reconfigure(now, replace(settings, concurrency=current))
+            allowed = 0 if level.is_held else current
+            seated += level.queueset.reconfigure(now, replace(settings, concurrency=allowed))
             level.quick_width = 0
             self._note(now, level)
         return seated
@@ -207,6 +208,9 @@ class Adjusting(Sharing):
         self._adjust(now)
         return self._tell(now)
 
+    def _retell(self, now: int) -> Sequence[Ticket]:
+        return self._tell(now)
+
     # Looking
 
     def check(self) -> None:
@@ -229,4 +233,7 @@ def _stand(at: int, level: SharedLevel, skipped: int) -> LevelStanding:
         smoothed = level.record.adjustment.smoothed
     if skipped:
         smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)
-    return LevelStanding(level.limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)
+    limits = level.limits
+    if level.is_closing and level.is_idle:  # it is closed, and promised nothing
+        limits = LevelLimits(limits.nominal, 0, limits.max)
+    return LevelStanding(limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)

@@ -83,5 +83,5 @@ def test_a_parent_deserves_no_more_than_its_children_want_and_no_less_than_they_
 )
 def test_what_nobody_can_ask_for_is_refused(arguments: tuple[int, ...], name: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        Desire(*arguments)
+        Desire(*arguments)  # type: ignore[arg-type]
     assert caught.value.name == name
