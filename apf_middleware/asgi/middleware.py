@@ -15,8 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.hangup import Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
+from apf_middleware.asgi.naming import UnknownQueue
 from apf_middleware.asgi.reception import Seen
-from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
+from apf_middleware.asgi.responses import (
+    answer_rejected,
+    answer_unauthenticated,
+    answer_unknown_queue,
+    send_answer,
+)
 from apf_middleware.asgi.service import Service
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
@@ -86,23 +92,34 @@ class APFMiddleware:
         controller = service.controller
         admission = Admission(seen)
         controller.arrive(now, admission)
-        hearing: Hearing | None = None
+        hearing = None
         if admission.state is not _SEATED:
-            if admission.is_waiting:
-                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
+            hearing = await self._wait(admission, scope, receive, send)
             if not admission.is_seated:
-                await self._reject(admission, hearing, scope, send)
                 return
             if hearing is not None:
                 receive = hearing.receive
         scope["apf"] = admission
         try:
             await self.app(scope, receive, partial(sender, send, seen.headers, admission))
+        except BaseException as error:
+            admission.fail(aborted=not isinstance(error, Exception))
+            raise
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
             if hearing is not None:
                 hearing.stop()
+
+    async def _wait(self, admission: Admission, scope: Scope, receive: Receive, send: Send) -> Hearing | None:
+        """Wait for a seat, if waiting helps; who is rejected has been answered afterwards."""
+        hearing = None
+        if admission.is_waiting:
+            limit_ns = admission.destination.at_work.wait_limit_ns
+            hearing = await wait_for_seat(admission, limit_ns, partial(Hearing, receive))
+        if not admission.is_seated:
+            await self._reject(admission, hearing, scope, send)
+        return hearing
 
     async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
         """Find out what isn't known about a request; None when it has been answered already."""
@@ -113,11 +130,14 @@ class APFMiddleware:
             await service.scrape.answer(scope, send)
             return None
         if service.admin.is_for(scope):
-            found: Seen | Identity | Refused = await service.reception.identify(scope, now)
+            found: Seen | Identity | Refused | UnknownQueue = await service.reception.identify(scope, now)
         else:
             found = await service.reception.receive(scope, now)
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+            return None
+        if isinstance(found, UnknownQueue):
+            await send_answer(answer_unknown_queue(found.status, found.reason, service.labels), scope, send)
             return None
         if isinstance(found, Identity):
             await service.admin.answer(scope, receive, send, found)
@@ -153,10 +173,12 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return (source,) if isinstance(source, str | PathLike) else tuple(source)
 
 
-def _send_http(send: Send, headers: _Headers, _admission: Admission, message: Message) -> Awaitable[None]:
+def _send_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
     """Pass on what an app sends; the start of its response tells schema and level, too."""
     if message["type"] == "http.response.start":
         message = dict(message)  # the app's own stays as it is
+        if message["status"] >= 500:
+            admission.fail()
         message["headers"] = [*message.get("headers", ()), *headers]
     return send(message)
 

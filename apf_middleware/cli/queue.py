@@ -3,12 +3,12 @@
 Every command asks all workers, or the one that answers at an address, and tells what they say as one.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
+from apf_middleware.cli.control.bundle import bundled
 from apf_middleware.cli.control.drift import differences
 from apf_middleware.cli.control.exits import Exit, note
 from apf_middleware.cli.control.outcome import end, require_some
@@ -22,9 +22,22 @@ from apf_middleware.config import read
 from apf_middleware.config.emit import documents
 from apf_middleware.config.problems import Problems
 
-__all__ = ["Action", "Mode", "Strategy", "queues"]
+__all__ = [
+    "Action",
+    "Mode",
+    "Strategy",
+    "create",
+    "delete",
+    "diff",
+    "get",
+    "list_queues",
+    "operate",
+    "queues",
+    "top",
+    "update",
+]
 
-_NO_LIMIT: Final = "none"
+_NONE: Final = "none"
 
 queues = typer.Typer(
     help="Operate the named queues of a server that runs. Exit status 0: done; 1: refused, or drift; 2: no such "
@@ -73,6 +86,35 @@ _StrategyOption = Annotated[
 ]
 
 
+def _changes(max: str | None, parent: str | None, strategy: Strategy | None, **plain: object) -> dict[str, object]:  # noqa: A002
+    """What was said of a queue."""
+    changes = {field: value for field, value in plain.items() if value is not None}
+    if strategy is not None:
+        changes["dequeue_strategy"] = strategy.value
+    if max is not None:
+        if max != _NONE and not max.isdecimal():
+            raise typer.BadParameter(f"{max!r} is no number of seats, and not none", param_hint="--max")
+        changes["max"] = None if max == _NONE else int(max)
+    if parent is not None:
+        changes["parent"] = None if parent == _NONE else parent
+    return changes
+
+
+_with_changes = bundled(
+    "changes",
+    {
+        "weight": (_Weight, None),
+        "min": (_Min, None),
+        "max": (_Max, None),
+        "parent": (_Parent, None),
+        "priority": (_Priority, None),
+        "reclaimable": (_Reclaimable, None),
+        "strategy": (_StrategyOption, None),
+    },
+    _changes,
+)
+
+
 @queues.command("list")
 @for_server
 def list_queues(server: Server, *, output: _FormOption = Form.TEXT) -> None:
@@ -100,41 +142,17 @@ queues.command("view", help="The same as get.")(for_server(get))
 
 @queues.command()
 @for_server
-def create(
-    server: Server,
-    *,
-    name: _Name,
-    weight: _Weight = None,
-    min_seats: _Min = None,
-    max_seats: _Max = None,
-    parent: _Parent = None,
-    priority: _Priority = None,
-    reclaimable: _Reclaimable = None,
-    strategy: _StrategyOption = None,
-    output: _FormOption = Form.TEXT,
-) -> None:
+@_with_changes
+def create(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Create a queue in every worker; it is gone when they end, unless you commit it."""
-    changes = _changes(weight, min_seats, max_seats, parent, priority, reclaimable, strategy)
     _order(server.ask("POST", page("queues"), {"name": name, **changes}), output)
 
 
 @queues.command()
 @for_server
-def update(
-    server: Server,
-    *,
-    name: _Name,
-    weight: _Weight = None,
-    min_seats: _Min = None,
-    max_seats: _Max = None,
-    parent: _Parent = None,
-    priority: _Priority = None,
-    reclaimable: _Reclaimable = None,
-    strategy: _StrategyOption = None,
-    output: _FormOption = Form.TEXT,
-) -> None:
+@_with_changes
+def update(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Change a queue in every worker, in any state."""
-    changes = _changes(weight, min_seats, max_seats, parent, priority, reclaimable, strategy)
     if not changes:
         raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another")
     _order(server.ask("PATCH", page("queues", name), changes), output)
@@ -192,8 +210,8 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
     else:
         answered = [reply.worker for reply in replies if reply.is_done]
         for one in found:
-            some = len(one.workers) < len(answered)
-            tell(f"{one}{f' (worker {", ".join(one.workers)} only)' if some else ''}")
+            only = f" (worker {', '.join(one.workers)} only)" if len(one.workers) < len(answered) else ""
+            tell(f"{one}{only}")
     if found and all(reply.is_done for reply in replies):
         raise typer.Exit(Exit.REFUSED)
     end(replies)
@@ -208,33 +226,6 @@ def top(
 ) -> None:
     """Watch the queues, and pause, open or close them by a key; without a terminal, one table."""
     watch(server, interval)
-
-
-def _changes(
-    weight: int | None,
-    least: int | None,
-    most: str | None,
-    parent: str | None,
-    priority: int | None,
-    reclaimable: bool | None,  # noqa: FBT001 - as its option says
-    strategy: Strategy | None,
-) -> dict[str, object]:
-    """What was said of a queue."""
-    told: dict[str, object] = {
-        "weight": weight,
-        "min": least,
-        "priority": priority,
-        "reclaimable": reclaimable,
-        "dequeue_strategy": strategy and strategy.value,
-    }
-    changes = {field: value for field, value in told.items() if value is not None}
-    if most is not None:
-        if most != _NO_LIMIT and not most.isdecimal():
-            raise typer.BadParameter(f"{most!r} is no number of seats, and not none", param_hint="--max")
-        changes["max"] = None if most == _NO_LIMIT else int(most)
-    if parent is not None:
-        changes["parent"] = None if parent == _NO_LIMIT else parent
-    return changes
 
 
 def _order(replies: list[Reply], output: Form) -> None:

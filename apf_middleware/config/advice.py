@@ -70,6 +70,10 @@ def _advise_references(assembly: Assembly, problems: Problems) -> None:
         if known.definition and schema.level not in assembly.levels:
             rule = "there is no such level, so this schema is ignored"
             _warn(problems, known.definition, "level", schema.level, rule=rule, hint="Add the level, or name another")
+    configuration = assembly.configuration()
+    if configuration.lets_name_queues:
+        used |= assembly.levels.keys()  # a request may name any
+    used |= configuration.parents
     ours = {thing.name for thing in builtin("mandatory") if isinstance(thing, Level)}
     for name, level in assembly.levels.items():
         if level.definition and not level.definition.catch_all and name not in used | ours:

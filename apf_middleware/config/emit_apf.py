@@ -36,6 +36,7 @@ from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.values import load_callable, written_duration
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
@@ -88,6 +89,7 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
+        queues=_changed(settings.queues),
     )
     return _document("Server", "server", written | more)
 
@@ -112,7 +114,9 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
     return part
 
 
-_Told = AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+_Told = (
+    NamingSettings | AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+)
 
 
 def _changed(told: _Told) -> dict[str, Any]:
@@ -151,6 +155,13 @@ def level_document(level: Level) -> dict[str, Any]:
         spec |= {"queuing": queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:
         spec["waitLimit"] = written_duration(level.wait_limit_ns)
+    spec |= _said(parent=level.parent, priority=level.priority or None)
+    if not level.reclaimable:
+        spec["reclaimable"] = False
+    if level.dequeue_strategy != "traverse":
+        spec["dequeueStrategy"] = level.dequeue_strategy
+    if level.state != "open":
+        spec["state"] = level.state.capitalize()
     return _document("PriorityLevel", level.name, spec)
 
 
@@ -159,6 +170,8 @@ def schema_document(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
         spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
+    if schema.queue:
+        spec["queue"] = _distinguisher(schema, schema.queue, problems)
     if estimate is not None:
         spec["estimate"] = estimate_part(estimate, named_callable)
     spec |= _said(

@@ -49,6 +49,11 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "maxSeats": level.max_seats,
         "waitLimit": level.wait_limit_ns,
         "gates": level.gates or None,
+        "parent": level.parent,
+        "priority": level.priority or None,
+        "reclaimable": None if level.reclaimable else False,
+        "dequeueStrategy": None if level.dequeue_strategy == "traverse" else level.dequeue_strategy,
+        "state": None if level.state == "open" else level.state,
     }
     for field, value in unsaid.items():
         if value is not None:

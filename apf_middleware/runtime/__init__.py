@@ -7,6 +7,8 @@ from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
+from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueState, QueueStatus
+from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
 
 __all__ = [
@@ -17,7 +19,12 @@ __all__ = [
     "DrainMeter",
     "LevelAtWork",
     "Listener",
+    "QueueAction",
+    "QueueBook",
+    "QueueState",
+    "QueueStatus",
     "RejectionLog",
+    "Revocation",
     "picture_server",
     "retry_after_s",
     "tell",

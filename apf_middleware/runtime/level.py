@@ -25,14 +25,18 @@ class LevelAtWork:
         "_alone_ns",
         "_tallies",
         "drain",
+        "generation",
         "level",
         "occupancy",
         "shared",
         "wait_limit_ns",
     )
 
-    def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
+    def __init__(
+        self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int, generation: int = 0
+    ) -> None:
         self.shared = shared
+        self.generation = generation  # another one for each level that was ever made
         self.adopt(level, request_timeout_ns=request_timeout_ns)
         self.drain = DrainMeter(now)
         self._alone_ns = 0

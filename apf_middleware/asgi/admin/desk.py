@@ -9,8 +9,8 @@ from typing import Protocol
 from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.admin.answers import Trouble
-from apf_middleware.asgi.admin.words import printable
 from apf_middleware.asgi.responses import Answer
+from apf_middleware.classification.text import printable
 from apf_middleware.runtime import tell
 
 __all__ = ["Ask", "Desk", "Handler", "Who", "missing_page", "refused", "signature"]

@@ -2,7 +2,20 @@
 
 from typing import Any, Final
 
-__all__ = ["COUNT", "FLAG", "METER", "NUMBER", "TEXT", "TIME", "WORK", "Schema", "list_of", "map_of", "object_of", "or_null"]
+__all__ = [
+    "COUNT",
+    "FLAG",
+    "METER",
+    "NUMBER",
+    "TEXT",
+    "TIME",
+    "WORK",
+    "Schema",
+    "list_of",
+    "map_of",
+    "object_of",
+    "or_null",
+]
 
 Schema = dict[str, Any]
 

@@ -101,10 +101,19 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
     "Queues": object_of(queues=list_of("Queue")),
     "Requests": object_of(requests=list_of("Request")),
     "Flows": object_of(flows=list_of("Flow")),
-    "Configuration": object_of(problems=list_of("ConfigurationProblem"), documents={"type": "array", "items": map_of({})}),
+    "Configuration": object_of(
+        problems=list_of("ConfigurationProblem"), documents={"type": "array", "items": map_of({})}
+    ),
+    "FieldError": object_of(field=TEXT, value={}, rule=TEXT, hint=TEXT),
     "Problem": {
         "type": "object",
-        "properties": {"type": TEXT, "title": TEXT, "status": COUNT, "detail": TEXT},
+        "properties": {
+            "type": TEXT,
+            "title": TEXT,
+            "status": COUNT,
+            "detail": TEXT,
+            "errors": list_of("FieldError"),
+        },
         "required": ["type", "title", "status", "detail"],
     },
     **QUEUE_SCHEMAS,

@@ -112,7 +112,12 @@ _NAME: Final[Schema] = {"name": "name", "in": "path", "required": True, "descrip
 
 
 def _flag(name: str, description: str) -> Schema:
-    return {"name": name, "in": "query", "description": description, "schema": {"type": "string", "enum": ["1", "true"]}}
+    return {
+        "name": name,
+        "in": "query",
+        "description": description,
+        "schema": {"type": "string", "enum": ["1", "true"]},
+    }
 
 
 def describe_queues(path: str) -> dict[str, Schema]:
@@ -123,16 +128,22 @@ def describe_queues(path: str) -> dict[str, Schema]:
     return {
         f"{path}/queues": {
             "get": _operation("listQueues", "All named queues of this worker", "NamedQueues", _LOOKING, documents),
-            "post": _operation("createQueue", "Create a queue", "OneQueue", _CHANGING, takes="QueueCreation", status="201"),
+            "post": _operation(
+                "createQueue", "Create a queue", "OneQueue", _CHANGING, takes="QueueCreation", status="201"
+            ),
         },
         one: {
             "get": _operation("getQueue", "One queue", "OneQueue", _FINDING, _NAME),
             "patch": _operation("updateQueue", "Change a queue", "OneQueue", _CHANGING, _NAME, takes="QueueChange"),
-            "delete": _operation("deleteQueue", "Delete a closed queue", "DeletedQueue", (*_FINDING, "409"), _NAME, cascade),
+            "delete": _operation(
+                "deleteQueue", "Delete a closed queue", "DeletedQueue", (*_FINDING, "409"), _NAME, cascade
+            ),
         },
         f"{one}/waiting": {"get": _operation("getWaiting", "Who waits in a queue", "Waiting", _FINDING, _NAME)},
         f"{one}/open": {"post": _operation("openQueue", "Open a queue", "OneQueue", _CHANGING, _NAME, takes="Nothing")},
-        f"{one}/pause": {"post": _operation("pauseQueue", "Pause a queue", "OneQueue", _CHANGING, _NAME, takes="Nothing")},
+        f"{one}/pause": {
+            "post": _operation("pauseQueue", "Pause a queue", "OneQueue", _CHANGING, _NAME, takes="Nothing")
+        },
         f"{one}/close": {
             "post": _operation("closeQueue", "Close a queue", "OneQueue", _CHANGING, _NAME, takes="QueueClosing")
         },
@@ -140,7 +151,13 @@ def describe_queues(path: str) -> dict[str, Schema]:
 
 
 def _operation(
-    name: str, summary: str, gives: str, refusals: tuple[str, ...], *parameters: Schema, takes: str = "", status: str = "200"
+    name: str,
+    summary: str,
+    gives: str,
+    refusals: tuple[str, ...],
+    *parameters: Schema,
+    takes: str = "",
+    status: str = "200",
 ) -> Schema:
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     responses: dict[str, Any] = {status: {"description": f"{summary}.", "content": _json(gives)}}

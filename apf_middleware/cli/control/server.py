@@ -1,15 +1,15 @@
 """Which server a command is about, told by options that all such commands have."""
 
-import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import typer
 
+from apf_middleware.cli.control.bundle import bundled
 from apf_middleware.cli.control.exits import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
 from apf_middleware.config.admin import DEFAULT_PATH
@@ -111,31 +111,13 @@ def _credentials(token_file: Path | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def for_server(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that tell the server, which it is given as ``server``."""
-    options: dict[str, tuple[Any, object]] = {
-        "runtime_dir": (_RuntimeDir, None),
-        "app": (_App, None),
-        "url": (_Url, None),
-        "token_file": (_TokenFile, None),
-        "timeout": (_Timeout, 5.0),
-    }
+_OPTIONS: Final[dict[str, tuple[Any, object]]] = {
+    "runtime_dir": (_RuntimeDir, None),
+    "app": (_App, None),
+    "url": (_Url, None),
+    "token_file": (_TokenFile, None),
+    "timeout": (_Timeout, 5.0),
+}
 
-    def run(**given: Any) -> None:  # noqa: ANN401 - whatever typer has understood
-        told = {name: given.pop(name) for name in options}
-        command(find_server(**told), **given)
-
-    hints = get_type_hints(command, include_extras=True)
-    own = [
-        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in inspect.signature(command).parameters.items()
-        if name != "server"
-    ]
-    more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in options.items()
-    ]
-    run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*own, *more)}
-    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-    return run
+for_server: Final = bundled("server", _OPTIONS, find_server)
+"""Gives a command, which takes a ``server``, the options that tell which."""

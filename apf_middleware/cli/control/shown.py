@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import typer
 
-from apf_middleware.cli.control.table import printable, queue_table, terminal_width, written_number
+from apf_middleware.classification.text import printable
+from apf_middleware.cli.control.table import queue_table, terminal_width, written_number
 from apf_middleware.cli.control.together import Together
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.config.emit import written
@@ -111,7 +112,7 @@ def _lines(queue: Together, flows: Sequence[Mapping[str, Any]]) -> list[str]:
         "workers": ", ".join(f"{worker} {state}" for worker, state in queue.states.items()),
         "waiting": "; ".join(_flow(flow) for flow in flows[:_MOST_FLOWS]) + ("; …" if flows[_MOST_FLOWS:] else ""),
     }
-    return [f"{name + ':':10}{value}" for name, value in told.items() if value != ""]
+    return [f"{name + ':':11}{value}" for name, value in told.items() if value != ""]
 
 
 def _number(fields: Mapping[str, Any], name: str) -> str:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from apf_middleware.asgi.admin.words import printable
+from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.together import Together
 
 __all__ = ["queue_table", "terminal_width", "written_number"]

@@ -1,8 +1,8 @@
 """What several workers say of their queues, as one: sums, and where they don't agree, who is the odd one.
 
 Each worker has seats and counters of its own, so what a server has is their sum. What they should have in common (the
-state, the weight) is shown if they have it; otherwise it is ``Mixed``, and ``Unknown`` while one doesn't answer. A queue
-that closes is done in one worker before it is in another: that is no disagreement.
+state, the weight) is shown if they have it; otherwise it is ``Mixed``, and ``Unknown`` while one doesn't answer. A
+queue that closes is done in one worker before it is in another: that is no disagreement.
 """
 
 from collections import Counter

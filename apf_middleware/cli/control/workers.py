@@ -24,6 +24,9 @@ _MARK: Final = "x-apf-admin"
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_AT_ONCE: Final = 64
 
+_Asked = tuple[str, str, bytes | None, Mapping[str, str]]
+"""Method, path, body and headers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -63,7 +66,7 @@ class SocketWorker:
     def ask(self, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
         """One request."""
         connection = _UnixConnection(os.fspath(self.file.path), timeout)
-        return _asked(self.name, connection, method, path, body, {})
+        return _asked(self.name, connection, (method, path, body, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ class UrlWorker:
             if parts.scheme == "https"
             else http.client.HTTPConnection(host, parts.port, timeout=timeout)
         )
-        return _asked(self.name, connection, method, parts.path + path, body, self.headers)
+        return _asked(self.name, connection, (method, parts.path + path, body, self.headers))
 
 
 Worker = SocketWorker | UrlWorker
@@ -126,9 +129,8 @@ def _ask(worker: Worker, *, method: str, path: str, body: bytes | None, timeout:
     return worker.ask(method, path, body, timeout)
 
 
-def _asked(
-    name: str, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, more: Mapping[str, str]
-) -> Reply:
+def _asked(name: str, connection: http.client.HTTPConnection, asked: _Asked) -> Reply:
+    method, path, body, more = asked
     headers = {"Accept": "application/json", "Connection": "close", **more}
     if body is not None:
         headers["Content-Type"] = "application/json"

@@ -16,6 +16,7 @@ from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
 from apf_middleware.config.dialects.http import path_rule
 from apf_middleware.config.dialects.metrics import MetricsModel
+from apf_middleware.config.dialects.naming import NamingModel
 from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
@@ -69,6 +70,7 @@ class _ServerSpec(CamelModel):
     metrics: MetricsModel = Field(default_factory=MetricsModel)
     responses: ResponsesModel = Field(default_factory=ResponsesModel)
     admin: AdminModel = Field(default_factory=AdminModel)
+    queues: NamingModel = Field(default_factory=NamingModel)
 
     def rules(self) -> Iterator[Broken]:
         if duration_ns(self.request_timeout) == 0:
@@ -106,4 +108,5 @@ class ServerModel(CamelModel):
             authentication=tuple(one.built() for one in spec.authentication),
             trusted_proxies=spec.trusted_proxies.built(),
             admin=spec.admin.built(),
+            queues=spec.queues.built(),
         )
