@@ -6,7 +6,7 @@ at once, as the configuration says.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
@@ -16,7 +16,10 @@ from apf_middleware.classification.distinguisher import compile_distinguisher
 from apf_middleware.config import Configuration
 from apf_middleware.config.queues import default_queue
 
-__all__ = ["QueueNaming", "UnknownQueue"]
+__all__ = ["REASONS", "QueueNaming", "UnknownQueue"]
+
+REASONS: Final = ("queue-not-found", "not-leaf")
+"""Why a request can't go to the queue that it names: there is none, or it is a parent, which takes no requests."""
 
 
 class UnknownQueue(NamedTuple):
@@ -59,7 +62,7 @@ class QueueNaming:
         if self._settings.unknown == "default":
             return replace(found, level=self._default)
         status = 404 if self._settings.unknown == "notFound" else 503
-        return UnknownQueue(status, "not-leaf" if name in self._parents else "queue-not-found")
+        return UnknownQueue(status, REASONS[name in self._parents])
 
     def _named(self, scope: Scope, digest: RequestDigest, found: Classification) -> str:
         """The name of a queue, or nothing."""

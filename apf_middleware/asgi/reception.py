@@ -15,7 +15,7 @@ from starlette.types import Scope
 from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
-from apf_middleware.asgi.naming import QueueNaming, UnknownQueue
+from apf_middleware.asgi.naming import REASONS, QueueNaming, UnknownQueue
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.classification import Classification, Identity, RequestDigest
@@ -115,7 +115,7 @@ class Reception:
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
         self._naming = QueueNaming(configuration, chain) if configuration.lets_name_queues else None
-        self.unknown_queues = Counter[str]() if unknown_queues is None else unknown_queues
+        self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
         self._keys = Keys(configuration, chain, self._costs.dependence)

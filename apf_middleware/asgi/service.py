@@ -87,6 +87,7 @@ class Service:
             authentication_failures=self.reception.refused,
             version=__version__,
             configuration_loads=self._reloader.loads,
+            unknown_queues=self.reception.unknown_queues,
         )
 
     # Another configuration

@@ -89,7 +89,7 @@ class Reclaimer:
         for victim in sorted(self._victims(claimant, deserves), key=lambda one: one.order):
             admission, level = victim.admission, victim.admission.level
             gone = taken.get(level, 0) + admission.width
-            if self._left(level) - gone < deserves[level]:
+            if self._left(level) - gone < int(deserves[level]):
                 continue
             chosen.append(admission)
             taken[level] = gone

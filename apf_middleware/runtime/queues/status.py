@@ -32,7 +32,8 @@ class QueueStatus:
     """One queue at one moment. A parent's numbers are its children's together.
 
     ``deserved`` is what it could claim now, ``used`` what it has, and ``share`` the one as part of the other.
-    ``source`` tells whether it is as the files have it. Each queue that was ever made has another ``generation``.
+    ``capacity`` is what the mins of others leave of its ``max``. ``source`` tells whether it is as the files have it.
+    Each queue that was ever made has another ``generation``.
     """
 
     name: str
@@ -43,6 +44,7 @@ class QueueStatus:
     deserved: float
     used: int
     max: int
+    capacity: int
     inqueue: int
     pending: int
     running: int
@@ -153,6 +155,7 @@ def _look(
         deserved=deserves * _CENT // 1 / _CENT,
         used=counts.used,
         max=min(limits.max, controller.configuration.server.seats),
+        capacity=min(_most(controller, name), controller.configuration.server.seats),
         inqueue=counts.inqueue,
         pending=0,
         running=counts.running,
@@ -170,3 +173,9 @@ def _look(
         closed_by_parent=wish == "closed" != level.state,
         children=children,
     )
+
+
+def _most(controller: "Controller", name: str) -> int:
+    """The most seats that a queue could have, if all others used no more than their mins."""
+    parent = controller.sharing.parents.get(name)
+    return controller.levels[name].shared.most if parent is None else parent.most
