@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -39,11 +39,21 @@ _Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for each
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The workers of one server, and how long each may take to answer."""
+    """The workers of one server, and how long each may take to answer; ``directory`` has their sockets."""
 
     name: str
     workers: tuple[Worker, ...]
     timeout: float
+    directory: Path | None = None
+
+    def renewed(self) -> "Server":
+        """With the workers that there are now."""
+        if self.directory is None:
+            return self
+        try:
+            return replace(self, workers=_living(find_sockets(self.directory, self.name)))
+        except OSError:
+            return replace(self, workers=())
 
     def ask(self, method: str, path: str, order: Mapping[str, object] | None = None) -> list[Reply]:
         """What all of them say."""
@@ -76,12 +86,17 @@ def find_server(
         rule = f"which server? Give --runtime-dir (or the variable {DIRECTORY_VARIABLE}), or --server URL"
         raise typer.BadParameter(rule, param_hint="--runtime-dir")
     files = _sockets(runtime_dir, app)
-    workers = tuple(SocketWorker(one) for one in files if not is_refused(one.path))
+    workers = _living(files)
     if not workers:
         dead = f"; {len(files)} that have died left theirs" if files else ""
         what = f"no worker{f' of {app}' if app else ''} has a socket in {runtime_dir}{dead}"
         fail(f"{what}: does the server run, with admin.socket or {DIRECTORY_VARIABLE}?", Exit.UNREACHED)
-    return Server(files[0].app, workers, timeout)
+    return Server(files[0].app, workers, timeout, runtime_dir)
+
+
+def _living(files: Sequence[SocketFile]) -> tuple[Worker, ...]:
+    """The workers that still listen."""
+    return tuple(SocketWorker(one) for one in files if not is_refused(one.path))
 
 
 def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:

@@ -56,6 +56,7 @@ _DISPENSABLE: Final = ("ABORTED", "PENDING", "PARENT", "FAILED", "COMPLETED", "R
 """What a narrow terminal doesn't show, the first of these first."""
 
 _GAP: Final = 2
+_SHORTEST_NAME: Final = 8
 
 
 def terminal_width() -> int | None:
@@ -64,20 +65,32 @@ def terminal_width() -> int | None:
 
 
 def queue_table(queues: Sequence[Together], *, width: int | None = None, wide: bool = False) -> list[str]:
-    """The lines; with ``width`` no wider than that, as long as there are columns that can be left out."""
+    """The lines; no wider than ``width`` if that is given, by leaving out what matters least and shortening names."""
     columns = {**_COLUMNS, **(_WIDE if wide else {})}
     cells = {name: [name, *map(cell, queues)] for name, cell in columns.items()}
     widths = {name: max(map(len, column)) for name, column in cells.items()}
-    for name in _DISPENSABLE:
-        if wide or width is None or sum(widths.values()) + _GAP * (len(widths) - 1) <= width:
-            break
-        del widths[name]
+    if width is not None and not wide:
+        _narrow(widths, width)
     return [
-        (" " * _GAP)
-        .join(
-            cells[name][row].ljust(size) if name in _TEXTS else cells[name][row].rjust(size)
-            for name, size in widths.items()
-        )
-        .rstrip()
+        (" " * _GAP).join(_aligned(name, cells[name][row], size) for name, size in widths.items()).rstrip()
         for row in range(len(queues) + 1)
     ]
+
+
+def _narrow(widths: dict[str, int], most: int) -> None:
+    """Take columns away until the rest has room."""
+    for name in _DISPENSABLE:
+        if _total(widths) <= most:
+            return
+        del widths[name]
+    widths["NAME"] = max(_SHORTEST_NAME, widths["NAME"] - max(0, _total(widths) - most))
+
+
+def _total(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _aligned(name: str, cell: str, size: int) -> str:
+    if len(cell) > size:
+        return f"{cell[: size - 1]}…"
+    return cell.ljust(size) if name in _TEXTS else cell.rjust(size)
