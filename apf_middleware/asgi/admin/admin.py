@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi.admin.answers import JSON, MARK, TEXT, Trouble, as_answer, shown
+from apf_middleware.asgi.admin.changes import reload
 from apf_middleware.asgi.admin.configuration import ConfigurationDump
-from apf_middleware.asgi.admin.desk import Ask, Handler, Who, missing_page
+from apf_middleware.asgi.admin.desk import Ask, Handler, Who, missing_page, refused
 from apf_middleware.asgi.admin.dumps import ORDERS, dump_flows, dump_levels, dump_queues, dump_requests
 from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.openapi import describe
-from apf_middleware.asgi.admin.orders import require_same_site
+from apf_middleware.asgi.admin.orders import is_from_elsewhere
 from apf_middleware.asgi.admin.queues import QueueDesk
 from apf_middleware.asgi.admin.words import Clock
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
@@ -39,6 +40,7 @@ __all__ = ["MARK", "Admin"]
 _DESCRIPTION: Final = "openapi.json"
 _FORMATS: Final[Mapping[str, bool | None]] = {"": None, "text": False, "json": True}
 _CHALLENGE: Final[Headers] = [(b"www-authenticate", b'Bearer realm="apf"')]
+_RELOAD: Final = "reload"
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
@@ -107,9 +109,12 @@ class Admin:
         if handler is None:
             raise _not_allowed(handlers)
         if method not in _READING:
-            require_same_site(ask.scope)
-            if not ask.who.may_change:
+            if is_from_elsewhere(ask.scope):
+                refused(ask.who, f"{method} {page}", "cross-site")
+                raise Trouble(403, "cross-site", "Forbidden", "A page of another site has asked for this.")
+            if page != _RELOAD and not ask.who.may_change:
                 detail = "You may look, and change nothing: spec.admin.operators of the Server document names who may."
+                refused(ask.who, f"{method} {page}", "may only look")
                 raise Trouble(403, "forbidden", "Forbidden", detail)
         return await handler(Ask(ask.scope, ask.receive, ask.who, name))
 
@@ -121,14 +126,19 @@ class Admin:
                 return shown(json.dumps(describe(*place)).encode(), JSON)
 
             return "", {"GET": description}
+        if page == _RELOAD:
+            return "", {"POST": self._reload}
         if page in self._dumps:
             return page, {"GET": self._show}
         first, *rest = page.split("/")
         desk = self._desks.get(first)
         found = desk.find(rest) if desk is not None else None
         if found is None:
-            raise missing_page(", ".join((*self._dumps, *self._desks, _DESCRIPTION)))
+            raise missing_page(", ".join((*self._dumps, *self._desks, _DESCRIPTION, _RELOAD)))
         return found
+
+    async def _reload(self, ask: Ask) -> Answer:
+        return await reload(self._view, ask)
 
     async def _show(self, ask: Ask) -> Answer:
         query = query_of(ask.scope)

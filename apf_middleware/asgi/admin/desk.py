@@ -51,9 +51,9 @@ def signature(who: Who) -> str:
     return _word(f"{who.name} ({who.via})")
 
 
-def refused(who: Who, what: str, name: str, why: str) -> None:
+def refused(who: Who, what: str, why: str) -> None:
     """Write down that somebody wanted a change and didn't get it."""
-    tell(logging.WARNING, "apf.change-refused", by=signature(who), what=what, name=_word(name), why=_word(why))
+    tell(logging.WARNING, "apf.change-refused", by=signature(who), what=_word(what), why=_word(why))
 
 
 def _word(text: str) -> str:

@@ -104,6 +104,9 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
     "Configuration": object_of(
         problems=list_of("ConfigurationProblem"), documents={"type": "array", "items": map_of({})}
     ),
+    "Reload": object_of(
+        reloaded=FLAG, seats=COUNT, levels=COUNT, schemas=COUNT, problems=list_of("ConfigurationProblem")
+    ),
     "FieldError": object_of(field=TEXT, value={}, rule=TEXT, hint=TEXT),
     "Problem": {
         "type": "object",
@@ -164,6 +167,7 @@ def describe(path: str, root: str) -> Schema:
             f"{path}/configuration": _operation("Configuration", "The configuration in force", yaml),
             f"{path}/flows": _operation("Flows", "The heaviest flows", text, _BY),
             f"{path}/openapi.json": _operation(None, "This description", ""),
+            f"{path}/reload": _reload(),
             **describe_queues(path),
         },
         "components": {
@@ -183,8 +187,7 @@ def _operation(schema: str | None, summary: str, text: str, *parameters: Schema)
     content: Schema = {"application/json": {"schema": {"type": "object"}}}
     if schema is not None:
         content = {text: {"schema": TEXT}, "application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    refusals = {status: {"description": why, "content": problem} for status, why in _REFUSALS.items()}
+    refusals = {status: _refusal(why) for status, why in _REFUSALS.items()}
     operation: Schema = {
         "operationId": f"get{schema or 'Description'}",
         "summary": summary,
@@ -192,3 +195,22 @@ def _operation(schema: str | None, summary: str, text: str, *parameters: Schema)
     }
     asked = [_FORMAT, *parameters] if schema else []
     return {"get": operation | ({"parameters": asked} if asked else {})}
+
+
+def _refusal(why: str) -> Schema:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": why, "content": content}
+
+
+def _reload() -> Schema:
+    """What isn't read but done."""
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Reload"}}}
+    responses = {
+        "200": {"description": "What was read is in force; its warnings.", "content": content},
+        "401": _refusal(_REFUSALS["401"]),
+        "403": _refusal(f"{_REFUSALS['403'][:-1]}, or a page of another site has asked."),
+        "409": _refusal("The configuration didn't come from files, so it can't be read again."),
+        "422": {"description": "Something is wrong with it: its errors. All stays as it was.", "content": content},
+    }
+    summary = "Read the configuration again, and put it in force"
+    return {"post": {"operationId": "postReload", "summary": summary, "responses": responses}}

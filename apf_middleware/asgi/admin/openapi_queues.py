@@ -59,6 +59,7 @@ QUEUE_SCHEMAS: Final[Mapping[str, Schema]] = {
         exempt=FLAG,
         closed_by_parent=FLAG,
         children={"type": "array", "items": TEXT},
+        capacity=COUNT,
     ),
     "Worker": _WORKER,
     "Drift": object_of(queue=TEXT, field=TEXT, file=_ANYTHING, live=_ANYTHING),

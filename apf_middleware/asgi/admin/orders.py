@@ -1,8 +1,9 @@
 """What operators send: JSON objects, bounded in length and time, each field known and of its kind.
 
-A browser that is led astray by somebody else's page must not be able to give orders with its user's credentials. So an
-order is JSON and says so: a page elsewhere can't send that without asking first, and nobody here says yes. What a
-browser marks as coming from another site is refused besides.
+Credentials that a browser adds by itself (a session, a certificate, what a proxy has signed in) come with requests that
+some other site's page makes, too. So a change that such a page asks for is refused: a browser says in
+``Sec-Fetch-Site``, or at least in ``Origin``, who has made a request. Whoever sends neither is no browser. Besides, an
+order is JSON and says so: a page elsewhere can't send that without asking first, and nobody here says yes.
 """
 
 import json
@@ -16,7 +17,7 @@ from starlette.types import Receive, Scope
 from apf_middleware.asgi.admin.answers import JSON, FieldError, Trouble
 from apf_middleware.asgi.request import HeaderView
 
-__all__ = ["LONGEST_BODY", "Field", "Fields", "checked", "read_order", "require_same_site", "unfit"]
+__all__ = ["LONGEST_BODY", "Field", "Fields", "checked", "is_from_elsewhere", "read_order", "unfit"]
 
 LONGEST_BODY: Final = 64 * 1024
 """In bytes; orders have some hundred."""
@@ -39,10 +40,14 @@ class Field:
 Fields = Mapping[str, Field]
 
 
-def require_same_site(scope: Scope) -> None:
-    """Refuse what a browser says that another site's page has made it send."""
-    if HeaderView(scope).get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise Trouble(403, "cross-site", "Forbidden", "Another site's page can't give orders here.")
+def is_from_elsewhere(scope: Scope) -> bool:
+    """Whether a browser has made this request for a page of another site."""
+    headers = HeaderView(scope)
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in {"same-origin", "none"}
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2].lower() != headers.get("host", "?").lower()
 
 
 async def read_order(

@@ -157,7 +157,7 @@ class _as_trouble:  # noqa: N801 - it is used as a function
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, QueueError):
             if self._what != "get":
-                refused(self._ask.who, f"{self._what} queue", self._name, str(error))
+                refused(self._ask.who, f"{self._what} queue {self._name}", str(error))
             raise _trouble(error) from None
 
 

@@ -45,6 +45,7 @@ _COLUMNS: Final[dict[str, _Cell]] = {
     "SHARE": lambda queue: f"{queue.fields['share']:.2f}",
 }
 _WIDE: Final[dict[str, _Cell]] = {
+    "CAPACITY": _field("capacity"),
     "PRIORITY": _field("priority"),
     "RECLAIMABLE": _field("reclaimable"),
     "STRATEGY": _field("dequeue_strategy"),

@@ -18,7 +18,19 @@ MIXED: Final = "Mixed"
 UNKNOWN: Final = "Unknown"
 
 _MISSING: Final = "not there"
-_SUMS: Final = ("min", "deserved", "used", "max", "inqueue", "pending", "running", "completed", "failed", "aborted")
+_SUMS: Final = (
+    "min",
+    "deserved",
+    "used",
+    "max",
+    "capacity",
+    "inqueue",
+    "pending",
+    "running",
+    "completed",
+    "failed",
+    "aborted",
+)
 _COMMON: Final = (
     "parent",
     "weight",

@@ -287,5 +287,5 @@ async def test_the_log_tells_who_has_changed_what_and_who_was_refused(
         'apf.queue-operated queue=crowd by="eve\\\\n\\" action=open by=\\"root (http)" action=pause'
     )
     assert closed == ('apf.queue-operated queue=crowd by="uid:1000 pid:42 (socket)" action=close mode=drain')
-    assert refused.startswith('apf.change-refused by="olga (http)" what=delete queue name="nobody" why=')
+    assert refused.startswith('apf.change-refused by="olga (http)" what="delete queue nobody" why=')
     assert caplog.records[2].levelno == logging.WARNING

@@ -18,6 +18,7 @@ def queue(name: str, **more: object) -> dict[str, object]:
         "deserved": 2.5,
         "used": 1,
         "max": 10,
+        "capacity": 8,
         "inqueue": 3,
         "pending": 0,
         "running": 1,

@@ -34,8 +34,8 @@ def test_numbers_stand_at_the_right() -> None:
 def test_a_wide_one_has_more_and_heeds_no_terminal() -> None:
     head, web, _ = queue_table(QUEUES, width=80, wide=True)
 
-    assert head.split()[-5:] == ["PRIORITY", "RECLAIMABLE", "STRATEGY", "SOURCE", "WORKERS"]
-    assert web.split()[-5:] == ["0", "yes", "traverse", "file", "1"]
+    assert head.split()[-6:] == ["CAPACITY", "PRIORITY", "RECLAIMABLE", "STRATEGY", "SOURCE", "WORKERS"]
+    assert web.split()[-6:] == ["8", "0", "yes", "traverse", "file", "1"]
 
 
 def test_in_a_terminal_of_80_columns_every_line_fits_and_what_matters_stays() -> None:
