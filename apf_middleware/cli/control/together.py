@@ -126,11 +126,9 @@ def disagreements(queues: Sequence[Together]) -> list[str]:
         wishes = Counter(map(_wish, known.values()))
         if len(wishes) < 2:
             continue
-        usual, _ = wishes.most_common(1)[0]
+        usual, most = wishes.most_common(1)[0]
+        if 2 * most <= len(known):  # nobody is the odd one
+            usual = ""
         odd = ", ".join(f"worker {worker} has it {state}" for worker, state in known.items() if _wish(state) != usual)
-        told.append(f"{queue.name}: {odd}; {_number(wishes[usual])} {usual}")
+        told.append(f"{queue.name}: {odd}{f'; {most} others {usual}' if usual else ''}")
     return told
-
-
-def _number(count: int) -> str:
-    return "the other" if count == 1 else f"{count} others"

@@ -125,7 +125,7 @@ def test_workers_that_do_not_answer_or_are_otherwise_are_named(board: Board) -> 
     board.look([says("1", queue("web")), says("2", queue("web", state="Closed")), silent("3", "no time")], 101.0)
 
     assert text(board)[2].split()[1] == "Mixed"
-    assert text(board)[-2] == "worker 3: no time; web: worker 2 has it Closed; the other Open"
+    assert text(board)[-2] == "worker 3: no time; web: worker 1 has it Open, worker 2 has it Closed"
     board.look([silent("1")], 102.0)
     assert text(board)[2].split()[0] == "web", "what was known stays to be seen"
     board.look([], 103.0)

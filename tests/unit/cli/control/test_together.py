@@ -75,10 +75,10 @@ def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
     ]
 
 
-def test_of_two_that_differ_each_is_told() -> None:
+def test_of_two_that_differ_both_are_told() -> None:
     found = combine([says("1", queue("web")), says("2", queue("web", state="Paused"))])
 
-    assert disagreements(found) == ["web: worker 2 has it Paused; the other Open"]
+    assert disagreements(found) == ["web: worker 1 has it Open, worker 2 has it Paused"]
 
 
 def test_a_change_in_one_worker_is_a_live_change() -> None:
