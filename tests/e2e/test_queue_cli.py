@@ -15,6 +15,7 @@ import pytest
 from apf_middleware.cli.control.workers import SocketWorker, ask_all, page
 from apf_middleware.config.sockets import find_sockets
 from tests.e2e.shop import Outcome, Shop, open_shop
+from tests.e2e.terminal import CURSOR_ON, terminal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
 
@@ -72,19 +73,20 @@ class Load:
             reason = response.json()["reason"] if response.status_code != 200 else ""
             level = response.headers.get("x-apf-priority-level", "")
             self.heard.append((asked_at, response.status_code, reason, level))
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
 
     async def hears(self, *, level: str = "", status: int = 200) -> None:
         """Until somebody who asks from now on is told this by both workers, as far as chance has it."""
         since = time.monotonic()
         async with asyncio.timeout(10):
-            while sum(at > since and code == status and level in {"", on} for at, code, _, on in self.heard) < 12:  # noqa: ASYNC110 - clients don't tell
+            while sum(at > since and code == status and level in {"", on} for at, code, _, on in self.heard) < 8:  # noqa: ASYNC110 - clients don't tell
                 await asyncio.sleep(0.02)
 
 
 async def test_a_queue_is_operated_under_load_without_a_failure_that_its_state_does_not_call_for(shop: Shop) -> None:
     async def apf(*arguments: str) -> None:
-        result = await asyncio.to_thread(shop.run_apf, *arguments)
+        run = shop.run_apf if arguments[0] in {"create", "delete"} else shop.apf
+        result = await asyncio.to_thread(run, *arguments)
         assert (result.returncode, result.stderr) == (DONE, "")
 
     limits = httpx.Limits(max_keepalive_connections=0)  # so that both workers have some of them
@@ -95,7 +97,7 @@ async def test_a_queue_is_operated_under_load_without_a_failure_that_its_state_d
         await apf("create", "adhoc", "--weight", "4", "--max", "1")  # so that some wait
         await adhoc.hears(level="adhoc")
         await apf("operate", "adhoc", "--action", "pause")
-        waiting = await asyncio.to_thread(shop.run_apf, "get", "adhoc", "-o", "json")
+        waiting = await asyncio.to_thread(shop.apf, "get", "adhoc", "-o", "json")
         await apf("operate", "adhoc", "--action", "open")
         await adhoc.hears(level="adhoc")
         closed_at = time.monotonic()
@@ -255,6 +257,63 @@ def test_over_http_a_token_opens_what_its_groups_may(batch: Shop) -> None:
     assert (done.returncode, "web" in rows(done)) == (DONE, True)
     assert unknown.returncode == UNREACHED
     assert "Show your credentials" in unknown.stderr
+
+
+# Live
+
+
+def test_the_live_screen_shows_queues_and_obeys_keys_that_are_confirmed(batch: Shop) -> None:
+    with terminal("apf_middleware", "queue", "top", "-n", "0.2", APF_RUNTIME_DIR=str(batch.sockets)) as screen:
+        screen.read_until("q quit")
+        assert "apf top: shop, 2 workers" in screen.text
+        assert "\x1b[?1049h" in screen.text, "what was in the terminal before comes back afterwards"
+        screen.type("p")
+        screen.read_until("pause batch? y yes, any other key no")
+        screen.type("n")
+        screen.read_until("pause batch: no")
+        screen.type("c")
+        screen.read_until("close batch? d drain")
+        screen.type("s")
+        screen.read_until("close batch: done by 2 of 2 workers")
+        screen.read_until("Closed")
+        assert rows(batch.apf("list"))["batch"]["STATE"] == "Closed"
+        screen.type("\x1b[B")
+        screen.type("p")
+        screen.read_until("pause catch-all?")
+        screen.type("\x1b")
+        screen.read_until("pause catch-all: no")
+        screen.type("q")
+        assert screen.read_to_end() == 0
+    assert screen.text.endswith(f"{CURSOR_ON}\x1b[?1049l")
+
+
+def test_the_live_screen_ends_with_ctrl_c_too(batch: Shop) -> None:
+    with terminal("apf_middleware", "queue", "top", APF_RUNTIME_DIR=str(batch.sockets)) as screen:
+        screen.read_until("q quit")
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.read_to_end() == 0
+    assert screen.text.endswith(f"{CURSOR_ON}\x1b[?1049l")
+
+
+def test_without_a_terminal_the_live_screen_is_one_table(batch: Shop) -> None:
+    result = batch.apf("top", "-n", "0.1")
+
+    assert (result.returncode, result.stderr) == (DONE, "")
+    title, head, *lines = result.stdout.splitlines()
+    assert title == "apf top: shop, 2 workers"
+    assert head.split()[0] == "NAME"
+    assert [line.split()[0] for line in lines] == ["batch", "catch-all", "exempt", "web"]
+    assert {line.split()[-1] for line in lines} == {"0.0"}, "two looks were taken"
+
+
+def test_the_list_fits_into_a_terminal_of_80_columns(batch: Shop) -> None:
+    with terminal("apf_middleware", "queue", "list", APF_RUNTIME_DIR=str(batch.sockets)) as screen:
+        assert screen.read_to_end() == 0
+
+    lines = screen.text.splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= 80
+    assert {"NAME", "STATE", "USED", "MAX", "INQUEUE", "REJECTED"} <= set(lines[0].split())
 
 
 # Who may

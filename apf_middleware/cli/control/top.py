@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Final
 
@@ -68,6 +68,7 @@ def _show_once(server: Server, board: Board) -> None:
 def _watch_live(server: Server, board: Board, interval: float) -> None:
     console = Console()
     with (
+        suppress(KeyboardInterrupt),  # the other way to quit
         ThreadPoolExecutor(1, thread_name_prefix="apf top") as asking,
         _keyboard(),
         Live(console=console, screen=True, auto_refresh=False) as live,
@@ -80,10 +81,7 @@ def _watch_live(server: Server, board: Board, interval: float) -> None:
             if picture != shown:
                 live.update(Group(*picture[1]), refresh=True)
                 shown = picture
-            try:
-                session.step()
-            except KeyboardInterrupt:
-                break
+            session.step()
 
 
 class _Session:
