@@ -39,6 +39,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
         "precedence": ("spec", "precedence"),
         "name": ("metadata", "name"),
         "shares": ("spec", "shares"),
+        "min": ("spec", "minSeats"),
         "hand": ("spec", "queuing", "handSize"),
     },
 }
@@ -49,6 +50,7 @@ def advise(assembly: Assembly, problems: Problems) -> None:
     _advise_references(assembly, problems)
     _advise_order(assembly, problems)
     _advise_shares(assembly, problems)
+    _advise_guarantees(assembly, problems)
     for known in assembly.levels.values():
         _advise_hand(known, problems)
 
@@ -79,6 +81,18 @@ def _advise_references(assembly: Assembly, problems: Problems) -> None:
         if level.definition and not level.definition.catch_all and name not in used | ours:
             rule = "no schema refers to this level, so it only takes seats from the others"
             _warn(problems, level.definition, "name", name, rule=rule, hint="Add a schema, or remove the level")
+
+
+def _advise_guarantees(assembly: Assembly, problems: Problems) -> None:
+    """Absolute mins that leave nothing to anybody else."""
+    promised = 0
+    for known in assembly.levels.values():
+        if known.thing.parent is None:
+            promised += known.thing.min_seats or 0
+        if known.definition and known.thing.min_seats and promised >= assembly.server.seats:
+            rule = f"with it all of the {assembly.server.seats} seats are promised, and levels without a min get none"
+            _warn(problems, known.definition, "min", known.thing.min_seats, rule=rule, hint="Lower it, or add seats")
+            return
 
 
 def _live(assembly: Assembly) -> list[Known[FlowSchema]]:

@@ -46,6 +46,14 @@ spec:
   queue: {source: group, groups: ['plan:*'], transform: 'plan:(.*)'}
   distinguisher: {source: user}
   rules: [{httpRules: [{paths: [/*]}]}]
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: probes}
+spec:
+  level: exempt
+  precedence: 2
+  rules: [{httpRules: [{paths: [/health]}]}]
 """
 
 
@@ -174,6 +182,13 @@ async def test_a_queue_that_becomes_a_parent_is_no_longer_found() -> None:
         house.queues.update("batch", parent="new")
 
         assert problem(await house.answer(**caller))["reason"] == "not-leaf"
+
+
+async def test_an_exempt_request_stays_exempt_whatever_it_names() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+
+        assert (await house.answer("/health", x_queue="batch", x_group="tenant-admins")).content == b"exempt"
 
 
 # How requests end

@@ -283,7 +283,7 @@ class Lending(Pool):
             if queueset.discipline.is_restless:
                 queueset.tick(now)
             ticket = queueset.head()
-            limit = self._limit_in_turn(level, turn)
+            limit = self._limit_in_turn(level, turn) if turn.saver or turn.saving else self.limit_of(level)
             wanted = seats_wanted(level, ticket.width)
             if wanted <= limit:
                 turn.level, turn.ticket = level, ticket

@@ -135,3 +135,14 @@ def test_mins_that_are_rounded_up_are_cut_to_what_their_parent_can_have() -> Non
     )
 
     assert sum(derive_limits(configuration)[name].min for name in "abc") == 2
+
+
+def test_who_is_guaranteed_all_seats_is_told_what_that_means() -> None:
+    reading = read_source(server("seats: 4") + level("all", "minSeats: 4"))
+
+    assert [(one.field, one.value) for one in reading.warnings if "all of the 4 seats" in one.rule] == [
+        ("spec.minSeats", 4)
+    ]
+    assert not [
+        one for one in read_source(server("seats: 5") + level("all", "minSeats: 4")).warnings if "of the" in one.rule
+    ]

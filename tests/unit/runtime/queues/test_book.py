@@ -106,6 +106,29 @@ def test_a_queue_that_is_closed_drains_or_sheds_those_who_wait() -> None:
     assert house.queues.status("web").rejected == {"queue-closing": 1}
 
 
+def test_nobody_is_seated_while_those_who_wait_are_sent_away() -> None:
+    one_queue = "queuing: {queues: 1, handSize: 1, queueLengthLimit: 9}"
+    house = Operated(server(10) + level("web", f"minSeats: 0, maxSeats: 4, {one_queue}"))
+    house.arrive("web", 2)
+    [wide] = house.arrive("web", 1, width=3)
+    narrow = house.arrive("web", 2)
+    assert [one.is_waiting for one in (wide, *narrow)] == [True] * 3
+
+    house.queues.operate("web", "close", mode="shed")
+
+    assert [one.reason for one in (wide, *narrow)] == [Reason.QUEUE_CLOSING] * 3
+
+
+def test_a_closed_queue_deserves_nothing() -> None:
+    house = Operated(server(10) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
+    house.arrive("other", 30)
+    assert house.queues.status("web").deserved == 3
+    house.queues.operate("web", "close")
+
+    assert house.queues.status("web").deserved == 0
+    assert house.queues.status("other").deserved == 9
+
+
 def test_a_request_that_is_alone_keeps_its_queue_from_being_closed() -> None:
     house = Operated(server(10) + level("web", "minSeats: 2"))
     [alone] = house.arrive("web")
