@@ -10,6 +10,7 @@ from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
 from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
+from apf_middleware.cli.gate import gates
 from apf_middleware.cli.queue import queues
 from apf_middleware.cli.replay import replay
 
@@ -40,5 +41,6 @@ def options(
 
 
 app.add_typer(queues, name="queue")
+app.add_typer(gates, name="gate")
 for command in (check, explain, convert, collisions, replay, dump):
     app.command()(command)

@@ -20,6 +20,7 @@ from apf_middleware.asgi.admin.changes import reload
 from apf_middleware.asgi.admin.configuration import ConfigurationDump
 from apf_middleware.asgi.admin.desk import Ask, Handler, Who, missing_page, refused
 from apf_middleware.asgi.admin.dumps import ORDERS, dump_flows, dump_levels, dump_queues, dump_requests
+from apf_middleware.asgi.admin.gates import GateDesk
 from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.admin.orders import is_from_elsewhere
@@ -59,7 +60,10 @@ class Admin:
             "configuration": (ConfigurationDump(), "application/yaml"),
             "flows": (dump_flows, TEXT),
         }
-        self._desks: Mapping[str, Desk] = {"queues": QueueDesk(view, settings.app)}
+        self._desks: Mapping[str, Desk] = {
+            "queues": QueueDesk(view, settings.app),
+            "gates": GateDesk(view, settings.app),
+        }
 
     def is_for(self, scope: Scope) -> bool:
         """Whether a request is the admin's to answer."""

@@ -13,7 +13,7 @@ from apf_middleware.asgi.responses import Answer
 from apf_middleware.classification.text import printable
 from apf_middleware.runtime import tell
 
-__all__ = ["Ask", "Desk", "Handler", "Who", "missing_page", "refused", "signature"]
+__all__ = ["Ask", "Desk", "Handler", "Who", "changed", "missing_page", "refused", "signature"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,12 @@ class Desk(Protocol):
 def signature(who: Who) -> str:
     """Who gives an order, as it is written into the log: one word, so that no name can pass for another fact."""
     return _word(f"{who.name} ({who.via})")
+
+
+def changed(who: Who, event: str, **facts: object) -> None:
+    """Write down that somebody has changed something."""
+    told = {name: _word(fact) if isinstance(fact, str) else fact for name, fact in facts.items() if fact is not None}
+    tell(logging.INFO, f"apf.{event}", by=signature(who), **told)
 
 
 def refused(who: Who, what: str, why: str) -> None:

@@ -22,7 +22,9 @@ from apf_middleware.asgi.admin.jsonschema import (
     object_of,
     or_null,
 )
+from apf_middleware.asgi.admin.openapi_gates import GATE_SCHEMAS, describe_gates
 from apf_middleware.asgi.admin.openapi_queues import QUEUE_SCHEMAS, describe_queues
+from apf_middleware.asgi.admin.operations import COMMON_SCHEMAS
 
 __all__ = ["describe"]
 
@@ -119,7 +121,9 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
         },
         "required": ["type", "title", "status", "detail"],
     },
+    **COMMON_SCHEMAS,
     **QUEUE_SCHEMAS,
+    **GATE_SCHEMAS,
 }
 
 _FORMAT: Final = {
@@ -169,6 +173,7 @@ def describe(path: str, root: str) -> Schema:
             f"{path}/openapi.json": _operation(None, "This description", ""),
             f"{path}/reload": _reload(),
             **describe_queues(path),
+            **describe_gates(path),
         },
         "components": {
             "schemas": dict(_SCHEMAS),

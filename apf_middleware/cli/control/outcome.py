@@ -39,9 +39,9 @@ def _named(reply: Reply) -> str:
     return f"worker {reply.worker}: {reply.trouble}"
 
 
-def end(replies: Sequence[Reply], queues: Sequence[Together] = ()) -> None:
+def end(replies: Sequence[Reply], queues: Sequence[Together] = (), *, odd: Sequence[str] = ()) -> None:
     """Tell where the workers don't agree, and end with a status that says whether all is well."""
-    odd = disagreements(queues)
+    odd = (*disagreements(queues), *odd)
     for one in odd:
         note(one)
     if odd or not all(reply.is_done for reply in replies):

@@ -245,10 +245,7 @@ async def test_what_is_not_there_tells_what_is(world: World) -> None:
         status, _, body = await world.asks(page)
 
         assert status == 404
-        assert (
-            "dump_priority_levels, dump_queues, dump_requests, configuration, flows, queues, openapi.json, reload"
-            in body
-        )
+        assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, queues, gates" in body
 
 
 async def test_every_answer_bears_the_mark_and_is_kept_by_nobody(world: World) -> None:
