@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_kinship, derive_limits, derive_settings
+from apf_middleware.config.derive import derive_kinship, derive_limits
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import (
     DISCIPLINES,
-    Adjusting,
-    Lending,
-    LevelLimits,
     Reason,
     Sharing,
     Ticket,
     TicketState,
 )
-from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
@@ -33,6 +29,7 @@ from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
+from apf_middleware.runtime.sharing import share_seats, wanted_levels
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
@@ -62,7 +59,7 @@ class Controller:
         begin = now()
         self._generation = 0
         self.limits = derive_limits(configuration)
-        self._sharing = _share(configuration, self.limits, begin)
+        self._sharing = share_seats(configuration, self.limits, begin)
         self._levels: dict[str, LevelAtWork] = {}
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
@@ -293,7 +290,7 @@ class Controller:
         self.look(now)
         limits = derive_limits(configuration)
         seats, kinship = configuration.server.seats, derive_kinship(configuration)
-        seated = self._sharing.reconfigure(now, seats, _wanted(configuration, limits), kinship)
+        seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
         self.configuration, self.limits = configuration, limits
         self._adopt(now)
         self._wake(now, seated)
@@ -379,23 +376,3 @@ class Controller:
 
     def __repr__(self) -> str:
         return f"<Controller: {self._sharing!r}>"
-
-
-def _share(configuration: Configuration, limits: Mapping[str, LevelLimits], now: int) -> Sharing:
-    """The levels and how they share the seats, as the configuration wants it."""
-    server = configuration.server
-    share = Adjusting if server.borrowing == "periodic" else Lending
-    return share(
-        server.seats,
-        _wanted(configuration, limits),
-        discipline=DISCIPLINES[server.discipline],
-        strict_upstream=server.strict_upstream,
-        kinship=derive_kinship(configuration),
-        now=now,
-    )
-
-
-def _wanted(configuration: Configuration, limits: Mapping[str, LevelLimits]) -> Wanted:
-    """The levels as whoever shares the seats wants to hear of them."""
-    working = configuration.working_levels
-    return {name: (derive_settings(level, limits[name]), limits[name]) for name, level in working.items()}
