@@ -1,10 +1,10 @@
 """``apf gate``: which gates keep requests waiting in a server that runs, and opening, closing and kicking them."""
 
-import re
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from apf_middleware.cli.control.durations import seconds_of
 from apf_middleware.cli.control.gates import combine_gates, gate_disagreements, gate_table
 from apf_middleware.cli.control.outcome import end, require_some
 from apf_middleware.cli.control.server import Server, for_server
@@ -13,9 +13,6 @@ from apf_middleware.cli.control.workers import Reply, page
 from apf_middleware.cli.output import Output, OutputOption, tell
 
 __all__ = ["close_gate", "gates", "kick_gate", "list_gates", "open_gate"]
-
-_DURATION: Final = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)(?P<unit>ms|s|m|h)?")
-_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, None: 1}
 
 gates = typer.Typer(
     help="Operate the gates of a server that runs. Exit status 0: done; 1: refused; 2: no such command; "
@@ -54,7 +51,7 @@ def close_gate(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Keep everybody waiting at a gate in every worker, whatever happens."""
-    order = {} if duration is None else {"for": _seconds(duration)}
+    order = {} if duration is None else {"for": seconds_of(duration, "--for")}
     _show(server.ask("POST", page("gates", name, "close"), order), output)
 
 
@@ -72,15 +69,6 @@ def kick_gate(
     require_some(replies)
     tell(f"kicked {sum(reply.document['kicked'] for reply in replies if reply.is_done)}")
     end(replies)
-
-
-def _seconds(text: str) -> float:
-    found = _DURATION.fullmatch(text)
-    seconds = float(found["number"]) * _SECONDS[found["unit"]] if found else 0.0
-    if seconds <= 0:
-        rule = "is no duration above nothing: write it like 10s or 500ms"
-        raise typer.BadParameter(f"{text!r} {rule}", param_hint="--for")
-    return seconds
 
 
 def _show(replies: list[Reply], output: Output) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from apf_middleware.cli.control.bundle import bundled
 from apf_middleware.cli.control.drift import differences
+from apf_middleware.cli.control.durations import seconds_of
 from apf_middleware.cli.control.exits import Exit, note
 from apf_middleware.cli.control.outcome import end, require_some
 from apf_middleware.cli.control.server import Server, for_server
@@ -81,12 +82,21 @@ _Priority = Annotated[int | None, typer.Option("--priority", help="Who comes fir
 _Reclaimable = Annotated[
     bool | None, typer.Option("--reclaimable/--not-reclaimable", help="Whether its requests may be asked to give way.")
 ]
+_WaitLimit = Annotated[
+    str | None, typer.Option("--wait-limit", metavar="DURATION|none", help="How long a request may wait, like 2s.")
+]
 _StrategyOption = Annotated[
     Strategy | None, typer.Option("--dequeue-strategy", help="fifo: who can't be seated blocks those behind.")
 ]
 
 
-def _changes(max: str | None, parent: str | None, strategy: Strategy | None, **plain: object) -> dict[str, object]:  # noqa: A002
+def _changes(
+    max: str | None,  # noqa: A002 - as the field is called
+    parent: str | None,
+    wait_limit: str | None,
+    strategy: Strategy | None,
+    **plain: object,
+) -> dict[str, object]:
     """What was said of a queue."""
     changes = {field: value for field, value in plain.items() if value is not None}
     if strategy is not None:
@@ -95,6 +105,8 @@ def _changes(max: str | None, parent: str | None, strategy: Strategy | None, **p
         if max != _NONE and not max.isdecimal():
             raise typer.BadParameter(f"{max!r} is no number of seats, and not none", param_hint="--max")
         changes["max"] = None if max == _NONE else int(max)
+    if wait_limit is not None:
+        changes["wait_limit"] = None if wait_limit == _NONE else seconds_of(wait_limit, "--wait-limit")
     if parent is not None:
         changes["parent"] = None if parent == _NONE else parent
     return changes
@@ -109,6 +121,7 @@ _with_changes = bundled(
         "parent": (_Parent, None),
         "priority": (_Priority, None),
         "reclaimable": (_Reclaimable, None),
+        "wait_limit": (_WaitLimit, None),
         "strategy": (_StrategyOption, None),
     },
     _changes,

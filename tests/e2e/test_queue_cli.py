@@ -205,6 +205,7 @@ def test_a_worker_that_does_not_answer_is_unknown_and_the_other_is_operated(batc
         (("update", "web"), USAGE, "nothing to change: give --weight"),
         (("update", "web", "--weight", "0"), USAGE, "greater than or equal to 1"),
         (("update", "web", "--max", "many"), USAGE, "no number of seats"),
+        (("update", "web", "--wait-limit", "long"), USAGE, "is no duration above nothing"),
         (("create",), USAGE, "Missing argument"),
         (("create", "web"), REFUSED, "there is a queue of this name already"),
         (("create", "We b"), REFUSED, "name: it must be a DNS name"),
@@ -233,7 +234,8 @@ def test_what_cannot_be_done_ends_with_a_status_and_a_reason(
 def test_close_open_and_update_succeed(batch: Shop) -> None:
     for arguments, state in (
         (("operate", "batch", "--action", "close"), "Closed"),
-        (("update", "batch", "--weight", 5), "Closed"),
+        (("update", "batch", "--weight", 5, "--wait-limit", "2s", "--priority", "-3", "--not-reclaimable"), "Closed"),
+        (("update", "batch", "--wait-limit", "none", "--dequeue-strategy", "fifo"), "Closed"),
         (("operate", "batch", "--action", "open"), "Open"),
     ):
         result = batch.apf(*arguments)
