@@ -60,6 +60,8 @@ class Door:
         try:
             async with listener:
                 await self._accept(listener)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends the door and not the server
+            tell(logging.ERROR, "apf.socket-failed", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
             self._close()
 

@@ -19,9 +19,10 @@ from anyio.to_thread import run_sync
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.wire import Wire
 from apf_middleware.config import Configuration
-from tests.integration.stage import configuration
+from tests.integration.stage import configuration, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -200,6 +201,42 @@ async def test_a_door_that_cannot_be_made_is_told_and_the_server_lives(
     assert "apf.socket-failed" in record.message
     assert "nobody else may be able to write" in record.message
     assert contents(directory) == []
+
+
+async def test_a_door_that_breaks_is_told_and_the_server_lives(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_door: Door, _listener: object) -> None:
+        raise LookupError("boom")
+
+    monkeypatch.setattr(Door, "_accept", broken)
+    async with living(guarded(directory)):
+        await settle()
+        assert contents(directory) == []
+    assert "LookupError: boom" in caplog.text
+
+
+async def test_without_file_descriptors_it_waits_until_there_are_some(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.door._PAUSE_S", 0.01)
+    failures = [OSError(24, "Too many open files")] * 3
+    async with living(guarded(directory)):
+        path = contents(directory)[0]
+        door = APFMiddleware(quiet, told(directory)).service.door
+        assert door is not None
+
+        class Listener:
+            async def accept(self) -> object:
+                if failures:
+                    raise failures.pop()
+                return await anyio.sleep_forever()
+
+        with anyio.move_on_after(0.2):
+            await door._accept(Listener())  # type: ignore[arg-type]
+        assert failures == []
+        assert caplog.text.count("apf.socket-refuses") == 3
+        assert (await run_sync(asked, path, "/flows"))[0] == 200
 
 
 async def test_two_of_one_name_in_a_process_do_not_take_the_socket_from_each_other(

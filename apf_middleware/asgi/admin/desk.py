@@ -2,18 +2,20 @@
 
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.types import Receive, Scope
 
+from apf_middleware import __version__
 from apf_middleware.asgi.admin.answers import Trouble
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.classification.text import printable
 from apf_middleware.runtime import tell
 
-__all__ = ["Ask", "Desk", "Handler", "Who", "changed", "missing_page", "refused", "signature"]
+__all__ = ["Ask", "Desk", "Handler", "Who", "changed", "missing_page", "refused", "signature", "worker_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class Desk(Protocol):
     def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
         """By method, what can be asked at this path, and the name of the object there; None if nothing."""
         ...
+
+
+def worker_of(app: str) -> dict[str, object]:
+    """Who answers: the process, which may have been forked since the server was made."""
+    return {"pid": os.getpid(), "app": app, "version": __version__}
 
 
 def signature(who: Who) -> str:

@@ -4,13 +4,11 @@ A gate that is closed by hand keeps requests waiting while a dependency is away 
 of letting them fail. Like all changes it concerns this worker alone.
 """
 
-import os
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, Protocol
 
-from apf_middleware import __version__
 from apf_middleware.asgi.admin.answers import Trouble, shown_json
-from apf_middleware.asgi.admin.desk import Ask, Handler, changed, refused
+from apf_middleware.asgi.admin.desk import Ask, Handler, changed, refused, worker_of
 from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.orders import Field, Fields, read_order
 from apf_middleware.asgi.responses import Answer
@@ -61,7 +59,7 @@ class GateDesk:
 
     def __init__(self, view: View, app: str) -> None:
         self._view = view
-        self._worker = {"pid": os.getpid(), "app": app, "version": __version__}
+        self._app = app
 
     def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
         """By method, what can be asked at this path, and which gate's it is."""
@@ -94,12 +92,12 @@ class GateDesk:
     async def _list(self, _ask: Ask) -> Answer:
         gates = self._gates()
         found = [] if gates is None else [_record(one, _STATUS) for one in gates.list()]
-        return shown_json({"worker": self._worker, "gates": found})
+        return shown_json({"worker": worker_of(self._app), "gates": found})
 
     async def _get(self, ask: Ask) -> Answer:
         gates = self._gate(ask, "get")
         parked = sorted(gates.parked(ask.name), key=lambda one: one.id)[:MOST_PARKED]
-        told = {"worker": self._worker, "gates": self._about(gates, ask.name)}
+        told = {"worker": worker_of(self._app), "gates": self._about(gates, ask.name)}
         return shown_json(told | {"parked": [_record(one, _PARKED) for one in parked]})
 
     async def _open(self, ask: Ask) -> Answer:
@@ -124,7 +122,7 @@ class GateDesk:
 
     def _done(self, ask: Ask, gates: GateBoard, what: str, **facts: object) -> Answer:
         changed(ask.who, "gate-operated", gate=ask.name, action=what, **facts)
-        told = {"worker": self._worker, "gates": self._about(gates, ask.name)}
+        told = {"worker": worker_of(self._app), "gates": self._about(gates, ask.name)}
         return shown_json(told | ({"kicked": facts["kicked"]} if what == "kick" else {}))
 
     @staticmethod

@@ -4,15 +4,13 @@ A change concerns this worker alone, and is gone when it ends. Whoever wants it 
 line does; whoever wants it to last writes it into the files.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from apf_middleware import __version__
 from apf_middleware.asgi.admin.answers import FieldError, Trouble, shown_json
-from apf_middleware.asgi.admin.desk import Ask, Handler, refused, signature
+from apf_middleware.asgi.admin.desk import Ask, Handler, refused, signature, worker_of
 from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.orders import Field, Fields, read_order, unfit
 from apf_middleware.asgi.request import query_of
@@ -52,7 +50,7 @@ class QueueDesk:
 
     def __init__(self, view: View, app: str) -> None:
         self._view = view
-        self._worker = {"pid": os.getpid(), "app": app, "version": __version__}
+        self._app = app
 
     @property
     def _book(self) -> QueueBook:
@@ -74,7 +72,10 @@ class QueueDesk:
     # Looking
 
     async def _list(self, ask: Ask) -> Answer:
-        told: dict[str, object] = {"worker": self._worker, "queues": [_record(one) for one in self._book.list()]}
+        told: dict[str, object] = {
+            "worker": worker_of(self._app),
+            "queues": [_record(one) for one in self._book.list()],
+        }
         if query_of(ask.scope).get("documents") in _YES:
             documents = [one for status in self._book.list() for one in self._book.document(status.name)]
             told |= {"documents": documents, "drift": _drift(self._book.drift())}
@@ -93,7 +94,7 @@ class QueueDesk:
         now = controller.now()
         working = [controller.levels[name] for name in (status.children or (ask.name,)) if name in controller.levels]
         tickets = [ticket for at_work in working for queue in at_work.shared.queueset.deck for ticket in queue]
-        return shown_json({"worker": self._worker, "queue": ask.name, **_waiting(tickets, now)})
+        return shown_json({"worker": worker_of(self._app), "queue": ask.name, **_waiting(tickets, now)})
 
     # Changing
 
@@ -124,11 +125,11 @@ class QueueDesk:
     async def _delete(self, ask: Ask) -> Answer:
         with _as_trouble(ask, "delete"):
             self._book.delete(ask.name, cascade=query_of(ask.scope).get("cascade") in _YES, by=signature(ask.who))
-        return shown_json({"worker": self._worker, "deleted": ask.name})
+        return shown_json({"worker": worker_of(self._app), "deleted": ask.name})
 
     def _about(self, status: QueueStatus) -> dict[str, object]:
         documents = list(self._book.document(status.name))
-        return {"worker": self._worker, "queue": _record(status), "documents": documents}
+        return {"worker": worker_of(self._app), "queue": _record(status), "documents": documents}
 
 
 class _Operation:
