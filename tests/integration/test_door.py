@@ -227,10 +227,10 @@ async def test_without_file_descriptors_it_waits_until_there_are_some(
         assert door is not None
 
         class Listener:
-            async def accept(self) -> object:
+            async def accept(self) -> None:
                 if failures:
                     raise failures.pop()
-                return await anyio.sleep_forever()
+                await anyio.sleep_forever()
 
         with anyio.move_on_after(0.2):
             await door._accept(Listener())  # type: ignore[arg-type]
