@@ -252,6 +252,14 @@ async def test_two_of_one_name_in_a_process_do_not_take_the_socket_from_each_oth
             assert len(contents(directory)) == 2
 
 
+async def test_a_file_that_somebody_has_put_in_its_place_is_left_alone(directory: Path) -> None:
+    async with living(guarded(directory)):
+        path = contents(directory)[0]
+        path.rename(directory / "away")
+        path.write_text("mine")
+    assert [(one.name, one.is_file()) for one in contents(directory)] == [("away", False), (path.name, True)]
+
+
 async def test_what_dead_workers_have_left_is_cleared_away(directory: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as once:
         dead.bind(str(directory / "shop.1.sock"))

@@ -72,12 +72,10 @@ class QueueDesk:
     # Looking
 
     async def _list(self, ask: Ask) -> Answer:
-        told: dict[str, object] = {
-            "worker": worker_of(self._app),
-            "queues": [_record(one) for one in self._book.list()],
-        }
+        found = self._book.list()
+        told: dict[str, object] = {"worker": worker_of(self._app), "queues": list(map(_record, found))}
         if query_of(ask.scope).get("documents") in _YES:
-            documents = [one for status in self._book.list() for one in self._book.document(status.name)]
+            documents = [one for status in found for one in self._book.document(status.name)]
             told |= {"documents": documents, "drift": _drift(self._book.drift())}
         return shown_json(told)
 
