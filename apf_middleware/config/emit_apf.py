@@ -33,6 +33,7 @@ from apf_middleware.config.authentication import (
 from apf_middleware.config.dialects.apf import VERSION
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
+from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.metrics import MetricsSettings
@@ -88,6 +89,7 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
+        streams=streams_part(settings.streams),
     )
     return _document("Server", "server", written | more)
 
@@ -147,6 +149,7 @@ def level_document(level: Level) -> dict[str, Any]:
     spec["shares"] = shares.shares
     spec |= _said(lendablePercent=shares.lendable_percent or None, borrowingLimitPercent=shares.borrowing_percent)
     spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=[dict(gate) for gate in level.gates])
+    spec |= _said(streams=streams_part(level.streams))
     if not level.exempt:
         spec |= {"queuing": queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:

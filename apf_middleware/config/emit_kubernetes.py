@@ -20,6 +20,7 @@ from apf_middleware.classification.rules import (
 )
 from apf_middleware.config.dialects.kubernetes import GROUP
 from apf_middleware.config.emit_apf import queuing_part, resource_part
+from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 
@@ -49,6 +50,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "maxSeats": level.max_seats,
         "waitLimit": level.wait_limit_ns,
         "gates": level.gates or None,
+        "streams": streams_part(level.streams) or None,
     }
     for field, value in unsaid.items():
         if value is not None:

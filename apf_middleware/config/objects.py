@@ -10,6 +10,7 @@ from apf_middleware.config.authentication import AuthenticatorSettings, TrustedP
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.streams import ServerStreamSettings, StreamSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -47,6 +48,7 @@ class Level:
     max_seats: int | None = None
     wait_limit_ns: int | None = None
     gates: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    streams: StreamSettings = field(default_factory=StreamSettings)
 
     @property
     def exempt(self) -> bool:
@@ -90,6 +92,7 @@ class ServerSettings:
     authentication: tuple[AuthenticatorSettings, ...] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
+    streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +117,11 @@ class Configuration:
 
     @property
     def flowless_levels(self) -> frozenset[str]:
-        """Where flows don't matter, because nothing queues or there is only one queue."""
+        """Where flows don't matter: nothing queues or there is only one queue, and no flow's streams are counted."""
         return frozenset(
-            name for name, level in self.levels.items() if level.queuing is None or level.queuing.queues == 1
+            name
+            for name, level in self.levels.items()
+            if (level.queuing is None or level.queuing.queues == 1) and level.streams.max_open_per_flow is None
         )
 
     def _named(self, name: str) -> FlowSchema:

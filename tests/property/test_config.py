@@ -19,6 +19,7 @@ KEYS = st.sampled_from([
     "value", "set", "limited", "exempt", "queuing", "queues", "handSize", "level", "precedence", "subjects", "user",
     "group", "httpRules", "paths", "headers", "distinguisher", "source", "transform", "items", "shares",
     "limitResponse", "superSet", "resourceRules", "verbs", "namespaces", "seats", "routes", "gates", "waitLimit",
+    "streams", "maxOpen", "releaseWhenBlocked",
     "nonResourceURLs", "status",
 ])
 ODD = st.sampled_from([
@@ -136,6 +137,11 @@ SCHEMA_SPECS = st.fixed_dictionaries(
     },
     optional={"distinguisher": DISTINGUISHERS},
 )
+AMOUNTS = st.integers(0, 50)
+STREAMS: dict[str, st.SearchStrategy[Any]] = {
+    "releaseAtStart": st.booleans(),
+    "releaseWhenBlocked": st.sampled_from(["0s", "250ms", "1m"]),
+}
 LEVEL_SPECS = st.fixed_dictionaries(
     {
         "shares": st.integers(0, 200),
@@ -148,6 +154,7 @@ LEVEL_SPECS = st.fixed_dictionaries(
         "maxSeats": st.integers(5, 10),
         "waitLimit": st.sampled_from(["0s", "15s", "1m30s", "1.5s"]),
         "gates": st.just([{"type": "capacity", "of": {"db": 3}}]),
+        "streams": st.fixed_dictionaries({}, optional=STREAMS | {"maxOpen": st.just(50), "maxOpenPerFlow": AMOUNTS}),
     },
 )
 
@@ -161,6 +168,7 @@ def configurations(draw: st.DrawFn) -> list[dict[str, Any]]:
         for name in draw(st.lists(own, unique=True, max_size=4))
     ]
     server = {"defaults": draw(st.sampled_from(["web", "kubernetes", "none"])), "seats": draw(st.integers(1, 500))}
+    server["streams"] = draw(st.fixed_dictionaries({}, optional=STREAMS))
     return [*documents, {"apiVersion": "apf/v1", "kind": "Server", "spec": server}]
 
 

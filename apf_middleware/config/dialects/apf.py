@@ -22,6 +22,7 @@ from apf_middleware.config.dialects.rules import (
     precedence_rules,
 )
 from apf_middleware.config.dialects.server import ServerModel
+from apf_middleware.config.dialects.streams import StreamsModel
 from apf_middleware.config.dialects.values import (
     Amount,
     DnsLabel,
@@ -68,6 +69,7 @@ class _LevelSpec(CamelModel):
     queuing: QueuingModel | None = None
     wait_limit: Duration | None = None
     gates: list[dict[str, Any]] = Field(default_factory=list)
+    streams: StreamsModel | None = None
 
     def rules(self) -> Iterator[Broken]:
         if self.type == "Exempt":
@@ -76,6 +78,7 @@ class _LevelSpec(CamelModel):
                 "maxSeats": self.max_seats,
             }
             unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
+            unlimited["streams"] = None if self.streams is None else self.streams.model_dump()
             for key, value in unlimited.items():
                 if value is not None:
                     yield Broken((key,), value, "an exempt level must not have it")
@@ -112,6 +115,7 @@ class PriorityLevelModel(CamelModel):
             spec.max_seats,
             None if spec.wait_limit is None else duration_ns(spec.wait_limit),
             tuple(spec.gates),
+            (spec.streams or StreamsModel()).built(),
         )
 
 
