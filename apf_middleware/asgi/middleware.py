@@ -18,8 +18,10 @@ from apf_middleware.asgi.lifespan import live
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
 from apf_middleware.asgi.service import Service
+from apf_middleware.asgi.streams import begin_response, follow, is_event_stream, prepare
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
+from apf_middleware.estimation import Inventory
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, wait_for_seat
 
@@ -29,6 +31,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 """A configuration, or the files, directories and globs to read it from."""
 
 _SEATED: Final = TicketState.SEATED
+_WAITING: Final = TicketState.WAITING
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -37,7 +40,8 @@ class APFMiddleware:
 
     ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
-    serves none itself. A configuration that came from files is read again on `reload`, on SIGHUP, and with ``watch``
+    serves none itself. ``inventory`` tells how many objects of a kind there are, for estimates as Kubernetes makes
+    them. A configuration that came from files is read again on `reload`, on SIGHUP, and with ``watch``
     when the files change.
     """
 
@@ -48,6 +52,7 @@ class APFMiddleware:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
+        inventory: Inventory | None = None,
         watch: bool = False,
     ) -> None:
         self.app = app
@@ -57,6 +62,7 @@ class APFMiddleware:
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
+            inventory=inventory,
             sources=sources,
             watch=watch,
             warnings=reading.warnings,
@@ -70,7 +76,7 @@ class APFMiddleware:
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
         sender = _SENDERS.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
@@ -85,22 +91,29 @@ class APFMiddleware:
             now = service.now()
         controller = service.controller
         admission = Admission(seen)
-        controller.arrive(now, admission)
+        extras = seen.extras
         hearing: Hearing | None = None
-        if admission.state is not _SEATED:
-            if admission.is_waiting:
+        try:
+            if extras is None or prepare(admission, extras, scope):
+                controller.arrive(now, admission)
+            else:
+                controller.refuse(now, admission, Reason.STREAM_LIMIT)
+            if admission.state is _WAITING:
                 hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
-            if not admission.is_seated:
+                if hearing is not None:
+                    receive = hearing.receive
+            if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
                 return
-            if hearing is not None:
-                receive = hearing.receive
-        scope["apf"] = admission
-        try:
+            if extras is not None:
+                send = follow(admission, extras, scope, send)
+            scope["apf"] = admission
             await self.app(scope, receive, partial(sender, send, seen.headers, admission))
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
+            if admission.stream is not None:
+                admission.stream.close()
             if hearing is not None:
                 hearing.stop()
 
@@ -128,6 +141,8 @@ class APFMiddleware:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
         if hearing is not None:
             hearing.stop()
+        if admission.stream is not None:
+            admission.stream.close()
         service = self.service
         service.rejections.note(admission)
         if admission.reason is not Reason.CANCELLED:
@@ -151,21 +166,24 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return (source,) if isinstance(source, str | PathLike) else tuple(source)
 
 
-def _send_http(send: Send, headers: _Headers, _admission: Admission, message: Message) -> Awaitable[None]:
-    """Pass on what an app sends; the start of its response tells schema and level, too."""
+def _send_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+    """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] == "http.response.start":
         message = dict(message)  # the app's own stays as it is
-        message["headers"] = [*message.get("headers", ()), *headers]
+        message["headers"] = told = [*message.get("headers", ()), *headers]
+        is_stream = is_event_stream(told)
+        if is_stream or admission.stream is not None:
+            begin_response(admission, is_stream=is_stream)
     return send(message)
 
 
 def _send_websocket(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
-    """The same for a WebSocket, which holds no seats once it is accepted."""
+    """The same for a WebSocket, which is a stream once it is accepted."""
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
         message = {**message, "headers": [*message.get("headers", ()), *headers]}
         if kind == "websocket.accept":
-            admission.release()
+            begin_response(admission, is_stream=True)
     return send(message)
 
 

@@ -34,6 +34,7 @@ _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
     Reason.CANCELLED: "The client has gone.",
     Reason.QUEUE_CLOSED: "The server is shutting down.",
+    Reason.STREAM_LIMIT: "As many streams like this one are open as there may be.",
 }
 
 
@@ -94,9 +95,12 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     closing = reason is Reason.QUEUE_CLOSED
     status = 503 if closing else settings.status
     at_work = admission.destination.at_work
-    rate = at_work.drain.sample(now, at_work.dispatched)
+    if reason is Reason.STREAM_LIMIT:
+        ahead, rate = 1, at_work.streams.drain.sample(now, at_work.streams.closed)
+    else:
+        ahead, rate = at_work.shared.queueset.waiting + 1, at_work.drain.sample(now, at_work.dispatched)
     seconds = retry_after_s(
-        at_work.shared.queueset.waiting + 1,
+        ahead,
         rate,
         least=settings.retry_after_least_s,
         most=settings.retry_after_most_s,

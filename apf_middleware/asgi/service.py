@@ -19,6 +19,7 @@ from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
+from apf_middleware.estimation import Inventory
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
 from apf_middleware.runtime.top_flows import Roll
@@ -32,7 +33,7 @@ class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
     ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd.
+    they change. ``warnings`` are what reading has found odd. ``inventory`` tells how many objects of a kind there are.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Service:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
+        inventory: Inventory | None = None,
         now: Callable[[], int] = time.monotonic_ns,
         sources: Sequence[str | PathLike[str]] = (),
         watch: bool = False,
@@ -53,7 +55,11 @@ class Service:
         self.labels = Labels(configuration.server.responses)
         self.controller = Controller(configuration, now=now)
         self.chain = build_chain(configuration.server, self._authenticators)
-        self._sources = Sources(configuration.server.estimation.learning.costs())
+        self._sources = Sources(
+            configuration.server.estimation.learning.costs(),
+            Sources().inventory if inventory is None else inventory,
+            self.controller.watches.interested,
+        )
         self.reception = Reception(configuration, self.controller, self.chain, self.labels, sources=self._sources)
         self.controller.costs = self.reception.learned
         self.roll = Roll(now())

@@ -19,8 +19,8 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.config.dialects.kubernetes import GROUP
-from apf_middleware.config.emit_apf import queuing_part, resource_part
 from apf_middleware.config.dialects.streams import streams_part
+from apf_middleware.config.emit_apf import queuing_part, resource_part
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 

@@ -21,7 +21,7 @@ cut anywhere     final seats are cut to the level's seats without queues too
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
+from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_amount, require_integer
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
@@ -31,7 +31,7 @@ from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work, round_half_away
 
 __all__ = ["QueueSet"]
 
@@ -53,6 +53,7 @@ class QueueSet(Seats):
     """
 
     __slots__ = (
+        "_charges",
         "_guessed",
         "_is_queuing",
         "_is_restless",
@@ -101,6 +102,7 @@ class QueueSet(Seats):
         self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
         self.is_quiescing = False
         self._is_queuing = settings.queues > 0
+        self._charges: dict[Ticket, float] = {}  # seats that a seated ticket is billed for, where not its own
         self.waiting = self.seats_waiting = self.no_accommodation = 0
         self.rejected = dict.fromkeys(Reason, 0)
 
@@ -151,7 +153,10 @@ class QueueSet(Seats):
         self.executing -= 1
         if queue is not None:
             queue.executing -= 1
-            self.discipline.settle(queue, ticket, now - ticket.seated_at)
+            held = now - ticket.seated_at
+            self.discipline.settle(queue, ticket, self.billed_ns(ticket, held) if self._charges else held)
+        if self._charges:
+            self._charges.pop(ticket, None)
         if ticket.work.linger_ns:
             ticket.state = TicketState.LINGERING
             self._lingering.add(now + ticket.work.linger_ns, ticket)
@@ -162,6 +167,20 @@ class QueueSet(Seats):
         seated = self._dispatch(now) if self.waiting else _NOBODY
         self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
+
+    def charge(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` as if it had had so many seats for as long as it runs; what it holds stays the same.
+
+        Disciplines hear of it as of another duration, the one in which its own seats come to the same work.
+        """
+        if ticket.state is not _SEATED or ticket.queueset is not self:
+            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
+        self._charges[ticket] = require_amount("seats", seats)
+
+    def billed_ns(self, ticket: Ticket, held_ns: int) -> int:
+        """For how long ``ticket`` is billed when it is released after ``held_ns``: longer or shorter, if charged."""
+        seats = self._charges.get(ticket)
+        return held_ns if seats is None else round_half_away(held_ns * seats / ticket.work.seats)
 
     # Time
 

@@ -76,12 +76,14 @@ class Tally:
     """What became of the requests of one schema at one level.
 
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
-    beyond one a request. ``widths`` counts requests by seats, but those of one seat, which are the rest.
+    beyond one a request. ``cut`` were estimated wider than their level lets one be. ``widths`` counts requests by
+    seats, but those of one seat, which are the rest.
     """
 
     __slots__ = (
         "after_wait",
         "at_once",
+        "cut",
         "executions",
         "extra_seats",
         "extra_seats_waiting",
@@ -101,7 +103,7 @@ class Tally:
         self.level = level
         self.schema = schema
         self.at_once = self.after_wait = self.waiting = 0
-        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = 0
+        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
         self.rejected = dict.fromkeys(Reason, 0)
         self.waits = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
         self.unserved_waits = Histogram(DURATION_BOUNDS_NS)  # of those that were rejected, at once or after waiting

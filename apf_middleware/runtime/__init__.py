@@ -7,6 +7,7 @@ from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
+from apf_middleware.runtime.streams import OpenStreams, SlowWrites
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
 
 __all__ = [
@@ -17,7 +18,9 @@ __all__ = [
     "DrainMeter",
     "LevelAtWork",
     "Listener",
+    "OpenStreams",
     "RejectionLog",
+    "SlowWrites",
     "picture_server",
     "retry_after_s",
     "tell",

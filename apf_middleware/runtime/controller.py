@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_limits, derive_settings
+from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, Sharing, Ticket, TicketState
 from apf_middleware.fairqueuing.sharing.base import Wanted
@@ -22,6 +23,7 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.streams import StreamBook
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
@@ -55,6 +57,9 @@ class Controller:
             name: LevelAtWork(level, self._sharing.levels[name], request_timeout_ns=timeout, now=begin)
             for name, level in configuration.levels.items()
         }
+        self.streams = StreamBook(now)
+        self.streams.adopt(configuration, self._levels)
+        self.watches = WatchTracker()
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.hang_ups = 0
@@ -89,7 +94,7 @@ class Controller:
         destination = admission.destination
         shared = destination.at_work.shared
         if self.is_closing and not shared.exempt:
-            self._refuse(admission, now)
+            self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         if shared.alone is not None:
             destination.at_work.note_alone()
@@ -135,11 +140,13 @@ class Controller:
         histogram = tally.streams if long_lived else tally.executions
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
-        if self.roll is not None:
-            self.roll.note_released(admission, lasted)
-        if self.costs is not None:
-            self.costs.observe(destination.route, lasted, seat_seconds(admission.width, lasted))
         shared = destination.at_work.shared
+        if self.roll is not None or self.costs is not None:
+            billed = shared.queueset.billed_ns(admission, lasted)
+            if self.roll is not None:
+                self.roll.note_released(admission, billed)
+            if self.costs is not None:
+                self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
             seated = self._sharing.release(now, shared, admission)
         else:
@@ -151,6 +158,13 @@ class Controller:
                 self._set_alarm()
         if seated:
             self._wake(now, seated, changed=destination.at_work)
+
+    def charge(self, admission: Admission, seats: float) -> None:
+        """A request that has seats is billed for ``seats`` of them when it gives them back."""
+        at_work = admission.destination.at_work
+        if at_work.shared.alone is admission:
+            at_work.note_alone()
+        at_work.shared.charge(admission, seats)
 
     def leave(self, admission: Admission) -> None:
         """The task of a request is cancelled while it waits, or just as it was given a seat: that is passed on."""
@@ -206,13 +220,13 @@ class Controller:
             if ticket.waiter is not None:
                 ticket.waiter.wake()
 
-    def _refuse(self, admission: Admission, now: int) -> None:
+    def refuse(self, now: int, admission: Admission, reason: Reason) -> None:
         """Reject without asking the level."""
         if admission.width != 1:
             admission.destination.tally.count_width(admission.width)
         admission.arrived_at = now
         admission.state = TicketState.REJECTED
-        admission.reason = Reason.QUEUE_CLOSED
+        admission.reason = reason
         self._count_rejected(admission, now)
 
     def _count_left(self, admission: Admission) -> None:
@@ -294,6 +308,7 @@ class Controller:
                 at_work.adopt(level, request_timeout_ns=timeout)
             levels[name] = at_work
         self._levels = levels
+        self.streams.adopt(self.configuration, levels)
         self._draining = list(before.values())
         self._has_leftovers = True
 

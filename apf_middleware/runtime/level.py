@@ -7,6 +7,7 @@ from apf_middleware.config.objects import Level
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.tally import Occupancy, Tally
 from apf_middleware.runtime.drain import DrainMeter
+from apf_middleware.runtime.streams import OpenStreams
 
 __all__ = ["LONGEST_WAIT_NS", "LevelAtWork"]
 
@@ -26,9 +27,13 @@ class LevelAtWork:
         "level",
         "seats",
         "shared",
+        "streams",
         "wait_limit_ns",
         "waiting",
     )
+
+    streams: OpenStreams
+    """Told by the controller's `StreamBook`, for open streams outlive a level."""
 
     def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
         self.shared = shared

@@ -37,6 +37,7 @@ def picture_server(
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
+        open_streams=controller.streams.counts(controller.levels),
         configuration_loads=dict(configuration_loads),
         version=version,
     )

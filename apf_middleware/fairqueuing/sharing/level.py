@@ -188,6 +188,12 @@ class SharedLevel:
             queueset.concurrency = max(queueset.concurrency, 1)  # it was within the level's min
             queueset.arrive(ticket.arrived_at, ticket)
 
+    def charge(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` for so many seats; the sums of those that were alone are of one seat each, so it is not."""
+        if self.alone is ticket:
+            self.wake()
+        self.queueset.charge(ticket, seats)
+
     # Looking
 
     def check(self) -> None:

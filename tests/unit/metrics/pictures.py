@@ -57,6 +57,7 @@ FULL = picture(
     fair_fraction=1.0,
     authentication_failures={"expired": 1},
     hang_ups={"waiting": 1},
+    open_streams={"work": 4},
     configuration_loads={"success": 1},
     version="1",
 )
