@@ -32,6 +32,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
+_E: Final = frozenset({b"e", b"E"})  # of text/event-stream
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -171,7 +172,11 @@ def _send_http(send: Send, headers: _Headers, admission: Admission, message: Mes
     if message["type"] == "http.response.start":
         message = dict(message)  # the app's own stays as it is
         message["headers"] = told = [*message.get("headers", ()), *headers]
-        is_stream = is_event_stream(told)
+        is_stream = False
+        for name, value in told:
+            if name == b"content-type":
+                is_stream = value[5:6] in _E and is_event_stream(value)  # the first is quick, and enough for most
+                break
         if is_stream or admission.stream is not None:
             begin_response(admission, is_stream=is_stream)
     return send(message)

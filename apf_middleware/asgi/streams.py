@@ -8,9 +8,8 @@ that turns out to be none has its place no longer than until then. One that nobo
 there is no place for it, it keeps its seats, which are limited as well.
 """
 
-from collections.abc import Iterable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.types import Message, Scope, Send
 
@@ -19,12 +18,15 @@ from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import TicketState
 from apf_middleware.runtime import Admission, Destination, SlowWrites
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare"]
 
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
 _LENGTH: Final = len(_EVENT_STREAM)
-_ENDS: Final = frozenset({b"", b";", b" ", b"\t", b","})
+_ENDS: Final = frozenset({b"", b";", b" ", b"\t"})
 
 
 class Extras:
@@ -75,12 +77,9 @@ def begin_response(admission: Admission, *, is_stream: bool) -> None:
         stream.leave()
 
 
-def is_event_stream(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether these are the headers of Server-Sent Events."""
-    for name, value in headers:
-        if len(name) == 12 and name.lower() == b"content-type":
-            return value[:_LENGTH].lower() == _EVENT_STREAM and value[_LENGTH : _LENGTH + 1] in _ENDS
-    return False
+def is_event_stream(content_type: bytes) -> bool:
+    """Whether this is the type of Server-Sent Events, with parameters or without."""
+    return content_type[:_LENGTH].lower() == _EVENT_STREAM and content_type[_LENGTH : _LENGTH + 1] in _ENDS
 
 
 def _is_known(scope: Scope) -> bool:
