@@ -1,8 +1,8 @@
 """Open streams are counted by level and by flow, exactly, whatever happens to levels meanwhile."""
 
 import random
-from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -15,6 +15,9 @@ from apf_middleware.exceptions import InvalidValueError, TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, OpenStreams, SlowWrites
 from apf_middleware.runtime.streams import Stream, StreamBook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PODS = Resource("pods", namespace="shop")
 
