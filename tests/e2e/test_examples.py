@@ -85,6 +85,8 @@ class Stage:
         binaries = Path(sys.executable).parent
         path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
         self.environment = {"PATH": path, "LC_ALL": "C.UTF-8", "UVICORN_PORT": str(self.app)}
+        if "PYTHONPATH" in os.environ:  # the package under test may be another one than that which is installed
+            self.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
     @contextlib.contextmanager
     def server(self, command: str) -> Iterator[Path]:

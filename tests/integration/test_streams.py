@@ -1,5 +1,7 @@
 """Streams on their way: when they give their seats back, when they are refused, what they watch."""
 
+from typing import Any
+
 import anyio
 import pytest
 from anyio.abc import TaskGroup
@@ -8,7 +10,8 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, load_text
-from apf_middleware.runtime import Controller, OpenStreams
+from apf_middleware.estimation import ObjectStats
+from apf_middleware.runtime import Controller, DrainMeter, OpenStreams
 from tests.integration.conversation import Conversation, http_scope, websocket_scope
 from tests.integration.stage import problem, settle
 
@@ -387,3 +390,39 @@ async def test_a_request_that_was_cut_is_counted_each_time() -> None:
             await studio.let_go(one)
         [schema] = studio.middleware.service.picture().schemas
         assert schema.tally.cut == 3
+
+
+async def test_lists_take_seats_by_what_the_inventory_tells() -> None:
+    seats = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seats.append(scope["apf"].seats)
+
+    async def quiet(*_: object) -> Any:  # noqa: ANN401 - neither is called
+        raise AssertionError
+
+    config = configuration(seats=40, server=KUBERNETES)
+    for inventory in (None, lambda _: ObjectStats(50, 10_000)):
+        middleware = APFMiddleware(app, config, inventory=inventory)
+        await middleware(http_scope("/api/v1/namespaces/shop/pods", headers={"X-User": "a"}), quiet, quiet)
+
+    assert seats == [1, 5]
+
+
+@pytest.mark.parametrize(("closed", "expected"), [(0, 60), (20, 1)])
+async def test_a_stream_too_many_is_told_to_come_back_by_how_fast_streams_end(closed: int, expected: int) -> None:
+    time = 10**9
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None: ...
+
+    middleware = APFMiddleware(app, configuration("{maxOpen: 0}"))
+    service = middleware.service
+    streams = service.controller.levels["crowd"].streams
+    begun = service.now()
+    streams.drain = DrainMeter(begun - 5 * time)
+    streams.closed = closed
+    async with anyio.create_task_group() as tasks:
+        scope = http_scope("/", headers={"Accept": EVENTS})
+        refused = await Conversation(middleware, scope, tasks).body().start().end()
+
+    assert int(refused.headers["retry-after"]) == pytest.approx(expected, rel=0.3)
