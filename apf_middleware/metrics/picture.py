@@ -59,6 +59,7 @@ class LevelPicture:
     meters: Mapping[str, int] = field(default_factory=dict)
     next_s: Bounds | None = None
     next_discounted_s: Bounds | None = None
+    limits_streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)

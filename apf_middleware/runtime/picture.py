@@ -66,6 +66,7 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
         meters=queueset.discipline.meters(),
         next_s=next_s,
         next_discounted_s=discounted,
+        limits_streams=at_work.streams.settings.is_limited,
     )
 
 

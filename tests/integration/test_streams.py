@@ -174,7 +174,7 @@ async def test_who_accepts_events_is_counted_on_arrival_and_refused_when_there_a
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 2, maxOpenPerFlow: 1}"))
         first = await studio.comes(f"/1?{EVENTS}", accept="Text/Event-Stream")
-        own = await studio.comes(f"/2?{EVENTS}", accept=f"text/html, {EVENTS};q=0.9")
+        own = await studio.comes(f"/2?{EVENTS}", accept="text/html, Text/Event-Stream;q=0.9")
         second = await studio.comes(f"/3?{EVENTS}", user="bob", accept=EVENTS)
         third = await studio.comes(f"/4?{EVENTS}", user="carol", accept=EVENTS)
 
@@ -265,6 +265,21 @@ async def test_a_place_is_given_back_on_every_path() -> None:
         assert isinstance(boom.error, LookupError)
 
 
+async def test_who_is_rejected_has_given_its_place_back_before_it_is_told() -> None:
+    async with anyio.create_task_group() as tasks:
+        studio = Studio(tasks, configuration("{maxOpen: 1}", seats=1))
+        holder = await studio.comes("/holder")
+        slow = Reader(studio.middleware, tasks, "/slow")
+        await settle()
+        assert studio.streams.open == 1
+        with anyio.fail_after(5):
+            await slow.is_told.wait()
+        assert not slow.ended.is_set()
+        assert studio.streams.open == 0
+        slow.reads.set()
+        await studio.let_go(holder)
+
+
 async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 3}"))
@@ -281,8 +296,10 @@ async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> Non
 class Reader:
     """A client that reads when it is told to: until then, a send to it lasts."""
 
-    def __init__(self, middleware: APFMiddleware, tasks: TaskGroup) -> None:
+    def __init__(self, middleware: APFMiddleware, tasks: TaskGroup, path: str = "/download") -> None:
         self.middleware = middleware
+        self.scope = http_scope(path, headers={"Accept": EVENTS})
+        self.is_told = anyio.Event()
         self.reads = anyio.Event()
         self.ended = anyio.Event()
         self.messages: list[Message] = []
@@ -290,12 +307,14 @@ class Reader:
 
     async def _run(self) -> None:
         async def receive() -> Message:
+            await anyio.sleep_forever()
             raise AssertionError
 
-        await self.middleware(http_scope("/download"), receive, self._send)
+        await self.middleware(self.scope, receive, self._send)
         self.ended.set()
 
     async def _send(self, message: Message) -> None:
+        self.is_told.set()
         if message["type"] == "http.response.body":
             await self.reads.wait()
         self.messages.append(message)
@@ -426,3 +445,9 @@ async def test_a_stream_too_many_is_told_to_come_back_by_how_fast_streams_end(cl
         refused = await Conversation(middleware, scope, tasks).body().start().end()
 
     assert int(refused.headers["retry-after"]) == pytest.approx(expected, rel=0.3)
+
+
+async def test_metrics_know_where_streams_are_limited() -> None:
+    for streams, expected in (("{}", False), ("{maxOpen: 3}", True)):
+        levels = APFMiddleware(_download, configuration(streams)).service.picture().levels
+        assert {one.name: one.limits_streams for one in levels}["crowd"] is expected
