@@ -32,7 +32,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
-_E: Final = frozenset({b"e", b"E"})  # of text/event-stream
+_E: Final = frozenset(b"eE")  # of text/event-stream
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -170,15 +170,16 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
 def _send_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] == "http.response.start":
-        message = dict(message)  # the app's own stays as it is
-        message["headers"] = told = [*message.get("headers", ()), *headers]
-        is_stream = False
+        told = [*message.get("headers", ()), *headers]
+        message = {**message, "headers": told}  # the app's own stays as it is
         for name, value in told:
             if name == b"content-type":
-                is_stream = value[5:6] in _E and is_event_stream(value)  # the first is quick, and enough for most
+                if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
+                    begin_response(admission, is_stream=is_event_stream(value))
                 break
-        if is_stream or admission.stream is not None:
-            begin_response(admission, is_stream=is_stream)
+        else:
+            if admission.stream is not None:
+                begin_response(admission, is_stream=False)
     return send(message)
 
 
