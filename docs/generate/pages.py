@@ -39,10 +39,10 @@ def shown(target: Path) -> str:
     """The Markdown that shows a file or a folder."""
     if target.is_dir():
         readme = target / "README.md"
-        opening = readme.read_text() if readme.exists() else f"# {_name(target)}\n"
-        files = [file for file in sorted(target.iterdir()) if file.suffix in _LANGUAGES and file.stat().st_size]
-        return "\n".join([opening, *(f"## {file.name}\n\n{_fenced(file)}" for file in files)])
-    return target.read_text() if target.suffix == ".md" else f"# {_name(target)}\n\n{_fenced(target)}"
+        opening = readme.read_text() if readme.exists() else f"# `{_name(target)}`\n"
+        files = [file for file in sorted(target.iterdir()) if file.suffix in _LANGUAGES and file.name != "__init__.py"]
+        return "\n".join([opening, *(f"## `{file.name}`\n\n{_fenced(file)}" for file in files)])
+    return target.read_text() if target.suffix == ".md" else f"# `{_name(target)}`\n\n{_fenced(target)}"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
