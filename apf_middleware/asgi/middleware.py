@@ -53,7 +53,7 @@ class APFMiddleware:
         self.app = app
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
-        self.service = Service(
+        self.service: Service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,

@@ -84,9 +84,9 @@ class Reloader:
         self._orders = count(1)
         self._latest = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.loads = Counter({"success": 1, "failure": 0})
+        self.loads: Counter[str] = Counter({"success": 1, "failure": 0})
         self.error: ConfigurationError | None = None
-        self.warnings = tuple(warnings)
+        self.warnings: tuple[Problem, ...] = tuple(warnings)
 
     async def reload(self) -> bool:
         """Read again, and put in force what was read; False if something is wrong, and all stays as it was.

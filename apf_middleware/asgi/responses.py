@@ -52,7 +52,7 @@ class Labels:
     __slots__ = ("_known", "_names", "settings")
 
     def __init__(self, settings: ResponseSettings) -> None:
-        self.settings = settings
+        self.settings: ResponseSettings = settings
         self._known: dict[tuple[str, str], Headers] = {}
         self._names = {
             "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -22,6 +22,9 @@ from apf_middleware.config.estimation import Sources
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
 from apf_middleware.runtime.top_flows import Roll
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.identity import Chain
 
 __all__ = ["Service"]
 
@@ -46,23 +49,25 @@ class Service:
         watch: bool = False,
         warnings: Sequence[Problem] = (),
     ) -> None:
-        self.configuration = configuration
+        self.configuration: Configuration = configuration
         self.now = now
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
-        self.labels = Labels(configuration.server.responses)
-        self.controller = Controller(configuration, now=now)
-        self.chain = build_chain(configuration.server, self._authenticators)
+        self.labels: Labels = Labels(configuration.server.responses)
+        self.controller: Controller = Controller(configuration, now=now)
+        self.chain: Chain = build_chain(configuration.server, self._authenticators)
         self._sources = Sources(configuration.server.estimation.learning.costs())
-        self.reception = Reception(configuration, self.controller, self.chain, self.labels, sources=self._sources)
+        self.reception: Reception = Reception(
+            configuration, self.controller, self.chain, self.labels, sources=self._sources
+        )
         self.controller.costs = self.reception.learned
-        self.roll = Roll(now())
-        self.admin = Admin(self, configuration.server.admin)
+        self.roll: Roll = Roll(now())
+        self.admin: Admin = Admin(self, configuration.server.admin)
         self._keep_roll()
-        self.scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
-        self.rejections = RejectionLog(now)
-        self.chance = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due = now() + _HOUSEKEEPING_NS
+        self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
+        self.rejections: RejectionLog = RejectionLog(now)
+        self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
+        self.due: int = now() + _HOUSEKEEPING_NS
         self._signals = Signals()
 
     def keep_house(self, now: int) -> None:

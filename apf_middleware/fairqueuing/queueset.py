@@ -72,6 +72,14 @@ class QueueSet(Seats):
         "waiting",
     )
 
+    ceiling: int
+    concurrency: int
+    dispatched: int
+    executing: int
+    no_accommodation: int
+    seats_waiting: int
+    waiting: int
+
     def __init__(
         self,
         settings: QueueSetSettings,
@@ -85,24 +93,24 @@ class QueueSet(Seats):
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
         super().__init__(settings.concurrency, most, cuts=not settings.exempt, strict=strict_upstream)
-        self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
-        self.settings = settings
+        self.settings: QueueSetSettings = settings
         self._limit = settings.queue_length_limit
-        self.strict_upstream = strict_upstream
-        self.discipline = discipline(most, guess_ns)
+        self.strict_upstream: bool = strict_upstream
+        self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
-        self.is_steered = ceiling is not None
+        self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
         self._is_restless = self.discipline.is_restless and settings.queues > 0
-        self.demand = Demand(now)
+        self.demand: Demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
-        self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
-        self.is_quiescing = False
+        self.deck: Deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
+        self.is_quiescing: bool = False
         self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
     # What happens to tickets
 

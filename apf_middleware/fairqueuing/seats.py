@@ -36,9 +36,13 @@ class Seats:
         "seats_in_use",
     )
 
+    dispatched: int
+    executing: int
+    seats_in_use: int
+
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
-        self.concurrency = concurrency
-        self.ceiling = ceiling
+        self.concurrency: int = concurrency
+        self.ceiling: int = ceiling
         self._cuts = cuts
         self._strict = strict
         self._lingering = Lingering()

@@ -27,9 +27,9 @@ class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[int]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0
+        self.bounds: Sequence[int] = bounds
+        self.counts: list[int] = [0] * (len(bounds) + 1)
+        self.total: int = 0
 
     @property
     def count(self) -> int:
@@ -51,7 +51,7 @@ class Occupancy:
     def __init__(self, now: int, value: int = 0) -> None:
         self._since = now
         self._times: dict[int, int] = {}
-        self.value = value
+        self.value: int = value
 
     def set(self, now: int, value: int) -> None:
         """From ``now`` on the number is ``value``."""
@@ -97,17 +97,30 @@ class Tally:
         "widths",
     )
 
+    after_wait: int
+    at_once: int
+    extra_seats: int
+    extra_seats_waiting: int
+    no_accommodation: int
+    waiting: int
+
     def __init__(self, level: str, schema: str) -> None:
-        self.level = level
-        self.schema = schema
+        self.level: str = level
+        self.schema: str = schema
         self.at_once = self.after_wait = self.waiting = 0
         self.extra_seats = self.extra_seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
-        self.waits = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
-        self.unserved_waits = Histogram(DURATION_BOUNDS_NS)  # of those that were rejected, at once or after waiting
-        self.executions = Histogram(DURATION_BOUNDS_NS)
-        self.streams = Histogram(DURATION_BOUNDS_NS)  # executions that ended when a long-lived response began
-        self.lengths = Histogram(LENGTH_BOUNDS)  # of the queue, after joining it; who is seated at once has joined one
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
+        self.unserved_waits: Histogram = Histogram(
+            DURATION_BOUNDS_NS
+        )  # of those that were rejected, at once or after waiting
+        self.executions: Histogram = Histogram(DURATION_BOUNDS_NS)
+        self.streams: Histogram = Histogram(
+            DURATION_BOUNDS_NS
+        )  # executions that ended when a long-lived response began
+        self.lengths: Histogram = Histogram(
+            LENGTH_BOUNDS
+        )  # of the queue, after joining it; who is seated at once has joined one
         self.widths: dict[int, int] = {}
 
     @property

@@ -30,19 +30,24 @@ class LevelAtWork:
         "waiting",
     )
 
+    demand: Occupancy
+    executing: Occupancy
+    seats: Occupancy
+    waiting: Occupancy
+
     def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
-        self.shared = shared
+        self.shared: SharedLevel = shared
         self.adopt(level, request_timeout_ns=request_timeout_ns)
-        self.drain = DrainMeter(now)
+        self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._tallies: dict[str, Tally] = {}
         self.seats, self.executing, self.waiting, self.demand = (Occupancy(now) for _ in range(4))
 
     def adopt(self, level: Level, *, request_timeout_ns: int) -> None:
         """From now on the configuration says this; who waits already, waits as long as it was told."""
-        self.level = level
+        self.level: Level = level
         limit_ns = level.wait_limit_ns
-        self.wait_limit_ns = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+        self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelAtWork", now: int) -> None:
         """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""

@@ -52,7 +52,11 @@ class _Route(CamelModel):
 
 
 class _ServerSpec(CamelModel):
-    renamed: ClassVar = {"concurrencyLimit": "seats", "timeout": "requestTimeout", "requestTimeOut": "requestTimeout"}
+    renamed: ClassVar[dict[str, str]] = {
+        "concurrencyLimit": "seats",
+        "timeout": "requestTimeout",
+        "requestTimeOut": "requestTimeout",
+    }
 
     seats: int = Field(default=100, ge=1, le=10_000_000)
     request_timeout: Duration = "1m"
