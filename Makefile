@@ -38,7 +38,7 @@ docs: $(READY)  ## the documentation's site, into site/
 	@echo "look at site/index.html"
 
 types: $(READY)  ## is everything that users can import typed? (pyright)
-	$(BIN)/pyright --pythonpath $(BIN)/python --verifytypes apf_middleware --ignoreexternal
+	PATH="$(CURDIR)/$(BIN):$$PATH" pyright --verifytypes apf_middleware --ignoreexternal
 
 dist: $(READY)  ## wheel and source distribution, into dist/
 	rm -rf dist
