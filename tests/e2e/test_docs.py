@@ -6,13 +6,14 @@ import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
 
-from docs.generate import reference
+from docs.generate import pages, reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,6 +93,16 @@ def test_what_lies_outside_of_the_folder_has_a_page_when_it_is_linked_to(site: d
     assert "app.py" in example.links or any(link.endswith("app.py.html") for link in example.links)
     assert "get_admission" in text  # the code itself is shown
     assert any(path.name == "web.yaml.html" for path in site)
+
+
+def test_a_link_that_leads_outside_keeps_its_anchor() -> None:
+    page: Any = SimpleNamespace(file=SimpleNamespace(src_uri="operations.md"))
+    text = "[a](../grafana/README.md#rules) [b](metrics.md#seats) [c](../nowhere.py) [d](https://example.com/x)"
+
+    rewritten = pages.on_page_markdown(text, page=page)
+
+    assert rewritten == text.replace("../grafana/README.md", "source/grafana/README.md.md")
+    assert list(pages.links_out(text, ROOT / "docs")) == [ROOT / "grafana" / "README.md"]
 
 
 def test_nothing_is_fetched_from_elsewhere_when_a_page_is_looked_at(site: dict[Path, Page]) -> None:
