@@ -12,7 +12,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live
 from apf_middleware.asgi.reception import Seen
@@ -89,7 +89,9 @@ class APFMiddleware:
         hearing: Hearing | None = None
         if admission.state is not _SEATED:
             if admission.is_waiting:
-                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
+                hearing = await wait_for_seat(
+                    admission, seen.at_work.wait_limit_ns, partial(begin_to_listen, scope, receive)
+                )
             if not admission.is_seated:
                 await self._reject(admission, hearing, scope, send)
                 return
