@@ -17,6 +17,7 @@ from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
 from apf_middleware.metrics import ServerPicture
@@ -32,7 +33,8 @@ class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
     ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd.
+    they change. ``warnings`` are what reading has found odd. ``on_adopt`` is called when another configuration has come
+    in force.
     """
 
     def __init__(
@@ -51,6 +53,9 @@ class Service:
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
         self.labels = Labels(configuration.server.responses)
+        self.tracing = build_tracing(configuration)
+        self.wait = choose_wait(self.tracing)
+        self.on_adopt: Callable[[], None] | None = None
         self.controller = Controller(configuration, now=now)
         self.chain = build_chain(configuration.server, self._authenticators)
         self._sources = Sources(configuration.server.estimation.learning.costs())
@@ -110,17 +115,20 @@ class Service:
         reception = Reception(
             configuration, self.controller, chain, labels, sources=self._sources, refused=self.reception.refused
         )
-        return Fresh(configuration, chain, labels, reception)
+        return Fresh(configuration, chain, labels, reception, build_tracing(configuration))
 
     def adopt(self, fresh: Fresh) -> None:
         """Put another configuration in force: one step, in which nobody waits or runs less than before."""
         self.controller.reconfigure(fresh.configuration)
         self.configuration, self.chain, self.labels = fresh.configuration, fresh.chain, fresh.labels
+        self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
         self.reception.successor, self.reception = fresh.reception, fresh.reception
         self.controller.costs = fresh.reception.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin)
         self._keep_roll()
+        if self.on_adopt is not None:
+            self.on_adopt()
 
     def _keep_roll(self) -> None:
         """The roll costs a little per request, so it is kept only where somebody may ask for it."""

@@ -39,6 +39,7 @@ from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 
 __all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
 
@@ -88,6 +89,7 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
+        telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)
 
@@ -112,7 +114,14 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
     return part
 
 
-_Told = AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+_Told = (
+    AdminSettings
+    | AuthenticatorSettings
+    | TrustedProxySettings
+    | MetricsSettings
+    | ResponseSettings
+    | TelemetrySettings
+)
 
 
 def _changed(told: _Told) -> dict[str, Any]:

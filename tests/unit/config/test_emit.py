@@ -37,6 +37,16 @@ def test_v1_says_what_kubernetes_knows(paths: list[Path]) -> None:
     assert (again.levels, again.schemas) == (configuration.levels, configuration.schemas)
 
 
+def test_what_is_told_of_requests_is_written() -> None:
+    told = "apiVersion: apf/v1\nkind: Server\nspec: {telemetry: {tracing: true}, responses: {serverTiming: true}}"
+    written = emit(load_text(told))
+
+    assert load_text(written) == load_text(told)
+    assert "telemetry:\n    tracing: true\n" in written
+    assert "responses:\n    serverTiming: true\n" in written
+    assert "telemetry" not in emit(load())
+
+
 def test_what_v1_cannot_say_is_told_by_object_and_field() -> None:
     text = """\
 apiVersion: apf/v1
