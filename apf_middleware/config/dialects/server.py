@@ -79,6 +79,9 @@ class _ServerSpec(CamelModel):
             RouteTable([route.built() for route in self.routes])
         except InvalidValueError as error:  # two routes for one path
             yield Broken(("routes",), error.value, error.rule, "Remove one of them")
+        if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
+            rule = f"it must not be at or below admin.path, {self.admin.path!r}: all there is the admin's"
+            yield Broken(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
 
 
 class ServerModel(CamelModel):
