@@ -22,6 +22,7 @@ from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
+from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["Service"]
@@ -69,13 +70,22 @@ class Service:
         self.chance = Random()  # noqa: S311 - it spreads clients over time and guards nothing
         self.due = now() + _HOUSEKEEPING_NS
         self._signals = Signals()
+        self._publishing = Alarm(self._publish, now)
 
     def keep_house(self, now: int) -> None:
-        """See to what needs no more than a look a second: files that may have changed, numbers to be published."""
+        """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
         self.due = now + _HOUSEKEEPING_NS
         self.reception.refresh()
         self.roll.age(now)
+        if self.scrape.is_shared:
+            self._publishing.ask(self.due)  # after which whoever comes keeps house again
+
+    def _publish(self) -> None:
+        """Let other workers know what has happened, and again later if somebody is still here."""
         self.scrape.publish()
+        levels = [at_work.shared for at_work in self.controller.shown]
+        if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
+            self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
     def picture(self) -> ServerPicture:
         """Everything as it is now, for metrics."""
@@ -141,6 +151,7 @@ class Service:
         self.controller.open()
         self._signals.listen(caller_on_loop(self.controller.close))
         self._reloader.begin()
+        self.scrape.publish()
         tell(logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels))
 
     def end(self) -> None:
@@ -148,6 +159,7 @@ class Service:
         self._reloader.end()
         self._signals.forget()
         self.controller.close()
+        self._publishing.cancel()
         self.scrape.close()
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")
