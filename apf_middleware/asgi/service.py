@@ -68,7 +68,8 @@ class Service:
         self.scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections = RejectionLog(now)
         self.chance = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due = now() + _HOUSEKEEPING_NS
+        # With other workers the first request is to be told to them, and housekeeping sees to that.
+        self.due = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)
         self._signals = Signals()
         self._publishing = Alarm(self._publish, now)
 

@@ -38,7 +38,6 @@ async def until(directory: Path, name: str, wanted: float) -> None:
 async def test_the_last_request_is_told_though_no_other_comes(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
-        stage.middleware.service.due = 0
         for number in range(3):
             await stage.comes(f"/{number}").end()
 
@@ -49,7 +48,6 @@ async def test_the_last_request_is_told_though_no_other_comes(directory: Path) -
 async def test_the_end_of_a_long_request_is_told_too(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
-        stage.middleware.service.due = 0
         holder = await stage.holder()
         await until(directory, "current_executing_requests", 1)
         stage.let_go()
@@ -65,7 +63,6 @@ async def test_a_worker_is_there_from_its_beginning_and_gone_at_its_end(director
         service = stage.middleware.service
         service.begin()
         assert "apf_server_seats 1.0" in scrape(directory)[0].decode()
-        service.due = 0
         await stage.comes("/1").end()
         service.end()
         await anyio.sleep(3 * SOON_NS / 10**9)
@@ -78,7 +75,6 @@ async def test_one_that_has_nobody_is_silent(directory: Path, monkeypatch: pytes
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         service = stage.middleware.service
-        service.due = 0
         await stage.comes("/1").end()
         await until(directory, "dispatched_requests_total", 1)
         monkeypatch.setattr(service.scrape, "publish", lambda: pytest.fail("there is nothing new"))
@@ -90,7 +86,6 @@ async def test_a_single_worker_publishes_nothing(directory: Path, monkeypatch: p
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR")
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
-        stage.middleware.service.due = 0
         await stage.comes("/1").end()
         assert stage.middleware.service._publishing._at is None
         assert list(directory.iterdir()) == []  # noqa: ASYNC240 - a small one
