@@ -21,6 +21,7 @@ from apf_middleware.config import load_text
 from apf_middleware.exceptions import MissingExtraError
 from tests.integration.conversation import Conversation, http_scope
 from tests.integration.stage import Stage, configuration, settle
+from tests.integration.test_reload import Theatre, level, written
 
 if TYPE_CHECKING:
     from apf_middleware.config import Configuration
@@ -228,21 +229,39 @@ async def test_headers_that_say_nothing_are_no_parent(spans: InMemorySpanExporte
 
 
 async def test_tracing_can_be_switched_while_the_server_runs(spans: InMemorySpanExporter, tmp_path: Path) -> None:
-    file = tmp_path / "apf.yaml"
-    text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: 1, telemetry: {tracing: %s}}\n"
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        file.write_text(text % "false")
-        stage.middleware = APFMiddleware(stage._app, file)
+        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd")))
         seen = []
         for on in ("false", "true", "false"):
-            file.write_text(text % on)
-            assert await stage.middleware.reload()
-            await Conversation(instrumented(stage.middleware), http_scope("/x"), tasks).body().start().end()
-            seen.append("apf.level" in facts(spans.get_finished_spans()[-1]))
+            assert await stage.becomes(written(level("crowd"), server=f", telemetry: {{tracing: {on}}}"))
+            spans.clear()
+            second = Conversation(instrumented(stage.middleware), http_scope("/second"), tasks)
+            await queue_behind(stage, second)
+            assert second.status == 200
+            outer = next(span for span in spans.get_finished_spans() if span.name == "GET /second")
+            seen.append((len(waits(spans)), "apf.level" in facts(outer)))
 
-        assert seen == [False, True, False]
+        assert seen == [(0, False), (1, True), (0, False)]
         assert stage.middleware.app == stage._app
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])  # on asyncio such a request begins to run, and then it is cancelled
+async def test_a_seat_that_comes_in_the_instant_of_a_cancellation_is_none(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        holder = await stage.holder()
+        other = stage.comes("/second")
+        await settle()
+        holder.scope["apf"].release()  # which seats the other, whose task hasn't run yet
+        other.cancel_scope.cancel()
+        await other.end()
+
+        [span] = waits(spans)
+        assert (facts(span)["apf.outcome"], facts(span)["apf.reason"]) == ("rejected", "cancelled")
+        assert "/second" not in stage.started
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
 
 
 def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,6 +273,27 @@ def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.Monke
     with pytest.raises(MissingExtraError, match=r"pip install 'apf-middleware\[otel\]'"):
         APFMiddleware(Stage._app, traced())  # type: ignore[arg-type]
     assert build_tracing(configuration()) is None
+
+
+async def test_a_reload_that_wants_what_is_not_installed_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "apf.yaml"
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: %d, telemetry: {tracing: %s}}\n"
+    file.write_text(text % (10, "false"))
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        stage.middleware = APFMiddleware(stage._app, file)
+        file.write_text(text % (20, "true"))
+        monkeypatch.delitem(sys.modules, "apf_middleware.asgi.tracing", raising=False)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "opentelemetry", None)
+
+        assert not await stage.middleware.reload()
+        assert stage.middleware.service.configuration.server.seats == 10
+        assert "pip install 'apf-middleware[otel]'" in str(stage.middleware.service.last_reload_error)
+        assert (await stage.comes("/x").end()).status == 200
 
 
 def test_nothing_is_imported_where_it_is_off() -> None:
