@@ -14,7 +14,7 @@ demo: $(READY)  ## an elephant and some mice before a real server, with and with
 	@$(BIN)/python -m examples.demo
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .

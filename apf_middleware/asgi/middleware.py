@@ -12,16 +12,17 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
 from apf_middleware.asgi.service import Service
+from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, wait_for_seat
+from apf_middleware.runtime import Admission
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -50,7 +51,8 @@ class APFMiddleware:
         registry: CollectorRegistry | None = None,
         watch: bool = False,
     ) -> None:
-        self.app = app
+        self._app = app
+        self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
         self.service: Service = Service(
@@ -61,6 +63,8 @@ class APFMiddleware:
             watch=watch,
             warnings=reading.warnings,
         )
+        self.service.on_adopt = self._observe
+        self._observe()
 
     async def reload(self) -> bool:
         """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
@@ -89,7 +93,8 @@ class APFMiddleware:
         hearing: Hearing | None = None
         if admission.state is not _SEATED:
             if admission.is_waiting:
-                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
+                limit, begin = seen.at_work.wait_limit_ns, partial(begin_to_listen, scope, receive)
+                hearing = await service.wait(admission, limit, begin)
             if not admission.is_seated:
                 await self._reject(admission, hearing, scope, send)
                 return
@@ -130,18 +135,24 @@ class APFMiddleware:
             hearing.stop()
         service = self.service
         service.rejections.note(admission)
+        if service.tracing is not None:
+            service.tracing.note(admission)
         if admission.reason is not Reason.CANCELLED:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
 
+    def _observe(self) -> None:
+        """Call the app as the configuration in force wants it observed."""
+        self.app = observed(self._app, self.service.configuration, self.service.tracing)
+
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             try:
-                await live(self.app, scope, receive, send, begin=self.service.begin, end=self.service.end)
+                await live(self._app, scope, receive, send, begin=self.service.begin, end=self.service.end)
             finally:
                 self.service.controller.open()  # whoever comes after the end is a test's client, not a server's
         else:
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
 
 
 def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:

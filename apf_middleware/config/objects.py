@@ -10,6 +10,7 @@ from apf_middleware.config.authentication import AuthenticatorSettings, TrustedP
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -90,6 +91,7 @@ class ServerSettings:
     authentication: tuple[AuthenticatorSettings, ...] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 @dataclass(frozen=True, slots=True)

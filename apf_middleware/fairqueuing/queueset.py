@@ -49,7 +49,8 @@ class QueueSet(Seats):
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
     until its duration is known. ``now`` is the time to begin with. With a ``ceiling`` the seats are steered: whoever
-    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use.
+    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use; demand
+    isn't kept then, for nothing follows from it.
     """
 
     __slots__ = (
@@ -122,7 +123,8 @@ class QueueSet(Seats):
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
@@ -147,7 +149,8 @@ class QueueSet(Seats):
         if not self.strict_upstream:
             self._close(queue)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
@@ -168,7 +171,8 @@ class QueueSet(Seats):
             if queue is not None and self.deck.is_overfull:
                 self._close(queue)
         seated = self._dispatch(now) if self.waiting else _NOBODY
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     # Time
@@ -227,13 +231,15 @@ class QueueSet(Seats):
         self.discipline.advance(until - self._now, 0)
         self._now = until
         self.dispatched += times
-        self.demand.book(until, held_ns)
+        if not self.is_steered:
+            self.demand.book(until, held_ns)
         if self._is_queuing:
             self.discipline.catch_up(self.deck.choose_again(entropy, times), work, last_work)
 
     def note_demand(self, now: int) -> None:
-        """The seats in use or waited for are what they are from ``now`` on."""
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        """The seats in use or waited for are what they are from ``now`` on. Nobody asks where seats are steered."""
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
     # Arrival
 

@@ -18,6 +18,7 @@ from apf_middleware.config.dialects.http import path_rule
 from apf_middleware.config.dialects.metrics import MetricsModel
 from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
+from apf_middleware.config.dialects.telemetry import TelemetryModel
 from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
 from apf_middleware.config.objects import Route, ServerSettings
 from apf_middleware.exceptions import InvalidValueError
@@ -73,6 +74,7 @@ class _ServerSpec(CamelModel):
     metrics: MetricsModel = Field(default_factory=MetricsModel)
     responses: ResponsesModel = Field(default_factory=ResponsesModel)
     admin: AdminModel = Field(default_factory=AdminModel)
+    telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
 
     def rules(self) -> Iterator[Broken]:
         if duration_ns(self.request_timeout) == 0:
@@ -81,6 +83,9 @@ class _ServerSpec(CamelModel):
             RouteTable([route.built() for route in self.routes])
         except InvalidValueError as error:  # two routes for one path
             yield Broken(("routes",), error.value, error.rule, "Remove one of them")
+        if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
+            rule = f"it must not be at or below admin.path, {self.admin.path!r}: all there is the admin's"
+            yield Broken(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
 
 
 class ServerModel(CamelModel):
@@ -110,4 +115,5 @@ class ServerModel(CamelModel):
             authentication=tuple(one.built() for one in spec.authentication),
             trusted_proxies=spec.trusted_proxies.built(),
             admin=spec.admin.built(),
+            telemetry=spec.telemetry.built(),
         )
