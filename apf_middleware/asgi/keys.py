@@ -39,7 +39,7 @@ class Keys:
         facts = _Facts(configuration.schemas)
         facts.always |= {name.encode("latin-1", "replace") for name in costs.headers}
         self._query = facts.query or costs.query or configuration.server.resolver == "kubernetes"
-        self.is_memorable = chain.memorable and facts.are_known
+        self.is_memorable: bool = chain.memorable and facts.are_known
         self._wanted = _Wanted(facts, chain.headers)
         self._by_method: dict[str, frozenset[bytes]] = {}
 

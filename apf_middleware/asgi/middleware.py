@@ -12,18 +12,19 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.streams import begin_response, follow, is_event_stream, prepare
+from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, wait_for_seat
+from apf_middleware.runtime import Admission
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -53,13 +54,14 @@ class APFMiddleware:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
-        inventory: Inventory | None = None,
+        inventory: Inventory = lambda _: None,
         watch: bool = False,
     ) -> None:
-        self.app = app
+        self._app = app
+        self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
-        self.service = Service(
+        self.service: Service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
@@ -68,6 +70,8 @@ class APFMiddleware:
             watch=watch,
             warnings=reading.warnings,
         )
+        self.service.on_adopt = self._observe
+        self._observe()
 
     async def reload(self) -> bool:
         """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
@@ -77,7 +81,7 @@ class APFMiddleware:
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls cost
         sender = _SENDERS.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
@@ -95,12 +99,11 @@ class APFMiddleware:
         extras = seen.extras
         hearing: Hearing | None = None
         try:
-            if extras is None or prepare(admission, extras, scope):
+            if extras is None or prepare(now, admission, extras, scope):
                 controller.arrive(now, admission)
-            else:
-                controller.refuse(now, admission, Reason.STREAM_LIMIT)
             if admission.state is _WAITING:
-                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
+                begin = partial(begin_to_listen, scope, receive)
+                hearing = await service.wait(admission, seen.at_work.wait_limit_ns, begin)
                 if hearing is not None:
                     receive = hearing.receive
             if admission.state is not _SEATED:
@@ -146,18 +149,24 @@ class APFMiddleware:
             admission.stream.close()
         service = self.service
         service.rejections.note(admission)
+        if service.tracing is not None:
+            service.tracing.note(admission)
         if admission.reason is not Reason.CANCELLED:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
 
+    def _observe(self) -> None:
+        """Call the app as the configuration in force wants it observed."""
+        self.app = observed(self._app, self.service.configuration, self.service.tracing)
+
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             try:
-                await live(self.app, scope, receive, send, begin=self.service.begin, end=self.service.end)
+                await live(self._app, scope, receive, send, begin=self.service.begin, end=self.service.end)
             finally:
                 self.service.controller.open()  # whoever comes after the end is a test's client, not a server's
         else:
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
 
 
 def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:

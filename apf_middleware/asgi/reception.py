@@ -57,8 +57,8 @@ class Seen(Destination):
         work: Work,
     ) -> None:
         super().__init__(controller, classification, work, caller.identity)
-        self.headers = headers
-        self.until = caller.until
+        self.headers: Headers = headers
+        self.until: int = caller.until
         self.extras: Extras | None = None
 
 

@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 
 from starlette.types import Scope, Send
 
+from apf_middleware.asgi.timing import timing_header
 from apf_middleware.classification import Classification
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.fairqueuing import Reason
@@ -53,7 +54,7 @@ class Labels:
     __slots__ = ("_known", "_names", "settings")
 
     def __init__(self, settings: ResponseSettings) -> None:
-        self.settings = settings
+        self.settings: ResponseSettings = settings
         self._known: dict[tuple[str, str], Headers] = {}
         self._names = {
             "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
@@ -125,6 +126,8 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     headers = [_PROBLEM, (b"retry-after", b"%d" % seconds), *labels.headers(admission.destination.classification)]
     if closing:
         headers.append((b"connection", b"close"))
+    if settings.server_timing:
+        headers.append(timing_header(admission))
     return _answer(status, headers, problem)
 
 

@@ -15,7 +15,7 @@ from starlette.types import Message, Scope, Send
 
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
-from apf_middleware.fairqueuing import TicketState
+from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, Destination, SlowWrites
 
 if TYPE_CHECKING:
@@ -48,13 +48,14 @@ class Extras:
         return extras if needed else None
 
 
-def prepare(admission: Admission, extras: Extras, scope: Scope) -> bool:
-    """A request arrives; False if it would be a stream too many."""
+def prepare(now: int, admission: Admission, extras: Extras, scope: Scope) -> bool:
+    """A request is about to arrive; False if it won't, for it would be a stream too many and is refused."""
     if extras.was_cut:
         admission.destination.tally.cut += 1
-    if not extras.is_limited:
+    if not extras.is_limited or not (extras.is_watch or _is_known(scope)) or admission.long_term().enter():
         return True
-    return not (extras.is_watch or _is_known(scope)) or admission.long_term().enter()
+    admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)
+    return False
 
 
 def follow(admission: Admission, extras: Extras, scope: Scope, send: Send) -> Send:

@@ -14,7 +14,7 @@ from apf_middleware.cli.replay import replay
 
 __all__ = ["app", "options"]
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="API Priority and Fairness for Python web servers.",
     no_args_is_help=True,
     add_completion=False,
@@ -38,5 +38,5 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
-for command in (check, explain, convert, collisions, replay, dump):
-    app.command()(command)
+for _command in (check, explain, convert, collisions, replay, dump):
+    app.command()(_command)

@@ -40,6 +40,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
         "name": ("metadata", "name"),
         "shares": ("spec", "shares"),
         "hand": ("spec", "queuing", "handSize"),
+        "min": ("spec", "minSeats"),
     },
 }
 
@@ -49,6 +50,7 @@ def advise(assembly: Assembly, problems: Problems) -> None:
     _advise_references(assembly, problems)
     _advise_order(assembly, problems)
     _advise_shares(assembly, problems)
+    _advise_promises(assembly, problems)
     for known in assembly.levels.values():
         _advise_hand(known, problems)
 
@@ -133,6 +135,21 @@ def _advise_shares(assembly: Assembly, problems: Problems) -> None:
             )
             hint = f"Give it at least {-(-total // seats)} of the {total} shares, or the server more seats"
             _warn(problems, known.definition, "shares", shares, rule=rule, hint=hint)
+
+
+def _advise_promises(assembly: Assembly, problems: Problems) -> None:
+    """Levels that are promised more seats than there are; told where the most is promised."""
+    promised = [known for known in assembly.levels.values() if known.thing.min_seats]
+    total = sum(known.thing.min_seats or 0 for known in promised)
+    seats = assembly.server.seats
+    if total <= seats:
+        return
+    most = max(promised, key=lambda known: known.thing.min_seats or 0)
+    if most.definition is not None:
+        among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
+        rule = f"the minSeats of all levels{among} come to {total}, and the server has {seats} seats"
+        hint = "Nobody can be sure of theirs. Promise less, or give the server more seats"
+        _warn(problems, most.definition, "min", most.thing.min_seats, rule=rule, hint=hint)
 
 
 def _advise_hand(known: Known[Level], problems: Problems) -> None:

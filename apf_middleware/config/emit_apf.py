@@ -35,11 +35,12 @@ from apf_middleware.config.dialects.estimation import estimate_part, estimation_
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
-from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 
 __all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
 
@@ -51,6 +52,8 @@ _AUTHENTICATORS: Final[Mapping[type, str]] = {
     TokenSettings: "tokens",
     UserSettings: "user",
 }
+_NAMELESS: Final = "only a callable that can be imported by its name can be written"
+_NAME_IT: Final = "Define it at the top of a module"
 _OPERATOR_NAMES: Final = {meaning: name for name, meaning in OPERATORS.items()}
 
 
@@ -63,8 +66,9 @@ def _said(**given: Any) -> dict[str, Any]:  # noqa: ANN401 (values of any kind)
     return {key: value for key, value in given.items() if value not in (None, (), [], {}, "")}
 
 
-def server_document(settings: ServerSettings) -> dict[str, Any]:
+def server_document(settings: ServerSettings, problems: Problems) -> dict[str, Any]:
     """All settings, so that none depends on what other documents say."""
+    place = Place("<server>")
     written = {
         "seats": settings.seats,
         "requestTimeout": written_duration(settings.request_timeout_ns),
@@ -78,18 +82,23 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
     routes = [
         {"path": route.path, "resource": route.resource}
         | _said(subresource=route.subresource, methods=list(route.methods))
-        | ({} if route.estimate is None else {"estimate": estimate_part(route.estimate, named_callable)})
-        for route in settings.routes
+        | _estimate(route.estimate, problems, place, f"routes[{number}].estimate")
+        for number, route in enumerate(settings.routes)
     ]
+    default = _estimate(settings.estimation.default, problems, place, "estimation.default")
+    estimation = estimation_part(settings.estimation, named_callable)
+    if not default:
+        estimation.pop("default", None)
     more = _said(
         routes=routes,
         authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
         trustedProxies=_changed(settings.trusted_proxies),
-        estimation=estimation_part(settings.estimation, named_callable),
+        estimation=estimation,
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
         streams=streams_part(settings.streams),
+        telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)
 
@@ -114,7 +123,14 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
     return part
 
 
-_Told = AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+_Told = (
+    AdminSettings
+    | AuthenticatorSettings
+    | TrustedProxySettings
+    | MetricsSettings
+    | ResponseSettings
+    | TelemetrySettings
+)
 
 
 def _changed(told: _Told) -> dict[str, Any]:
@@ -162,8 +178,7 @@ def schema_document(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
         spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
-    if estimate is not None:
-        spec["estimate"] = estimate_part(estimate, named_callable)
+    spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
     spec |= _said(
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
         match=[{"and": list(map(_test, rule.tests))} for rule in schema.rules if isinstance(rule, Conjunction)],
@@ -181,12 +196,22 @@ def _distinguisher(schema: FlowSchema, told: Distinguisher, problems: Problems) 
     if told.function is not None:
         name = named_callable(told.function)
         if name is None:
-            rule = "only a callable that can be imported by its name can be written"
             place = Place(f"<schema {schema.name}>")
-            problems.error(place, rule, field="distinguisher.callable", value=told.function)
+            problems.error(place, _NAMELESS, field="distinguisher.callable", value=told.function, hint=_NAME_IT)
         else:
             part["callable"] = name
     return part
+
+
+def _estimate(settings: EstimateSettings | None, problems: Problems, place: Place, field: str) -> dict[str, Any]:
+    """The key ``estimate``; nothing, and a problem at ``field``, if it is a function that can't be written."""
+    if settings is None:
+        return {}
+    part = estimate_part(settings, named_callable)
+    if isinstance(settings, ComputedEstimate) and part["callable"] is None:
+        problems.error(place, _NAMELESS, field=f"{field}.callable", value=settings.function, hint=_NAME_IT)
+        return {}
+    return {"estimate": part}
 
 
 def named_callable(function: Callable[..., object]) -> str | None:

@@ -11,6 +11,7 @@ from apf_middleware.config.estimation import EstimateSettings, EstimationSetting
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.config.streams import ServerStreamSettings, StreamSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -93,6 +94,7 @@ class ServerSettings:
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
     streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Deck:
         self._strict = strict
         self._hands: dict[int, list[Queue]] = {}
         self.queues: list[Queue] = []
-        self.choices = 0
+        self.choices: int = 0
         self.resize(settings)
 
     def __iter__(self) -> Iterator[Queue]:
@@ -93,7 +93,7 @@ class Deck:
             if queues[index] is _CLOSED:
                 queues[index] = self._open_queue(index)
         queues.extend(self._open_queue(index) for index in range(len(queues), self.desired))
-        self.is_overfull = len(queues) > self.desired
+        self.is_overfull: bool = len(queues) > self.desired
 
     def surplus(self) -> list[Queue]:
         """Idle queues that are to go although nothing happens in them; upstream leaves them."""

@@ -22,13 +22,13 @@ class Queue:
     __slots__ = ("executing", "index", "length", "newest", "oldest", "seats_in_use", "waiting_work")
 
     def __init__(self, index: int) -> None:
-        self.index = index
+        self.index: int = index
         self.oldest: Ticket | None = None
         self.newest: Ticket | None = None
-        self.length = 0
-        self.waiting_work = 0
-        self.executing = 0
-        self.seats_in_use = 0  # the lingering included
+        self.length: int = 0
+        self.waiting_work: int = 0
+        self.executing: int = 0
+        self.seats_in_use: int = 0  # the lingering included
 
     @property
     def is_idle(self) -> bool:

@@ -21,7 +21,7 @@ cut anywhere     final seats are cut to the level's seats without queues too
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_amount, require_integer
+from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
@@ -31,7 +31,7 @@ from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work, round_half_away
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 
 __all__ = ["QueueSet"]
 
@@ -49,11 +49,11 @@ class QueueSet(Seats):
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
     until its duration is known. ``now`` is the time to begin with. With a ``ceiling`` the seats are steered: whoever
-    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use.
+    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use; demand
+    isn't kept then, for nothing follows from it.
     """
 
     __slots__ = (
-        "_charges",
         "_guessed",
         "_is_queuing",
         "_is_restless",
@@ -73,6 +73,14 @@ class QueueSet(Seats):
         "waiting",
     )
 
+    ceiling: int
+    concurrency: int
+    dispatched: int
+    executing: int
+    no_accommodation: int
+    seats_waiting: int
+    waiting: int
+
     def __init__(
         self,
         settings: QueueSetSettings,
@@ -86,25 +94,24 @@ class QueueSet(Seats):
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
         super().__init__(settings.concurrency, most, cuts=not settings.exempt, strict=strict_upstream)
-        self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
-        self.settings = settings
+        self.settings: QueueSetSettings = settings
         self._limit = settings.queue_length_limit
-        self.strict_upstream = strict_upstream
-        self.discipline = discipline(most, guess_ns)
+        self.strict_upstream: bool = strict_upstream
+        self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
-        self.is_steered = ceiling is not None
+        self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
         self._is_restless = self.discipline.is_restless and settings.queues > 0
-        self.demand = Demand(now)
+        self.demand: Demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
-        self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
-        self.is_quiescing = False
+        self.deck: Deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
+        self.is_quiescing: bool = False
         self._is_queuing = settings.queues > 0
-        self._charges: dict[Ticket, float] = {}  # seats that a seated ticket is billed for, where not its own
         self.waiting = self.seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
     # What happens to tickets
 
@@ -116,7 +123,8 @@ class QueueSet(Seats):
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
@@ -141,7 +149,8 @@ class QueueSet(Seats):
         if not self.strict_upstream:
             self._close(queue)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
@@ -165,22 +174,9 @@ class QueueSet(Seats):
             if queue is not None and self.deck.is_overfull:
                 self._close(queue)
         seated = self._dispatch(now) if self.waiting else _NOBODY
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
-
-    def charge(self, ticket: Ticket, seats: float) -> None:
-        """Bill ``ticket`` as if it had had so many seats for as long as it runs; what it holds stays the same.
-
-        Disciplines hear of it as of another duration, the one in which its own seats come to the same work.
-        """
-        if ticket.state is not _SEATED or ticket.queueset is not self:
-            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
-        self._charges[ticket] = require_amount("seats", seats)
-
-    def billed_ns(self, ticket: Ticket, held_ns: int) -> int:
-        """For how long ``ticket`` is billed when it is released after ``held_ns``: longer or shorter, if charged."""
-        seats = self._charges.get(ticket)
-        return held_ns if seats is None else round_half_away(held_ns * seats / ticket.work.seats)
 
     # Time
 
@@ -238,13 +234,15 @@ class QueueSet(Seats):
         self.discipline.advance(until - self._now, 0)
         self._now = until
         self.dispatched += times
-        self.demand.book(until, held_ns)
+        if not self.is_steered:
+            self.demand.book(until, held_ns)
         if self._is_queuing:
             self.discipline.catch_up(self.deck.choose_again(entropy, times), work, last_work)
 
     def note_demand(self, now: int) -> None:
-        """The seats in use or waited for are what they are from ``now`` on."""
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        """The seats in use or waited for are what they are from ``now`` on. Nobody asks where seats are steered."""
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
     # Arrival
 

@@ -11,8 +11,10 @@ it. The two are the same unless the seats are *steered*, that is lent and borrow
 from collections.abc import Iterator
 from typing import Final
 
+from apf_middleware.exceptions import TicketStateError, require_amount
 from apf_middleware.fairqueuing.lingering import Lingering
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
+from apf_middleware.fairqueuing.work import round_half_away
 
 __all__ = ["Seats"]
 
@@ -24,6 +26,7 @@ class Seats:
     """Seats in use and who counts for how many; `QueueSet` builds upon it."""
 
     __slots__ = (
+        "_charges",
         "_cuts",
         "_lingering",
         "_phantom_seats",
@@ -36,14 +39,33 @@ class Seats:
         "seats_in_use",
     )
 
+    dispatched: int
+    executing: int
+    seats_in_use: int
+
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
-        self.concurrency = concurrency
-        self.ceiling = ceiling
+        self.concurrency: int = concurrency
+        self.ceiling: int = ceiling
         self._cuts = cuts
         self._strict = strict
         self._lingering = Lingering()
         self.executing = self.dispatched = 0
         self.seats_in_use = self._queueless_seats = self._phantom_seats = 0
+        self._charges: dict[Ticket, float] = {}  # seats that a seated ticket is billed for, where not its own
+
+    def charge(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` as if it had had so many seats for as long as it runs; what it holds stays the same.
+
+        Disciplines hear of it as of another duration, the one in which its own seats come to the same work.
+        """
+        if ticket.state is not _SEATED or ticket.queueset is not self:
+            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
+        self._charges[ticket] = require_amount("seats", seats)
+
+    def billed_ns(self, ticket: Ticket, held_ns: int) -> int:
+        """For how long ``ticket`` is billed when it is released after ``held_ns``: longer or shorter, if charged."""
+        seats = self._charges.get(ticket)
+        return held_ns if seats is None else round_half_away(held_ns * seats / ticket.work.seats)
 
     def lingering_tickets(self) -> Iterator[Ticket]:
         """Those whose reply is out and whose seats are still taken, in no particular order."""

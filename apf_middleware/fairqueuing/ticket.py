@@ -90,11 +90,11 @@ class Ticket:
             raise InvalidValueError("work", work, "it must be a Work")
         if entropy.__class__ is not int or entropy >> 64:  # quicker than two comparisons with large numbers
             raise InvalidValueError("entropy", entropy, "it must be an integer of 64 bits")
-        self.flow = flow
-        self.entropy = entropy
-        self.work = work
-        self.width = work.width
-        self.state = _NEW
+        self.flow: str = flow
+        self.entropy: int = entropy
+        self.work: Work = work
+        self.width: int = work.width
+        self.state: TicketState = _NEW
         self.reason: Reason | None = None
         self.queue: Queue | None = None
 

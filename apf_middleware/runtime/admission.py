@@ -14,7 +14,8 @@ from apf_middleware.runtime.streams import Stream
 if TYPE_CHECKING:
     from apf_middleware.classification import Identity
     from apf_middleware.estimation import Watch
-    from apf_middleware.fairqueuing import Reason
+    from apf_middleware.fairqueuing import Reason, Work
+    from apf_middleware.fairqueuing.queue import Queue
     from apf_middleware.runtime.destination import Destination
     from apf_middleware.runtime.waiting import Waiter
 
@@ -40,14 +41,15 @@ class Admission(Ticket):
     def __init__(self, destination: "Destination") -> None:
         # In place of Ticket's, whose checks would only repeat what a classification and an estimate have passed.
         classification = destination.classification
-        self.destination = destination
-        self.flow = classification.flow
-        self.entropy = classification.entropy
-        self.work = work = destination.work
-        self.width = work.width
+        self.destination: Destination = destination
+        self.flow: str = classification.flow
+        self.entropy: int = classification.entropy
+        work = destination.work
+        self.work: Work = work
+        self.width: int = work.width
         self.state = _NEW
         self.reason: Reason | None = None
-        self.queue = None
+        self.queue: Queue | None = None
         self.stream: Stream | None = None  # what lasts until its response has ended, where anything does
 
     @property

@@ -47,9 +47,9 @@ class Controller:
     """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds."""
 
     def __init__(self, configuration: Configuration, *, now: Callable[[], int] = time.monotonic_ns) -> None:
-        self.configuration = configuration
+        self.configuration: Configuration = configuration
         self.now = now
-        self.is_closing = False
+        self.is_closing: bool = False
         begin = now()
         self._sharing = _share(configuration, begin)
         timeout = configuration.server.request_timeout_ns
@@ -62,12 +62,12 @@ class Controller:
         self.watches = WatchTracker()
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
-        self.hang_ups = 0
+        self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = Alarm(self.tick, now)
-        self.vigil = Vigil()
+        self.vigil: Vigil = Vigil()
 
     @property
     def levels(self) -> Mapping[str, LevelAtWork]:

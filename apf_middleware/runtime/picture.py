@@ -49,6 +49,7 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
     settings = queueset.settings
     kind: Kind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
     next_s, discounted = _next_starts(queueset)
+    seats_in_use, executing, waiting, demand = at_work.occupancy.times(now)
     return LevelPicture(
         name=at_work.name,
         kind=kind,
@@ -56,10 +57,10 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
         min=limits.min,
         max=limits.max,
         current=shared.current,
-        seats_in_use=at_work.seats.times(now),
-        executing=at_work.executing.times(now),
-        waiting=at_work.waiting.times(now),
-        demand=at_work.demand.times(now),
+        seats_in_use=seats_in_use,
+        executing=executing,
+        waiting=waiting,
+        demand=demand,
         waiting_capacity=settings.queue_length_limit * settings.queues,
         denominator=None if isinstance(sharing, Adjusting) else limits.nominal or None,
         adjusted=_demand_of(shared),

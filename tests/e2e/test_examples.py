@@ -40,8 +40,12 @@ class Shown(NamedTuple):
     output: str
 
     @property
+    def is_app(self) -> bool:
+        return self.command.startswith("uvicorn ") or self.command == "python -m examples.workers"
+
+    @property
     def is_server(self) -> bool:
-        return self.command.startswith("uvicorn ") or self.command.endswith(".proxy")
+        return self.is_app or self.command.endswith(".proxy")
 
 
 def shown_on(page: Path) -> list[Shown]:
@@ -85,14 +89,14 @@ class Stage:
         binaries = Path(sys.executable).parent
         path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
         self.environment = {"PATH": path, "LC_ALL": "C.UTF-8", "UVICORN_PORT": str(self.app)}
-        if "PYTHONPATH" in os.environ:  # the package under test may be another one than that which is installed
+        if "PYTHONPATH" in os.environ:  # where the package is, if it isn't installed
             self.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
     @contextlib.contextmanager
     def server(self, command: str) -> Iterator[Path]:
         """Started by this command, until afterwards; its output."""
         port, words, output = self.app, shlex.split(command), self.place / "output"
-        if not command.startswith("uvicorn"):
+        if command.endswith(".proxy"):
             port, output = self.proxy, self.place / "proxy-output"
             words += ["--port", str(self.proxy), "--app-port", str(self.app)]
         program = shutil.which(words[0], path=self.environment["PATH"])
@@ -145,10 +149,11 @@ class Stage:
 
 
 def test_there_are_pages_to_be_tested() -> None:
-    assert {page.parent.name for page in PAGES} >= {"behind_proxy", "demo", "fastapi_tenants", "starlette_minimal"}
+    ours = {"behind_proxy", "demo", "django_app", "fastapi_tenants", "litestar_app", "starlette_minimal", "workers"}
+    assert {page.parent.name for page in PAGES} >= ours
     for page in PAGES:
         shown = shown_on(page)
-        assert sum(one.command.startswith("uvicorn ") for one in shown) == 1
+        assert sum(one.is_app for one in shown) == 1
         assert sum("curl" in one.command for one in shown) >= 3
 
 
@@ -197,7 +202,7 @@ def test_the_list_of_examples_has_all_of_them_with_their_commands() -> None:
     folders = {path.parent.name for path in EXAMPLES.glob("*/__init__.py")}
     assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config"}
     for page in PAGES:
-        [command] = [one.command for one in shown_on(page) if one.command.startswith("uvicorn ")]
+        [command] = [one.command for one in shown_on(page) if one.is_app]
         assert f"`{command}`" in listed or page.parent.name == "demo"
 
 

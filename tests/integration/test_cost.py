@@ -135,7 +135,7 @@ async def test_what_was_charged_is_learned_and_billed_but_not_held() -> None:
     assert (tally.seats_executing, tally.executing) == (0, 0)
     controller.sharing.check()
     controller.levels["crowd"].look(controller.now())
-    assert controller.levels["crowd"].seats.value == 0
+    assert controller.levels["crowd"].occupancy.values[0] == 0
 
 
 async def test_a_charge_that_comes_after_the_seats_were_given_back_is_too_late() -> None:

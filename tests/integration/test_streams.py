@@ -421,8 +421,10 @@ async def test_lists_take_seats_by_what_the_inventory_tells() -> None:
         raise AssertionError
 
     config = configuration(seats=40, server=KUBERNETES)
-    for inventory in (None, lambda _: ObjectStats(50, 10_000)):
-        middleware = APFMiddleware(app, config, inventory=inventory)
+    for middleware in (
+        APFMiddleware(app, config),
+        APFMiddleware(app, config, inventory=lambda _: ObjectStats(50, 10_000)),
+    ):
         await middleware(http_scope("/api/v1/namespaces/shop/pods", headers={"X-User": "a"}), quiet, quiet)
 
     assert seats == [1, 5]

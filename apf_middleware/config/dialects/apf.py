@@ -52,7 +52,7 @@ class _Metadata(CamelModel):
 
 
 class _LevelSpec(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "nominalConcurrencyShares": "shares",
         "assuredConcurrencyShares": "shares",
         "limited": "the fields of spec itself",
@@ -129,7 +129,7 @@ class _ServiceAccount(CamelModel):
 
 
 class _Subject(CamelModel):
-    renamed: ClassVar = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
+    renamed: ClassVar[dict[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
     user: NonEmpty | None = None
     group: NonEmpty | None = None
@@ -170,7 +170,7 @@ class _Rule(CamelModel):
 
 
 class _SchemaSpec(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "matchingPrecedence": "precedence",
         "matchingPriority": "precedence",
         "priorityLevelConfiguration": "level",

@@ -50,7 +50,7 @@ class Definition:
 class Model(BaseModel):
     """Strict: no conversions, no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
 
     renamed: ClassVar[Mapping[str, str]] = {}
     """Keys of other dialects, and what they are called here, or in a few words what to write instead."""

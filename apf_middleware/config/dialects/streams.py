@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from pydantic import Field
-
 from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.dialects.values import Amount, Duration, duration_ns, written_duration
@@ -25,10 +23,8 @@ class ServerStreamsModel(CamelModel):
 
     renamed: ClassVar = _RENAMED | dict.fromkeys(("maxOpen", "maxOpenPerFlow"), "streams of a PriorityLevel")
 
-    release_at_start: bool = Field(default=True, description="Streams give their seats back when they begin.")
-    release_when_blocked: Duration = Field(
-        default="0s", description="So does whoever has been held up so long by a client that doesn't read; 0s: never."
-    )
+    release_at_start: bool = True
+    release_when_blocked: Duration = "0s"
 
     def built(self) -> ServerStreamSettings:
         return ServerStreamSettings(self.release_at_start, duration_ns(self.release_when_blocked))
@@ -41,7 +37,7 @@ class StreamsModel(CamelModel):
 
     release_at_start: bool | None = None
     release_when_blocked: Duration | None = None
-    max_open: Amount | None = Field(default=None, description="How many streams may be open.")
+    max_open: Amount | None = None
     max_open_per_flow: Amount | None = None
 
     def rules(self) -> Iterator[Broken]:

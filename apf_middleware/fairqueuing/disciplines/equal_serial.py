@@ -35,7 +35,7 @@ class EqualSerialQueue(Queue):
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.next_dispatch_r = 0
+        self.next_dispatch_r: int = 0
 
     def meters(self) -> dict[str, int]:
         return {"next_dispatch_r": self.next_dispatch_r}
@@ -62,8 +62,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS, *, initial_r: int = 0) -> None:
         self._concurrency = require_integer("concurrency", concurrency, least=0)
         self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
-        self.r = require_integer("initial_r", initial_r, least=0)
-        self.epochs = 0
+        self.r: int = require_integer("initial_r", initial_r, least=0)
+        self.epochs: int = 0
         self._epoch_end = HIGH_R
         self._active = 0
         self._turn = 0  # the queue served last; upstream begins after the first one too

@@ -45,14 +45,19 @@ class MaxMinQueue(Queue):
         "rho",
     )
 
+    base: int
+    mark: int
+
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.rho = 0
-        self.is_limited = False
-        self.listed = 0  # its rho in the sorted structure: not less than the true one if granted, not more if limited
-        self.is_closed = False
+        self.rho: int = 0
+        self.is_limited: bool = False
+        self.listed: int = (
+            0  # its rho in the sorted structure: not less than the true one if granted, not more if limited
+        )
+        self.is_closed: bool = False
         self.base = self.mark = 0
-        self.on_r = False
+        self.on_r: bool = False
         self.finish: int | None = None
         self.end: int | None = None
         self.key: int | None = None
@@ -64,9 +69,12 @@ class MaxMinShares:
 
     __slots__ = ("_demanding", "_least", "_most", "_queues", "capacity", "free", "limited")
 
+    capacity: int
+    free: int
+
     def __init__(self, capacity: int, queues: "Sequence[MaxMinQueue]") -> None:
         self.capacity = self.free = capacity
-        self.limited = 0
+        self.limited: int = 0
         self._queues = queues
         self._most = Agenda()  # the granted by falling demand
         self._least = Agenda()  # the limited by rising demand

@@ -69,9 +69,9 @@ class MaxMinConcurrentQueue(MaxMinQueue):
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.occupied = 0
-        self.progress = 0  # P when ``occupied`` changed last
-        self.since = 0  # W at that time
+        self.occupied: int = 0
+        self.progress: int = 0  # P when ``occupied`` changed last
+        self.since: int = 0  # W at that time
         self.running: list[tuple[int, int, _Stay]] = []  # a heap of (end on P, serial, stay)
         self.line: OrderedDict[_Stay, None] = OrderedDict()  # whoever leaves, leaves nothing behind
 

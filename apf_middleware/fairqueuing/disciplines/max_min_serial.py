@@ -55,8 +55,8 @@ class MaxMinSerialQueue(MaxMinQueue):
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.next_dispatch_w = 0
-        self.running_work = 0  # in grains
+        self.next_dispatch_w: int = 0
+        self.running_work: int = 0  # in grains
         self.ghosts: list[tuple[int, int]] = []  # a heap of (end, width)
 
     def meters(self) -> dict[str, int]:

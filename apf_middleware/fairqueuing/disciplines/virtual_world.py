@@ -79,6 +79,9 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         "r",
     )
 
+    now: int
+    r: int
+
     name: ClassVar[str]
 
     is_restless: ClassVar[bool] = True  # shares change at events of the virtual world, which nobody out here sees

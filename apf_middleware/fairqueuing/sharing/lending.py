@@ -222,11 +222,8 @@ class Lending(Sharing):
                     one.queueset.no_accommodation += 1
                     passed.pass_over()
                 break
-            width = ticket.width
             level.queueset.tick(now)
             level.queueset.seat_head(now, ticket)
-            if ticket.width != width:
-                level.queueset.note_demand(now)
             if is_contended:
                 self._turns += 1
                 level.turn = self._turns

@@ -80,6 +80,16 @@ class SharedLevel:
         "waits",
     )
 
+    alone_count: int
+    alone_ns: int
+    booked_count: int
+    counted: int
+    is_draining: bool
+    least: int
+    most: int
+    nominal: int
+    waits: bool
+
     def __init__(
         self,
         name: str,
@@ -94,11 +104,11 @@ class SharedLevel:
         ceiling: int | None = None,
     ) -> None:
         require_level(name, settings, limits)
-        self.name = name
-        self.settings = settings
-        self.limits = limits
-        self.exempt = settings.exempt
-        self.queueset = QueueSet(
+        self.name: str = name
+        self.settings: QueueSetSettings = settings
+        self.limits: LevelLimits = limits
+        self.exempt: bool = settings.exempt
+        self.queueset: QueueSet = QueueSet(
             settings,
             discipline=discipline,
             guess_ns=guess_ns,
@@ -108,11 +118,11 @@ class SharedLevel:
         )
         self.find_limit: Callable[[SharedLevel], int] | None = None
         self.is_draining = self.waits = False
-        self.turn = 0
+        self.turn: int = 0
         self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
         self.nominal = self.least = self.most = self.counted = 0
         self._may_rest = may_rest and not strict_upstream
-        self.quick_width = 0  # a request no wider than this finds the level resting
+        self.quick_width: int = 0  # a request no wider than this finds the level resting
         self.alone: Ticket | None = None
         self.alone_count = self.alone_ns = 0  # of those that came and went alone
         self.booked_count = self._booked_ns = 0

@@ -53,7 +53,7 @@ class Turned:
     def times(self) -> tuple[dict[int, int], dict[int, int]]:
         """Nanoseconds by seats in use, and by requests waiting."""
         self.controller.look(self.time)
-        seats, waiting = self.crowd.seats.times(self.time), self.crowd.waiting.times(self.time)
+        seats, _, waiting, _ = self.crowd.occupancy.times(self.time)
         return {n: t for n, t in seats.items() if t}, {n: t for n, t in waiting.items() if t}
 
 
