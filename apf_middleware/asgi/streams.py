@@ -21,6 +21,8 @@ from apf_middleware.runtime import Admission, Destination, SlowWrites
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from apf_middleware.classification import Resource
+
 __all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare"]
 
 _SEATED: Final = TicketState.SEATED
@@ -35,10 +37,10 @@ class Extras:
     __slots__ = ("is_limited", "is_watch", "resource", "was_cut")
 
     def __init__(self, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> None:
-        self.was_cut = was_cut
-        self.is_limited = destination.at_work.streams.settings.is_limited
-        self.is_watch = digest.verb == "watch" and digest.resource is not None
-        self.resource = watch_of(digest) if self.is_watch else None
+        self.was_cut: bool = was_cut
+        self.is_limited: bool = destination.at_work.streams.settings.is_limited
+        self.is_watch: bool = digest.verb == "watch" and digest.resource is not None
+        self.resource: Resource | None = watch_of(digest) if self.is_watch else None
 
     @classmethod
     def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "Extras | None":

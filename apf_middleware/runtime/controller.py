@@ -57,9 +57,9 @@ class Controller:
             name: LevelAtWork(level, self._sharing.levels[name], request_timeout_ns=timeout, now=begin)
             for name, level in configuration.levels.items()
         }
-        self.streams = StreamBook(now)
+        self.streams: StreamBook = StreamBook(now)
         self.streams.adopt(configuration, self._levels)
-        self.watches = WatchTracker()
+        self.watches: WatchTracker = WatchTracker()
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.hang_ups: int = 0

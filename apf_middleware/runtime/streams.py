@@ -38,7 +38,7 @@ class SlowWrites:
     __slots__ = ("_alarm", "_now", "_writing", "limit_ns")
 
     def __init__(self, limit_ns: int, now: Callable[[], int]) -> None:
-        self.limit_ns = limit_ns
+        self.limit_ns: int = limit_ns
         self._now = now
         self._writing: dict[Admission, int] = {}  # since when, the longest first
         self._alarm = Alarm(self._look, now)
@@ -78,9 +78,10 @@ class OpenStreams:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._by_flow: dict[Flow, int] = {}
-        self.open = self.closed = 0
-        self.drain = DrainMeter(now())  # of those that end
-        self.settings = StreamSettings()
+        self.open: int = 0
+        self.closed: int = 0
+        self.drain: DrainMeter = DrainMeter(now())  # of those that end
+        self.settings: StreamSettings = StreamSettings()
         self.writes: SlowWrites | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
@@ -161,7 +162,8 @@ class Stream:
         self._flow = flow
         self._tracker = tracker
         self._watches: tuple[Watch, ...] = _NOTHING
-        self.is_counted = self.is_over = False
+        self.is_counted: bool = False
+        self.is_over: bool = False
 
     @property
     def watches(self) -> bool:

@@ -21,7 +21,9 @@ _RENAMED: Final = {
 class ServerStreamsModel(CamelModel):
     """For levels that say nothing; limits are theirs."""
 
-    renamed: ClassVar = _RENAMED | dict.fromkeys(("maxOpen", "maxOpenPerFlow"), "streams of a PriorityLevel")
+    renamed: ClassVar[dict[str, str]] = _RENAMED | dict.fromkeys(
+        ("maxOpen", "maxOpenPerFlow"), "streams of a PriorityLevel"
+    )
 
     release_at_start: bool = True
     release_when_blocked: Duration = "0s"
@@ -33,7 +35,7 @@ class ServerStreamsModel(CamelModel):
 class StreamsModel(CamelModel):
     """A level's own."""
 
-    renamed: ClassVar = _RENAMED
+    renamed: ClassVar[dict[str, str]] = _RENAMED
 
     release_at_start: bool | None = None
     release_when_blocked: Duration | None = None
