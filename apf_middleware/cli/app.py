@@ -11,6 +11,7 @@ from apf_middleware.cli.convert import convert
 from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
 from apf_middleware.cli.replay import replay
+from apf_middleware.cli.simulate import simulate
 
 __all__ = ["app", "options"]
 
@@ -38,5 +39,5 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
-for command in (check, explain, convert, collisions, replay, dump):
+for command in (check, explain, convert, simulate, collisions, replay, dump):
     app.command()(command)

@@ -133,7 +133,9 @@ def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) ->
     if kind == "rule":
         return context["rule"], context["hint"]
     if kind == "literal_error":
-        return f"it must be {context['expected']}", _close(value, context["expected"].replace("'", "").split())
+        return f"it must be {context['expected']}", _close(
+            value, context["expected"].replace("'", "").replace(",", "").split()
+        )
     if kind == "greater_than_equal":
         return f"it must be at least {context['ge']}", ""
     if kind == "less_than_equal":
