@@ -48,10 +48,23 @@ class Party:
 
 class Client:
     """One caller. In seat-nanoseconds: ``open_ns`` is what it waits for; of this window, ``begun_ns`` is what it waited
-    for at its begin, ``asked_ns`` what it has asked for since, and ``got_ns`` what it was given.
+    for at its begin, ``asked_ns`` what it has asked for since, and ``got_ns`` what it was given. ``all_asked_ns`` and
+    ``all_got_ns`` are of all windows that count.
     """
 
-    __slots__ = ("asked_ns", "asker", "begun_ns", "dice", "got_ns", "meter", "open_ns", "party", "tenant")
+    __slots__ = (
+        "all_asked_ns",
+        "all_got_ns",
+        "asked_ns",
+        "asker",
+        "begun_ns",
+        "dice",
+        "got_ns",
+        "meter",
+        "open_ns",
+        "party",
+        "tenant",
+    )
 
     def __init__(self, party: Party, asker: Asker, tenant: Tenant | None = None, seed: str = "") -> None:
         self.party = party
@@ -60,6 +73,7 @@ class Client:
         self.tenant = tenant
         self.dice = Random(seed)  # noqa: S311 - a simulation
         self.open_ns = self.begun_ns = self.asked_ns = self.got_ns = 0
+        self.all_asked_ns = self.all_got_ns = 0
 
 
 def clients_of(tenant: Tenant, party: Party, seed: int) -> list[Client]:

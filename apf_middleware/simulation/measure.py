@@ -1,8 +1,9 @@
 """What is measured while a simulation runs, in bounded memory: nothing is kept of a single request.
 
-**Fairness** compares what each caller got in a window with its max-min fair part. Its demand is the work that it asked
-for in the window or was still waiting for at its begin; what is divided is the backend's capacity; what it got is the
-work of answers that came in time. So it tells the same of a server that protects nothing and of one that does.
+**Fairness** compares what each caller got with its max-min fair part. Its demand is the work that it asked for or was
+still waiting for at the begin; what is divided is the backend's capacity; what it got is the work of answers that came
+in time. So it tells the same of a server that protects nothing and of one that does. In a single window those are
+behind whose requests are under way when it ends; over the whole time that is next to nothing.
 """
 
 from collections.abc import Sequence
@@ -121,6 +122,7 @@ class Ledger:
         self._sites = sites
         self._window_ns = window_ns
         self._warm_up_ns = warm_up_ns
+        self._counted = 0
         self._capacity_ns = sum(site.places for site in sites) * window_ns
 
     def close_window(self, now: int) -> None:
@@ -144,29 +146,31 @@ class Ledger:
         return sum(site.controller.levels[name].shared.queueset.waiting for site in self._sites)
 
     def _fairness(self, *, counted: bool) -> float | None:
-        clients = [client for client in self.clients if client.begun_ns or client.asked_ns]
-        demands = [float(client.begun_ns + client.asked_ns) for client in clients]
-        got = [client.got_ns for client in clients]
-        fair = max_min_fair(max(float(self._capacity_ns), sum(got)), demands)
-        parts = []
-        for client, share in zip(clients, fair, strict=True):
-            parts.append(min(1.0, client.got_ns / share))
+        """Of this window; the next one begins."""
+        demands = [(client, client.begun_ns + client.asked_ns, client.got_ns) for client in self.clients]
+        parts = _parts(demands, self._capacity_ns)
+        for client, demand, got in demands:
             if counted:
-                client.meter.got_ns += min(client.got_ns, share)
-                client.meter.fair_ns += share
-        for client in self.clients:
+                client.all_asked_ns += client.asked_ns if self._counted else demand
+                client.all_got_ns += got
             client.begun_ns, client.asked_ns, client.got_ns = client.open_ns, 0, 0
-        if not parts:
-            return None
-        index = jain_index(parts)
-        return 0.0 if index != index else round(index, 4)  # noqa: PLR0124 - NaN: nobody got anything
+        self._counted += counted
+        return _jain([got / fair for _, got, fair in parts])
+
+    def _settle(self) -> float | None:
+        """Of all windows that count, and of each tenant."""
+        demands = [(client, client.all_asked_ns, client.all_got_ns) for client in self.clients]
+        parts = _parts(demands, self._capacity_ns * self._counted)
+        for client, got, fair in parts:
+            client.meter.got_ns += got
+            client.meter.fair_ns += fair
+        return _jain([got / fair for _, got, fair in parts])
 
     def finish(self, scenario: str, configuration: str, seconds: float, events: int) -> Result:
         """Everything that was measured; ``seconds`` are those that count."""
         for tenant in self.tenants:
             tenant.latencies.merge(tenant.fresh)
-        counted = [one for one in self.windows if one.begin_s * _SECOND >= self._warm_up_ns]
-        known = [one.fairness for one in counted if one.fairness is not None]
+        fairness = self._settle()
         useful = sum(tenant.useful_ns for tenant in self.tenants)
         whole = len(self.windows) * self._window_ns
         return Result(
@@ -177,7 +181,7 @@ class Ledger:
             tenants=tuple(tenant.result(seconds) for tenant in self.tenants),
             levels=tuple(self._level(name, whole) for name in self.levels),
             windows=tuple(self.windows),
-            fairness=round(sum(known) / len(known), 4) if known else None,
+            fairness=fairness,
             goodput=round(useful / (sum(site.places for site in self._sites) * seconds * _SECOND), 4),
             wasted=self._wasted(),
             requests=sum(tenant.requests for tenant in self.tenants),
@@ -202,6 +206,20 @@ class Ledger:
             wait_p50_ms=_ms(meter.waits.quantile(0.5)),
             wait_p99_ms=_ms(meter.waits.quantile(0.99)),
         )
+
+
+def _parts(demands: Sequence[tuple["Client", int, int]], capacity_ns: int) -> list[tuple["Client", float, float]]:
+    """Who wanted anything, what of its fair part it got, and the fair part."""
+    wanting = [one for one in demands if one[1]]
+    capacity = max(capacity_ns, sum(got for _, _, got in wanting))
+    fair = max_min_fair(float(capacity), [float(demand) for _, demand, _ in wanting])
+    return [(client, min(float(got), part), part) for (client, _, got), part in zip(wanting, fair, strict=True)]
+
+
+def _jain(parts: Sequence[float]) -> float | None:
+    if not parts:
+        return None
+    return round(jain_index(parts), 4) if any(parts) else 0.0
 
 
 def _ms(duration_ns: float | None) -> float | None:

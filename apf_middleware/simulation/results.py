@@ -75,7 +75,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything. ``fairness`` is Jain's index of what callers got of their max-min fair part, averaged over windows.
+    """Everything. ``fairness`` is Jain's index of what callers got of their max-min fair parts.
 
     ``goodput`` is the part of the backend's capacity that went into answers somebody waited for, ``wasted`` the part of
     its work whose answer nobody did.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 from random import Random
-from typing import Final, Literal, TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, Tenant
