@@ -9,7 +9,7 @@ behind whose requests are under way when it ends; over the whole time that is ne
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from apf_middleware.simulation.results import LevelResult, Result, TenantResult, Window
+from apf_middleware.simulation.results import QUANTILES, LevelResult, Result, TenantResult, Window
 from apf_middleware.simulation.sketch import Sketch
 from apf_middleware.testing.fairness import jain_index, max_min_fair
 
@@ -30,9 +30,9 @@ class TenantMeter:
     __slots__ = (
         "aside",
         "failed",
-        "fair_ns",
+        "fair_s",
         "fresh",
-        "got_ns",
+        "got_s",
         "latencies",
         "name",
         "rejected",
@@ -54,7 +54,7 @@ class TenantMeter:
         self.latencies, self.fresh, self.aside = Sketch(), Sketch(), Sketch()
         self.useful_ns = 0  # seat-nanoseconds
         self.turned_away = self.turned_away_before = 0  # counted or not
-        self.got_ns = self.fair_ns = 0.0
+        self.got_s = self.fair_s = 0.0
 
     def window(self) -> tuple[float | None, float | None, int, int]:
         """p50, p99, how many were served and turned away; the next window begins."""
@@ -83,19 +83,19 @@ class TenantMeter:
             worst_ms=_ms(float(latencies.most)) if latencies.count else None,
             rate=round(self.served / seconds, 3),
             seats=round(self.useful_ns / (seconds * _SECOND), 4),
-            fairness=round(min(1.0, self.got_ns / self.fair_ns), 4) if self.fair_ns else None,
+            fairness=round(min(1.0, self.got_s / self.fair_s), 4) if self.fair_s else None,
         )
 
 
 class LevelMeter:
     """Seats in use over time, and waits."""
 
-    __slots__ = ("_changed_at", "_seat_ns", "seats", "total_ns", "waits")
+    __slots__ = ("_changed_at", "_seat_ns", "latencies", "seats", "total_ns", "waits")
 
     def __init__(self) -> None:
         self.seats = 0
         self._seat_ns = self._changed_at = self.total_ns = 0
-        self.waits = Sketch()
+        self.waits, self.latencies = Sketch(), Sketch()
 
     def change(self, now: int, by: int) -> None:
         """So many more seats are in use."""
@@ -162,8 +162,8 @@ class Ledger:
         demands = [(client, client.all_asked_ns, client.all_got_ns) for client in self.clients]
         parts = _parts(demands, self._capacity_ns * self._counted)
         for client, got, fair in parts:
-            client.meter.got_ns += got
-            client.meter.fair_ns += fair
+            client.meter.got_s += got
+            client.meter.fair_s += fair
         return _jain([got / fair for _, got, fair in parts])
 
     def finish(self, scenario: str, configuration: str, seconds: float, events: int) -> Result:
@@ -193,7 +193,7 @@ class Ledger:
         return round(wasted / worked, 4) if worked else 0.0
 
     def _level(self, name: str, whole_ns: int) -> LevelResult:
-        meter = self.levels[name]
+        meter, place = self.levels[name], list(self.levels).index(name)
         at_work = [site.controller.levels[name] for site in self._sites]
         tallies = [tally for one in at_work for tally in one.tallies.values()]
         return LevelResult(
@@ -201,10 +201,12 @@ class Ledger:
             nominal=sum(one.shared.limits.nominal for one in at_work),
             exempt=at_work[0].level.exempt,
             seats=round(meter.total_ns / whole_ns, 3) if whole_ns else 0.0,
+            most_seats=max((window.seats[place] for window in self.windows), default=0.0),
             dispatched=sum(one.dispatched for one in at_work),
             rejected=sum(sum(tally.rejected.values()) for tally in tallies),
             wait_p50_ms=_ms(meter.waits.quantile(0.5)),
             wait_p99_ms=_ms(meter.waits.quantile(0.99)),
+            quantiles_ms={name: _ms(meter.latencies.quantile(part)) for name, part in QUANTILES.items()},
         )
 
 
@@ -212,8 +214,8 @@ def _parts(demands: Sequence[tuple["Client", int, int]], capacity_ns: int) -> li
     """Who wanted anything, what of its fair part it got, and the fair part."""
     wanting = [one for one in demands if one[1]]
     capacity = max(capacity_ns, sum(got for _, _, got in wanting))
-    fair = max_min_fair(float(capacity), [float(demand) for _, demand, _ in wanting])
-    return [(client, min(float(got), part), part) for (client, _, got), part in zip(wanting, fair, strict=True)]
+    fair = max_min_fair(capacity / _SECOND, [demand / _SECOND for _, demand, _ in wanting])
+    return [(client, min(got / _SECOND, part), part) for (client, _, got), part in zip(wanting, fair, strict=True)]
 
 
 def _jain(parts: Sequence[float]) -> float | None:

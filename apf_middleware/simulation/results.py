@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["LevelResult", "Result", "TenantResult", "Window"]
+__all__ = ["QUANTILES", "LevelResult", "Result", "TenantResult", "Window"]
+
+QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""Those that levels are told by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +47,20 @@ class TenantResult:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What a level did, of all servers together: seats on average and its nominal ones, and how long one waited."""
+    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones; how long
+    one waited there, and how long one's tries took altogether.
+    """
 
     name: str
     nominal: int
     exempt: bool
     seats: float
+    most_seats: float
     dispatched: int
     rejected: int
     wait_p50_ms: float | None
     wait_p99_ms: float | None
+    quantiles_ms: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)

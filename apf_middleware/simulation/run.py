@@ -78,7 +78,7 @@ class Simulation:
         self._from_ns = scenario.warm_up_ns
         self._end_ns = recording.span_ns if recording else scenario.duration_ns
         windows = windows or max(_LEAST_WINDOWS, min(WINDOWS, self._end_ns // _SHORTEST_WINDOW_NS))
-        self._window_ns = max(1, self._end_ns // windows)
+        self._window_ns = -(-self._end_ns // windows)
         self._end_ns = self._window_ns * windows
         self._windows = windows
         self._open = 0
@@ -210,7 +210,10 @@ class Simulation:
         self.ask(callee, tenant.service.draw(callee.dice), draw_seats(tenant, callee.dice), parent=call)
 
     def answered(self, call: Call) -> None:
-        self.ledger.levels[call.level].change(self.agenda.now, -call.width)
+        now = self.agenda.now
+        level = self.ledger.levels[call.level]
+        level.change(now, -call.width)
+        level.latencies.add(now - call.asked_at)
         if not call.is_settled:
             self._conclude(call, "failed" if call.has_failed else "served")
 

@@ -39,6 +39,7 @@ class Site:
         "_agenda",
         "_backend",
         "_free_at",
+        "_half_ns",
         "_limits",
         "_watcher",
         "controller",
@@ -56,6 +57,7 @@ class Site:
         self._backend = backend
         self._watcher = watcher
         self._free_at = 0
+        self._half_ns = backend.overhead_ns // 2
         self._limits: dict[str, Deadlines[Call]] = {}
         self.controller = Controller(configuration, now=agenda.read, alarm=alarm)
         self.places = configuration.server.seats if backend.places is None else backend.places
@@ -65,12 +67,15 @@ class Site:
     def ask(self, call: Call) -> None:
         """A client asks; the server hears of it when it comes to that."""
         call.site = self
-        overhead = self._backend.overhead_ns
-        if not overhead:
+        if self._half_ns:
+            self._agenda.at(self._busy_until(), self._hear, call)
+        else:
             self._hear(call)
-            return
-        self._free_at = max(self._free_at, self._agenda.now) + overhead
-        self._agenda.at(self._free_at, self._hear, call)
+
+    def _busy_until(self) -> int:
+        """When the server itself, which does one thing after the other, will have done one more."""
+        self._free_at = free_at = max(self._free_at, self._agenda.now) + self._half_ns
+        return free_at
 
     def _hear(self, call: Call) -> None:
         if call.is_settled:  # its client has left already
@@ -110,6 +115,12 @@ class Site:
         self._agenda.at(self._agenda.now + duration, self._served, call)
 
     def _served(self, call: Call) -> None:
+        if self._half_ns:
+            self._agenda.at(self._busy_until(), self._answer, call)
+        else:
+            self._answer(call)
+
+    def _answer(self, call: Call) -> None:
         self.load -= call.weight
         self._watcher.served(call)
 

@@ -21,7 +21,7 @@ class Backend:
 
     With n calls in flight, each takes its service time * (n/places)^exponent, known when it begins. So do databases
     under contention; exponent 1 is a processor that is shared, 0 never slows down. ``overhead_ns`` is what the server
-    itself takes for each request, one after the other, also for those that it rejects.
+    itself takes for a request, half before and half after, one thing after the other; who is rejected takes one half.
     """
 
     places: int | None = None
