@@ -111,10 +111,11 @@ def _print(found: Recommendation, survey: Survey, objective: Objective, write: P
             for trial in found.trials
         ],
     )
-    for line in describe_changes(found.before, found.after):
+    for line in describe_changes(found.before, found.after)[:-1]:  # of the backend's capacity nothing is known
         tell(line)
-    verdict = f"{found.configuration.server.seats} seats: the objective is {'met' if found.meets else 'missed'}."
-    tell(verdict, "bold green" if found.meets else "bold red")
+    near = ", by no more than requests themselves take" if found.comes_close else ""
+    verdict = "the objective is met." if found.meets else f"the objective is missed{near}."
+    tell(f"{found.configuration.server.seats} seats: {verdict}", "bold green" if found.meets else "bold red")
     if write is None:
         tell("--write FILE writes the configuration.")
 

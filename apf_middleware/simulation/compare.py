@@ -13,11 +13,13 @@ _MORE = 1.05
 
 
 def describe_changes(before: Result, after: Result) -> list[str]:
-    """A line for each tenant, those first for whom most changes, and one for the server."""
+    """A line for each tenant for whom something changes, those first for whom most does; the last is the server's."""
     tenants = [(one, after.tenant(one.name)) for one in before.tenants]
-    told = [(_served_change(one, other), _told(one, other)) for one, other in tenants]
-    told.sort(key=lambda change: -abs(change[0]))
-    return [*(line for _, line in told), _of_server(before, after)]
+    tenants.sort(key=lambda pair: -abs(_served_change(*pair)))
+    told = [(one.name, _told(one, other)) for one, other in tenants]
+    same = [name for name, line in told if not line]
+    nothing = [f"Nothing changes for {', '.join(same)}."] if same else []
+    return [*(line for _, line in told if line), *nothing, _of_server(before, after)]
 
 
 def _served_change(before: TenantResult, after: TenantResult) -> float:
@@ -27,7 +29,7 @@ def _served_change(before: TenantResult, after: TenantResult) -> float:
 def _told(before: TenantResult, after: TenantResult) -> str:
     changes = list(_changes(before, after))
     if not changes:
-        return f"{before.name}: nothing changes."
+        return ""
     signs = {sign for sign, _ in changes}
     verdict = "gains and pays" if len(signs) == 2 else "gains" if signs == {1} else "pays"
     return f"{before.name} {verdict}: {'; '.join(text for _, text in changes)}."

@@ -69,10 +69,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What is proposed, why, and what came of it; ``meets`` says whether the objective can be met at all."""
+    """What is proposed, why, and what came of it.
+
+    Unless it ``meets`` the objective, ``comes_close`` says that it is as near as requests themselves allow.
+    """
 
     configuration: Configuration
     meets: bool
+    comes_close: bool
     reasons: tuple[str, ...]
     trials: tuple[Trial, ...]
     before: Result
@@ -115,7 +119,15 @@ class _Search:
             proposed = with_seats
             after = self.run(proposed, "recommended")
             self._note("queues as before", seats, after)
-        return Recommendation(proposed, self.trials[-1].meets, tuple(self.reasons), tuple(self.trials), before, after)
+        return Recommendation(
+            proposed,
+            self.trials[-1].meets and not self.floors,
+            self.trials[-1].meets,
+            tuple(self.reasons),
+            tuple(self.trials),
+            before,
+            after,
+        )
 
     # What is tried
 

@@ -240,9 +240,10 @@ class Simulation:
         is_counted = self._from_ns <= call.due < self._end_ns
         if outcome == "served":
             client.got_ns += work
+            if self._from_ns <= now < self._end_ns:
+                meter.useful_ns += work
             if is_counted:
                 meter.served += 1
-                meter.useful_ns += work
                 meter.fresh.add(now - call.due)
             else:
                 meter.aside.add(now - call.due)

@@ -138,6 +138,8 @@ def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) ->
         )
     if kind == "greater_than_equal":
         return f"it must be at least {context['ge']}", ""
+    if kind == "greater_than":
+        return f"it must be more than {context['gt']:g}", ""
     if kind == "less_than_equal":
         return f"it must be at most {context['le']}", ""
     if kind == "too_short":
