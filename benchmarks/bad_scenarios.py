@@ -37,8 +37,8 @@ def _markdown(scenario: Scenario, results: Sequence[Result]) -> Iterator[str]:
     yield f"| served, p99 | {' | '.join(names)} | goodput | wasted |"
     yield f"|---|{'---:|' * (len(names) + 2)}"
     for result in results:
-        cells = [_cell(result, name) for name in names]
-        yield f"| {result.configuration} | {' | '.join(cells)} | {_percent(result.goodput)} | {_percent(result.wasted)} |"
+        cells = [*(_cell(result, name) for name in names), _percent(result.goodput), _percent(result.wasted)]
+        yield f"| {result.configuration} | {' | '.join(cells)} |"
     yield ""
 
 

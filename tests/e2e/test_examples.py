@@ -28,7 +28,7 @@ from examples.behind_proxy.proxy import rewritten
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = sorted(EXAMPLES.glob("*/README.md"))
-CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name != "config")
+CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("config", "scenarios"))
 END = "\x1e"
 VOLATILE = (r"(?m)^(date): .*$", r'"(retry_after|waited)": [\d.]+')
 

@@ -44,7 +44,7 @@ def test_a_sketch_of_nothing_knows_nothing() -> None:
 
 
 def test_a_part_of_more_than_everything_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="part is 1.5"):
+    with pytest.raises(InvalidValueError, match=r"part is 1\.5"):
         Sketch().quantile(1.5)
 
 

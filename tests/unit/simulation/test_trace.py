@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.exceptions import TraceFormatError
-from apf_middleware.simulation.trace import LOOK_AHEAD, Row, Trace
+from apf_middleware.simulation import trace
+from apf_middleware.simulation.trace import Row, Trace
 
 COMBINED = (
     '10.1.2.3 - alice [10/Oct/2026:13:55:36 +0200] "GET /report?x=1 HTTP/1.1" 200 2326'
@@ -55,15 +56,18 @@ def test_rows_come_by_time_counted_from_the_first(tmp_path: Path) -> None:
     assert [(row.user, row.time_ns) for row in found] == [("1", 0), ("2", 10**9), ("3", 2 * 10**9)]
 
 
-def test_what_is_later_than_the_look_ahead_comes_at_once(tmp_path: Path) -> None:
-    lines = [json.dumps({"time": 10 + number / 1000}) for number in range(LOOK_AHEAD + 10)]
+def test_what_is_later_than_the_look_ahead_comes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trace.LOOK_AHEAD > 10_000
+    monkeypatch.setattr(trace, "LOOK_AHEAD", 50)
+    lines = [json.dumps({"time": 10 + number / 1000}) for number in range(60)]
     lines.append(json.dumps({"time": 10, "user": "late"}))
 
     found = rows(tmp_path / "t.jsonl", "\n".join(lines))
 
     times = [row.time_ns for row in found]
     assert times == sorted(times)
-    assert len(found) == LOOK_AHEAD + 11
+    assert [row.time_ns for row in found if row.user == "late"] == [9_000_000], "as the one before it"
+    assert len(found) == 61
 
 
 def test_access_logs_have_a_duration_at_the_end_of_each_line(tmp_path: Path) -> None:
@@ -71,7 +75,9 @@ def test_access_logs_have_a_duration_at_the_end_of_each_line(tmp_path: Path) -> 
 
     assert (alice.user, alice.method, alice.path, alice.address) == ("alice", "GET", "/report?x=1", "10.1.2.3")
     assert alice.duration_ns == 125_000_000, "nginx writes seconds"
-    assert (anonymous.user, anonymous.path, anonymous.duration_ns) == ("", "/orders", 250_000_000), "Apache microseconds"
+    assert (anonymous.user, anonymous.path, anonymous.duration_ns) == ("", "/orders", 250_000_000), (
+        "Apache microseconds"
+    )
 
 
 def test_whole_seconds_are_spread_over_their_second(tmp_path: Path) -> None:
