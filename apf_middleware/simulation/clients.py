@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from apf_middleware.simulation.measure import TenantMeter
     from apf_middleware.simulation.run import Simulation
 
-__all__ = ["Client", "Connection", "Party", "begin", "clients_of"]
+__all__ = ["Client", "Connection", "Party", "begin", "clients_of", "draw_seats"]
 
 _SECOND = 10**9
 

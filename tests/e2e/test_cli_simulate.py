@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from typer.testing import CliRunner, Result
 
 from apf_middleware.cli.app import app
 from apf_middleware.config import load
+from apf_middleware.config.scenario import read_scenario_text
+from apf_middleware.simulation.trace import Trace
 from tests.e2e.terminal import ROOT, terminal
 
 SCENARIO = """\
@@ -198,6 +201,21 @@ def test_a_terminal_shows_how_far_it_is(scenario: Path) -> None:
 
     assert "━" in screen.text
     assert " requests" in screen.text
+
+
+def test_the_scenarios_in_the_documentation_are_fine() -> None:
+    page = (ROOT / "docs" / "simulator.md").read_text()
+    scenarios = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+
+    assert len(scenarios) == 1
+    assert [read_scenario_text(text).problems for text in scenarios] == [()]
+
+
+def test_the_lines_of_json_in_the_documentation_are_a_trace(tmp_path: Path) -> None:
+    [line] = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "simulator.md").read_text(), re.DOTALL)
+    (tmp_path / "t").write_text(line)
+
+    assert Trace(tmp_path / "t").survey().counts["user"] == {"alice": 1}
 
 
 @pytest.mark.parametrize("module", ["benchmarks.simulate", "benchmarks.fidelity", "benchmarks.bad_scenarios"])
