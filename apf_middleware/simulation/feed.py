@@ -1,7 +1,7 @@
 """Recorded requests as a load: each comes when it came, from whom it came, and takes as long as it took.
 
-Rows stream in; nothing is kept of them but who the callers were, and beyond a bound of those, the rest are one caller
-for each tenant: what they get is counted, what each of them got is not.
+Rows stream in; nothing is kept of them but who the callers were. Beyond a bound of those, whoever comes is forgotten
+again: what they get counts for their tenant, but not for the index of fairness.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +65,6 @@ class Crowd:
         self._recording = recording
         self._clients = clients  # the ledger's
         self._known: dict[tuple[object, ...], Client] = {}
-        self._rest: dict[str, Client] = {}
 
     def client(self, row: Row) -> Client:
         """Who asked."""
