@@ -18,6 +18,7 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4
 _LEVELS: Final = ("#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#fb9a99", "#ffff99", "#d9d9d9", "#b15928")
 _ROWS: Final = 4
 _MOST_LINES: Final = 8
+_ALIKE: Final = 3  # axes that differ less have one scale
 
 
 def plot(results: Sequence[Result], path: Path) -> None:
@@ -37,9 +38,11 @@ def plot(results: Sequence[Result], path: Path) -> None:
                 draw(axes[row][column], result, first=column == 0)
             axes[0][column].set_title(f"{result.scenario}: {result.configuration}", fontweight="bold", pad=12)
             axes[-1][column].set_xlabel("seconds")
-        for row in (0, 2):  # the seats in use may differ by orders of magnitude
-            lows, highs = zip(*(one.get_ylim() for one in axes[row]), strict=True)
-            for one in axes[row]:
+        for number, row in enumerate(axes[:-1]):
+            lows, highs = zip(*(one.get_ylim() for one in row), strict=True)
+            if number == 1 and max(highs) > _ALIKE * min(highs):
+                continue  # without protection there may be orders of magnitude more seats in use
+            for one in row:
                 one.set_ylim(min(lows), max(highs))
         metadata: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=110, metadata=metadata or None)

@@ -193,7 +193,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_list_of_examples_has_all_of_them_with_their_commands() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     folders = {path.parent.name for path in EXAMPLES.glob("*/__init__.py")}
-    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config"}
+    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config", "scenarios"}
     for page in PAGES:
         [command] = [one.command for one in shown_on(page) if one.command.startswith("uvicorn ")]
         assert f"`{command}`" in listed or page.parent.name == "demo"
