@@ -10,7 +10,9 @@ from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
 from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
+from apf_middleware.cli.recommend import recommend
 from apf_middleware.cli.replay import replay
+from apf_middleware.cli.simulate import simulate
 
 __all__ = ["app", "options"]
 
@@ -38,5 +40,5 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
-for _command in (check, explain, convert, collisions, replay, dump):
+for _command in (check, explain, convert, simulate, recommend, collisions, replay, dump):
     app.command()(_command)

@@ -20,7 +20,7 @@ from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
-from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.streams import StreamBook
@@ -44,9 +44,18 @@ _RESTLESS_NS: Final = 10_000_000
 
 
 class Controller:
-    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds."""
+    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
 
-    def __init__(self, configuration: Configuration, *, now: Callable[[], int] = time.monotonic_ns) -> None:
+    ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        now: Callable[[], int] = time.monotonic_ns,
+        alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
+    ) -> None:
         self.configuration: Configuration = configuration
         self.now = now
         self.is_closing: bool = False
@@ -66,7 +75,7 @@ class Controller:
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
-        self._alarm = Alarm(self.tick, now)
+        self._alarm = alarm(self.tick, now)
         self.vigil: Vigil = Vigil()
 
     @property

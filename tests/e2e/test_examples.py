@@ -28,7 +28,7 @@ from examples.behind_proxy.proxy import rewritten
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = sorted(EXAMPLES.glob("*/README.md"))
-CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name != "config")
+CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("config", "scenarios"))
 END = "\x1e"
 VOLATILE = (r"(?m)^(date): .*$", r'"(retry_after|waited)": [\d.]+')
 
@@ -200,7 +200,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_list_of_examples_has_all_of_them_with_their_commands() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     folders = {path.parent.name for path in EXAMPLES.glob("*/__init__.py")}
-    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config"}
+    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config", "scenarios"}
     for page in PAGES:
         [command] = [one.command for one in shown_on(page) if one.is_app]
         assert f"`{command}`" in listed or page.parent.name == "demo"

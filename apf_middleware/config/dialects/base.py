@@ -83,6 +83,13 @@ _WANTED: Final[Mapping[str, str]] = {
     "missing": "it is required",
 }
 
+_BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
+    "greater_than": ("be more than", "gt"),
+    "greater_than_equal": ("be at least", "ge"),
+    "less_than_equal": ("be at most", "le"),
+    "too_short": ("have at least", "min_length"),
+}
+
 
 def broken(rule: str, hint: str = "") -> PydanticCustomError:
     """The complaint of a single field's validator."""
@@ -133,13 +140,12 @@ def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) ->
     if kind == "rule":
         return context["rule"], context["hint"]
     if kind == "literal_error":
-        return f"it must be {context['expected']}", _close(value, context["expected"].replace("'", "").split())
-    if kind == "greater_than_equal":
-        return f"it must be at least {context['ge']}", ""
-    if kind == "less_than_equal":
-        return f"it must be at most {context['le']}", ""
-    if kind == "too_short":
-        return f"it must have at least {context['min_length']}", ""
+        return f"it must be {context['expected']}", _close(
+            value, context["expected"].replace("'", "").replace(",", "").split()
+        )
+    if kind in _BOUNDS:
+        said, key = _BOUNDS[kind]
+        return f"it must {said} {context[key]}", ""
     return _WANTED.get(kind, message), _remedy(kind, value)
 
 
