@@ -79,6 +79,23 @@ class Agenda:
                 return index
         raise LookupError("nobody is to be served")
 
+    def peek(self, after: int) -> int | None:
+        """As `first`, but None when nobody is to be served."""
+        try:
+            return self.first(after) if self._heap else None
+        except LookupError:
+            return None
+
+    def finish_of(self, index: int) -> int:
+        """The finish of a queue that is on the agenda."""
+        finish = self._finish[index]
+        assert finish is not None, f"queue {index} is not on the agenda"
+        return finish
+
+    def members(self) -> set[int]:
+        """The indexes of the queues that are on the agenda."""
+        return {index for index, finish in enumerate(self._finish) if finish is not None}
+
     def _gather(self, finish: int) -> None:
         """Make one group of all queues that are tied at the top."""
         heap, members = self._heap, set[int]()

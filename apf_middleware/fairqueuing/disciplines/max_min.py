@@ -43,6 +43,7 @@ class MaxMinQueue(Queue):
         "mark",
         "on_r",
         "rho",
+        "width",
     )
 
     def __init__(self, index: int) -> None:
@@ -54,6 +55,7 @@ class MaxMinQueue(Queue):
         self.base = self.mark = 0
         self.on_r = False
         self.finish: int | None = None
+        self.width = 1  # of the ticket whose finish it is
         self.end: int | None = None
         self.key: int | None = None
         self.key_of_end: int | None = None

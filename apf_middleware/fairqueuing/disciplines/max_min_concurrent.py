@@ -155,7 +155,11 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             heapify(running)
         queue.end = self._on_w(queue, running[0][0]) if running else None
         first = queue.oldest or first
-        queue.finish = None if first is None else self._expected(queue, self._stays[first])
+        if first is None:
+            queue.finish = None
+        else:
+            queue.finish = self._expected(queue, self._stays[first])
+            queue.width = first.width
         self._demand(queue, queue.rho + seats, moved=True)
 
     def _expected(self, queue: MaxMinConcurrentQueue, stay: _Stay) -> int:

@@ -125,6 +125,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
                 queue.next_dispatch_w = position
             queue.finish = queue.next_dispatch_w + ticket.total_work * GRAINS_PER_UNIT
+            queue.width = ticket.width
         self._demand(queue, queue.rho + ticket.width, moved=is_first)
 
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
@@ -196,6 +197,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         if queue.next_dispatch_w < oldest.arrival_r:  # noqa: PLR1730 - max() is slower
             queue.next_dispatch_w = oldest.arrival_r
         queue.finish = queue.next_dispatch_w + oldest.total_work * GRAINS_PER_UNIT
+        queue.width = oldest.width
 
     def close(self, queue: MaxMinSerialQueue, *, closing_up: bool) -> None:
         self._close(queue, closing_up=closing_up)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.agenda import Agenda
 from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.disciplines.lineup import Lineup
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue, MaxMinShares
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
@@ -92,7 +93,7 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         self._turn = 0
         self._queues: list[MaxMinQueueT] = []
         self._shares = MaxMinShares(concurrency, self._queues)
-        self._finishes, self._finishes_on_r = Agenda(), Agenda()
+        self._finishes, self._finishes_on_r = Lineup(), Lineup()
         self._ends, self._ends_on_r = Agenda(), Agenda()
         self._waiting_granted = self._waiting_limited = 0  # queues on the agenda of finishes
         self._granted_ends = self._limited_ends = 0  # and on that of ends
@@ -227,7 +228,10 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             if queue.key is None:
                 self._waiting_limited += 1
             queue.key = key = queue.finish + ahead
-            self._finishes_on_r.put(queue.index, key)
+            if queue.width == 1 and not self._finishes_on_r.wide:
+                self._finishes_on_r.put(queue.index, key)
+            else:
+                self._finishes_on_r.place(queue.index, key, queue.width)
         if queue.end is not None:
             if queue.key_of_end is None:
                 self._limited_ends += 1
@@ -240,7 +244,10 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             if queue.key is None:
                 self._waiting_granted += 1
             queue.key = key = self.now * TICKS_PER_NS + (queue.finish - position) * TICKS_PER_NS // rate
-            self._finishes.put(queue.index, key)
+            if queue.width == 1 and not self._finishes.wide:
+                self._finishes.put(queue.index, key)
+            else:
+                self._finishes.place(queue.index, key, queue.width)
         if queue.end is not None:
             if queue.key_of_end is None:
                 self._granted_ends += 1
@@ -273,20 +280,32 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
 
     # The one question
 
-    def pick(self) -> int:
-        if not self._waiting_granted:
-            return self._finishes_on_r.first(self._turn)
-        in_time = self._finishes.first(self._turn)
+    def pick(self, widest: int | None = None) -> int:
+        in_time = self._next_of(self._finishes, widest) if self._waiting_granted else None
         shares = self._shares
-        if not self._waiting_limited or not shares.free:  # without free seats the limited never finish
+        if in_time is not None and (not self._waiting_limited or not shares.free):
+            return in_time  # without free seats the limited never finish
+        on_r = self._next_of(self._finishes_on_r, widest)
+        if in_time is None:
+            if on_r is None:
+                raise LookupError("nobody is to be served")
+            return on_r
+        if on_r is None:
             return in_time
-        on_r = self._finishes_on_r.first(self._turn)
         way = ((self._queues[on_r].key or 0) - self.r) * shares.limited * TICKS_PER_NS
         expected = self.now * TICKS_PER_NS + way // (shares.free * GRAINS_PER_SEAT_NS)
         ahead = expected - (self._queues[in_time].key or 0)
         if ahead:
             return on_r if ahead < 0 else in_time
         return min(in_time, on_r, key=lambda index: (index <= self._turn, index))  # the next one round
+
+    def _next_of(self, agenda: Lineup, widest: int | None) -> int | None:
+        if not agenda.wide:
+            return agenda.peek(self._turn)
+        try:
+            return agenda.first_within(self._turn, widest)
+        except LookupError:
+            return None
 
     # The end
 
