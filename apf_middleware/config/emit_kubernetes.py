@@ -49,6 +49,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "maxSeats": level.max_seats,
         "waitLimit": level.wait_limit_ns,
         "gates": level.gates or None,
+        "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
     }
     for field, value in unsaid.items():
         if value is not None:

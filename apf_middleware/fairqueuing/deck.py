@@ -102,7 +102,11 @@ class Deck:
     def resize(self, settings: QueueSetSettings) -> None:
         """Deal from as many queues as ``settings`` say, and open those that are missing."""
         most = self.places.most if self.places else 0
-        if self.queues and (settings.queues, settings.hand_size, settings.exact) == (self.desired, self._hand_size, most):
+        if self.queues and (settings.queues, settings.hand_size, settings.exact) == (
+            self.desired,
+            self._hand_size,
+            most,
+        ):
             return  # hands stay remembered when only the seats change, as they do all the time
         self.desired = settings.queues
         self._dealer = settings.dealer()
@@ -117,7 +121,8 @@ class Deck:
         if settings.exact:
             self.places = self.places or Places(self._discipline, queues)
             self.places.resize(self.desired, settings.exact)
-        else:
+        elif self.places is not None:
+            self.places.close()
             self.places = None
         self._take_stock()
 

@@ -54,11 +54,23 @@ class Places:
     def resize(self, first: int, most: int) -> None:
         """The places are elsewhere, or others in number; who is at work keeps its queue."""
         self.first, self.most = first, most
+        self._unlist()
         for index, queue in enumerate(self._queues):
-            if index < first and queue.owner is not None:  # shared from now on
+            if index < first:  # shared from now on
                 self.forget(queue)
-            elif index >= first and queue.index == index:
+            elif queue.index == index:
                 self._list(queue)
+
+    def close(self) -> None:
+        """There are no places any more."""
+        self._unlist()
+        for queue in self._queues:
+            self.forget(queue)
+
+    def _unlist(self) -> None:
+        for queue in self._idle:
+            queue.is_listed = False
+        self._idle.clear()
 
     def find(self, entropy: int) -> Queue | None:
         """The queue of a flow that has no place yet; None if it must be a guest, and has to be told where."""
@@ -78,7 +90,7 @@ class Places:
         return queue
 
     def _reopen(self) -> Queue | None:
-        """A new queue in a place whose queue is idle: what the old one still owes is none of the newcomer's business."""
+        """A new queue where one is idle: what the old one still owes is none of the newcomer's business."""
         idle, queues = self._idle, self._queues
         while idle:
             queue = idle.popleft()
@@ -87,8 +99,8 @@ class Places:
             if queue.is_idle and self.first <= index < self.end and queues[index] is queue:
                 self.forget(queue)
                 self._discipline.close(queue, closing_up=False)
-                queues[index] = opened = self._discipline.open_queue(index)
-                return opened
+                queues[index] = self._discipline.open_queue(index)
+                return queues[index]
         return None
 
     def receive(self, entropy: int, queue: Queue) -> None:
@@ -134,4 +146,6 @@ class Places:
             assert not guest.queue.is_idle, f"a guest is in {guest.queue!r}"
 
     def __repr__(self) -> str:
-        return f"<{self.most} places: {len(self.own)} have owners, {len(self._idle)} listed, {len(self._guests)} guests>"
+        return (
+            f"<{self.most} places: {len(self.own)} have owners, {len(self._idle)} listed, {len(self._guests)} guests>"
+        )

@@ -23,7 +23,17 @@ class Queue:
     (see `places`).
     """
 
-    __slots__ = ("executing", "index", "is_listed", "length", "newest", "oldest", "owner", "seats_in_use", "waiting_work")
+    __slots__ = (
+        "executing",
+        "index",
+        "is_listed",
+        "length",
+        "newest",
+        "oldest",
+        "owner",
+        "seats_in_use",
+        "waiting_work",
+    )
 
     def __init__(self, index: int) -> None:
         self.index = index

@@ -7,10 +7,10 @@ others may pass, but in a bounded number of *rounds*:
     A round ends as soon as the ticket would fit if those who passed in this round weren't there. So none of those who
     passed has delayed it so far; from then on they would. They count as everybody else in the next round.
 
-A round lasts at most as long as the longest request: after that time whoever ran when it began is gone. So does the time
-after the last round, when nobody passes any more. With n rounds a ticket whose turn it is waits at most n + 1 times as
-long as the longest request lasts, however many others there are, and nobody has to know how long a request will last.
-With none, nobody ever passes.
+A round lasts at most as long as the longest request: after that time whoever ran when it began is gone. So does the
+time after the last round, when nobody passes any more. With n rounds a ticket whose turn it is waits at most n + 1
+times as long as the longest request lasts, however many others there are, and nobody has to know how long a request
+will last. With none, nobody ever passes.
 
 Whose turn it is may change meanwhile. Each time that it becomes a ticket's turn anew, a round of it is spent, so that
 two wide tickets can't make each other wait for ever.

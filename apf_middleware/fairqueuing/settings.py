@@ -19,8 +19,8 @@ class QueueSetSettings:
     waiting requests. Without (0), nobody waits: a request that doesn't fit is rejected. An ``exempt`` level admits
     everything and only counts.
 
-    So many flows as ``exact`` says have a queue each, and only those beyond them share the ``queues``. In so many rounds
-    as ``backfill`` says others may pass one that waits for more seats than are free (see `reservation`).
+    So many flows as ``exact`` says have a queue each, and only those beyond them share the ``queues``. In so many
+    rounds as ``backfill`` says others may pass one that waits for more seats than are free (see `reservation`).
     """
 
     concurrency: int

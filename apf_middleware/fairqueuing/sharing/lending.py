@@ -29,15 +29,17 @@ for others. What a level really has is what it uses, and that changes only by it
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing.allocation import LevelLimits
-from apf_middleware.fairqueuing.reservation import Passed
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, refuse_time
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.sharing.passing import find_passing
 from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, seats_wanted
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.reservation import Passed
 
 __all__ = ["Lending"]
 
@@ -51,7 +53,18 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Shares seats at each dispatch. ``total`` is T; ``waiting`` are the levels where somebody waits."""
 
-    __slots__ = ("_backfills", "_clock", "_ends_at", "_free", "_is_restless", "_lingering", "_passed", "_turns", "total", "waiting")
+    __slots__ = (
+        "_backfills",
+        "_clock",
+        "_ends_at",
+        "_free",
+        "_is_restless",
+        "_lingering",
+        "_passed",
+        "_turns",
+        "total",
+        "waiting",
+    )
 
     total: int
     _free: int

@@ -1,8 +1,8 @@
 """Who passes wide tickets among levels that share seats, when whoever's turn it is doesn't fit.
 
-Two may have to give leave. A level's own first ticket may wait for seats that its level must save up; behind it, tickets
-of the level's other queues may pass. And seats may be saved up for the first of another level; behind that one, whoever
-takes seats that aren't promised may pass. How long each gives leave is said by `reservation`.
+Two may have to give leave. A level's own first ticket may wait for seats that its level must save up; behind it,
+tickets of the level's other queues may pass. And seats may be saved up for the first of another level; behind that one,
+whoever takes seats that aren't promised may pass. How long each gives leave is said by `reservation`.
 """
 
 from typing import TYPE_CHECKING

@@ -82,14 +82,14 @@ def schema(text: str) -> FlowSchema:
 
 def test_a_level() -> None:
     assert load_text(LEVEL).levels["l"] == Level(
-        "l", LevelShares(10), Queuing(8, 2, 4), 2, 5, 5 * SECOND, ({"type": "capacity"},)
+        "l", LevelShares(10), Queuing(8, 2, 4, backfill=2), 2, 5, 5 * SECOND, ({"type": "capacity"},)
     )
 
 
 def test_a_level_of_few_words() -> None:
     text = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: l}\nspec: {}\n"
 
-    assert load_text(text).levels["l"] == Level("l", LevelShares(30), Queuing(64, 8, 50))
+    assert load_text(text).levels["l"] == Level("l", LevelShares(30), Queuing(64, 8, 50, backfill=2))
     assert load_text(text.replace("{}", "{response: Reject}")).levels["l"].queuing is None
     assert load_text(text.replace("{}", "{type: Exempt}")).levels["l"].exempt
 
