@@ -193,7 +193,7 @@ class QueueSet(Seats):
             self._now = now
             waiting = 0 if self.is_steered else self.seats_waiting
             self.discipline.advance(elapsed, self.seats_in_use + waiting - self._queueless_seats)
-        if not lets_in:
+        if not (lets_in and self.waiting and self.seats_in_use < self.concurrency):
             return _NOBODY
         seated = self._dispatch(now)
         self.note_demand(now)

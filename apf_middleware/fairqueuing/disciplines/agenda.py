@@ -79,6 +79,11 @@ class Agenda:
                 return index
         raise LookupError("nobody is to be served")
 
+    def reaches(self, finish: int) -> bool:
+        """Whether a queue may be on the agenda that comes to its end by ``finish``; if not, none is."""
+        heap = self._heap
+        return bool(heap) and heap[0] >> _INDEX_BITS <= finish
+
     def peek(self, after: int) -> int | None:
         """As `first`, but None when nobody is to be served."""
         try:

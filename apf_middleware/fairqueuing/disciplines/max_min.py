@@ -82,7 +82,10 @@ class MaxMinShares:
                 queue.listed = rho
                 self._least.put(queue.index, rho)
             return _NONE if rho * self.limited > self.free else self._balance()
-        self.free += queue.rho - rho
+        left = self.free + queue.rho
+        if rho * (self.limited + 1) > left:  # more than the fair share, be it divided with this one
+            return self._limit_at_once(queue, rho)
+        self.free = left - rho
         queue.rho = rho
         if rho > queue.listed:
             if not queue.listed:
@@ -90,6 +93,19 @@ class MaxMinShares:
             queue.listed = rho
             self._most.put(queue.index, -rho)
         return self._balance() if self.limited or self.free < 0 else _NONE
+
+    def _limit_at_once(self, queue: MaxMinQueue, rho: int) -> "Sequence[MaxMinQueue]":
+        """A granted queue asks for more than it can be granted: it needn't be listed among the granted first."""
+        self.free += queue.rho
+        queue.rho = rho
+        if queue.listed:
+            self._unlist(queue)
+        queue.is_limited = True
+        queue.listed = rho
+        self.limited += 1
+        self._least.put(queue.index, rho)
+        crossed = self._balance()
+        return [queue, *crossed] if crossed else (queue,)
 
     def resize(self, capacity: int) -> "Sequence[MaxMinQueue]":
         """There are ``capacity`` seats from now on. Returns the queues that are in the other category now."""

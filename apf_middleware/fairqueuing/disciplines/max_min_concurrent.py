@@ -210,12 +210,12 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
         length = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
         if ticket.work.linger_ns:
-            ticket.start_r = length  # it is told when the seats are free
+            ticket.settled = length  # it is told when the seats are free
         else:
             self._learn(queue, ticket, length)
 
     def vacate(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        self._learn(queue, ticket, ticket.start_r)
+        self._learn(queue, ticket, ticket.settled)
 
     def _learn(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", length: int) -> None:
         """``ticket`` is over in the real world, and its seats are free."""

@@ -125,6 +125,16 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         if self._follows:
             self._set_capacity()
         until = self.now + elapsed_ns
+        shares = self._shares
+        limited = shares.limited
+        r = self.r + shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // limited if limited else self.r
+        if (self._granted_ends and self._ends.reaches(until)) or (self._limited_ends and self._ends_on_r.reaches(r)):
+            self._walk(until)
+        else:
+            self.now, self.r = until, r
+
+    def _walk(self, until: int) -> None:
+        """Let time pass, from one event of the virtual world to the next."""
         while self._granted_ends or self._limited_ends:
             queue, due = self._next_end()
             if queue is None or due > until:
@@ -162,8 +172,9 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
     def _demand(self, queue: MaxMinQueueT, rho: int, *, moved: bool) -> None:
         """``queue`` asks for ``rho`` from now on; ``moved`` says that its finish or end is another one."""
         if not queue.on_r:
-            queue.base = self.position(queue)
-            queue.mark = self.now
+            if queue.mark != self.now:
+                queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+                queue.mark = self.now
             moved = True
         crossed = self._shares.change(queue, rho)
         if crossed:
@@ -173,8 +184,9 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
 
     def _occupy(self, seats: int) -> None:
         """So many more seats are in use, or fewer."""
-        self._used += seats
-        if not self._follows or self._used > self._shares.capacity:
+        self._used = used = self._used + seats
+        capacity = self._shares.capacity
+        if used > capacity or not (self._follows or capacity == self._concurrency):
             self._set_capacity()
 
     def _set_capacity(self) -> None:
@@ -213,29 +225,28 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
 
     def _schedule(self, queue: MaxMinQueueT) -> None:
         """Its finish, its end or its rate is another one."""
-        if queue.finish is None and queue.key is not None:
+        finish, end = queue.finish, queue.end
+        if finish is None and queue.key is not None:
             self._unschedule_finish(queue)
-        if queue.end is None and queue.key_of_end is not None:
+        if end is None and queue.key_of_end is not None:
             self._unschedule_end(queue)
-        if queue.on_r:
-            self._schedule_on_r(queue)
-        elif queue.finish is not None or queue.end is not None:
-            self._schedule_in_time(queue)
-
-    def _schedule_on_r(self, queue: MaxMinQueueT) -> None:
+        if not queue.on_r:
+            if finish is not None or end is not None:
+                self._schedule_in_time(queue)
+            return
         ahead = queue.mark - queue.base  # the limited queue's meter and R run side by side
-        if queue.finish is not None:
+        if finish is not None:
             if queue.key is None:
                 self._waiting_limited += 1
-            queue.key = key = queue.finish + ahead
+            queue.key = key = finish + ahead
             if queue.width == 1 and not self._finishes_on_r.wide:
                 self._finishes_on_r.put(queue.index, key)
             else:
                 self._finishes_on_r.place(queue.index, key, queue.width)
-        if queue.end is not None:
+        if end is not None:
             if queue.key_of_end is None:
                 self._limited_ends += 1
-            queue.key_of_end = key = queue.end + ahead
+            queue.key_of_end = key = end + ahead
             self._ends_on_r.put(queue.index, key)
 
     def _schedule_in_time(self, queue: MaxMinQueueT) -> None:
