@@ -121,7 +121,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
     # What happens to tickets
 
     def arrive(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = self.position(queue)
+        ticket.arrival_r = position = self._here(queue)
         if ticket.work.final_seats > ticket.work.seats:
             self._asked[ticket] = ticket.width
         is_first = not queue.length
@@ -133,7 +133,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         self._demand(queue, queue.rho + ticket.width, moved=is_first)
 
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = self.position(queue)
+        ticket.arrival_r = position = self._here(queue)
         if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
             queue.next_dispatch_w = position
         self._charge(queue, ticket)
@@ -186,7 +186,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         self._occupy(-ticket.width)
         if queue.is_closed:
             return
-        if ticket.settled <= self.position(queue):
+        if ticket.settled <= self._here(queue):
             self._demand(queue, queue.rho - ticket.width, moved=moved)
             return
         heappush(queue.ghosts, (ticket.settled, ticket.width))

@@ -121,33 +121,33 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             return queue.base + self.r - queue.mark
         return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
 
+    def _here(self, queue: MaxMinQueueT) -> int:
+        """As `position`; what the queue has had until now at its own rate is added up."""
+        if queue.on_r:
+            return queue.base + self.r - queue.mark
+        if queue.mark != self.now:
+            queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+            queue.mark = self.now
+        return queue.base
+
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
         if self._follows:
             self._set_capacity()
-        until = self.now + elapsed_ns
-        shares = self._shares
-        limited = shares.limited
-        r = self.r + shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // limited if limited else self.r
-        if (self._granted_ends and self._ends.reaches(until)) or (self._limited_ends and self._ends_on_r.reaches(r)):
-            self._walk(until)
-        else:
-            self.now, self.r = until, r
-
-    def _walk(self, until: int) -> None:
-        """Let time pass, from one event of the virtual world to the next."""
-        while self._granted_ends or self._limited_ends:
-            queue, due = self._next_end()
+        until, shares = self.now + elapsed_ns, self._shares
+        while True:
+            r, limited = self.r, shares.limited
+            if limited:
+                r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
+            queue = None
+            if (self._granted_ends and self._ends.reaches(until)) or (self._limited_ends and self._ends_on_r.reaches(r)):
+                queue, due = self._next_end()
             if queue is None or due > until:
-                break
-            self._pass(due - self.now)
+                self.now, self.r = until, r
+                return
+            if limited:
+                self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // limited
+            self.now = due
             self._reach(queue)
-        self._pass(until - self.now)
-
-    def _pass(self, elapsed_ns: int) -> None:
-        self.now += elapsed_ns
-        shares = self._shares
-        if shares.limited:
-            self.r += shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // shares.limited
 
     def _next_end(self) -> tuple[MaxMinQueueT | None, int]:
         """The queue whose end comes first, and the nanosecond at which it comes."""
@@ -175,7 +175,7 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             if queue.mark != self.now:
                 queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
                 queue.mark = self.now
-            moved = True
+            moved = moved or queue.finish is not None or queue.end is not None
         crossed = self._shares.change(queue, rho)
         if crossed:
             self._cross(crossed)
