@@ -79,6 +79,19 @@ class Agenda:
                 return index
         raise LookupError("nobody is to be served")
 
+    def least(self) -> int:
+        """As `first`, where it doesn't matter which of equals it is: the one with the least index, without gathering.
+
+        An agenda is asked either this or `first`, and not now this and now that.
+        """
+        heap, finishes = self._heap, self._finish
+        while heap:
+            index = heap[0] & _INDEX
+            if finishes[index] == heap[0] >> _INDEX_BITS:
+                return index
+            heappop(heap)
+        raise LookupError("nobody is to be served")
+
     def reaches(self, finish: int) -> bool:
         """Whether a queue may be on the agenda that comes to its end by ``finish``; if not, none is."""
         heap = self._heap

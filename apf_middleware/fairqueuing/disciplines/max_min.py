@@ -125,7 +125,7 @@ class MaxMinShares:
 
     def _greatest_granted(self) -> MaxMinQueue | None:
         while self._demanding:
-            queue = self._queues[self._most.first(0)]
+            queue = self._queues[self._most.least()]
             if queue.rho == queue.listed:
                 return queue
             queue.listed = queue.rho  # it fell meanwhile
@@ -137,7 +137,7 @@ class MaxMinShares:
 
     def _least_limited(self) -> MaxMinQueue:
         while True:
-            queue = self._queues[self._least.first(0)]
+            queue = self._queues[self._least.least()]
             if queue.rho == queue.listed:
                 return queue
             queue.listed = queue.rho  # it rose meanwhile

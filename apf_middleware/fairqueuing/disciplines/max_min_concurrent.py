@@ -119,6 +119,8 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
         """Start those whose turn it is."""
+        if not queue.line:
+            return
         most = max(self._concurrency, 1)
         while queue.line and queue.occupied < most:
             stay, _ = queue.line.popitem(last=False)
@@ -174,10 +176,17 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     # What happens to tickets
 
-    def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> _Stay:
+        """``ticket`` starts virtually, or stands in line for it."""
         self._stays[ticket] = stay = _Stay(ticket.width)
-        queue.line[stay] = None
-        self._fill(queue)
+        if queue.line or queue.occupied >= max(self._concurrency, 1):
+            queue.line[stay] = None
+        else:
+            self._start(queue, stay)
+        return stay
+
+    def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        stay = self._enter(queue, ticket)
         if queue.length and stay.begin is None:  # behind others in both worlds
             self._demand(queue, queue.rho + ticket.width, moved=False)
         else:
@@ -186,9 +195,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def serve(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         self._turn = queue.index
         self._occupy(ticket.width)
-        self._stays[ticket] = stay = _Stay(ticket.width)
-        queue.line[stay] = None
-        self._fill(queue)
+        self._enter(queue, ticket)
         self._changed(queue, ticket.width)
 
     def leave(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", *, was_oldest: bool) -> None:  # noqa: ARG002

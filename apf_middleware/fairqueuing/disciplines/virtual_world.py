@@ -153,10 +153,10 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         """The queue whose end comes first, and the nanosecond at which it comes."""
         first, due, shares = None, 0, self._shares
         if self._granted_ends:
-            first = self._queues[self._ends.first(0)]
+            first = self._queues[self._ends.least()]
             due = first.key_of_end or 0
         if self._limited_ends and shares.free:
-            queue = self._queues[self._ends_on_r.first(0)]
+            queue = self._queues[self._ends_on_r.least()]
             way = ((queue.key_of_end or 0) - self.r) * shares.limited
             at = self.now + max(0, -(-way // (shares.free * GRAINS_PER_SEAT_NS)))
             if first is None or at < due:
@@ -236,18 +236,21 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             return
         ahead = queue.mark - queue.base  # the limited queue's meter and R run side by side
         if finish is not None:
+            key, agenda = finish + ahead, self._finishes_on_r
             if queue.key is None:
                 self._waiting_limited += 1
-            queue.key = key = finish + ahead
-            if queue.width == 1 and not self._finishes_on_r.wide:
-                self._finishes_on_r.put(queue.index, key)
-            else:
-                self._finishes_on_r.place(queue.index, key, queue.width)
+            if queue.width > 1 or agenda.wide:
+                agenda.place(queue.index, key, queue.width)
+            elif key != queue.key:
+                agenda.put(queue.index, key)
+            queue.key = key
         if end is not None:
-            if queue.key_of_end is None:
-                self._limited_ends += 1
-            queue.key_of_end = key = end + ahead
-            self._ends_on_r.put(queue.index, key)
+            key = end + ahead
+            if key != queue.key_of_end:
+                if queue.key_of_end is None:
+                    self._limited_ends += 1
+                queue.key_of_end = key
+                self._ends_on_r.put(queue.index, key)
 
     def _schedule_in_time(self, queue: MaxMinQueueT) -> None:
         position, rate = self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
