@@ -138,8 +138,10 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             r, limited = self.r, shares.limited
             if limited:
                 r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
-            queue = None
-            if (self._granted_ends and self._ends.reaches(until)) or (self._limited_ends and self._ends_on_r.reaches(r)):
+            queue, due = None, 0
+            if (self._granted_ends and self._ends.reaches(until)) or (
+                self._limited_ends and self._ends_on_r.reaches(r)
+            ):
                 queue, due = self._next_end()
             if queue is None or due > until:
                 self.now, self.r = until, r
@@ -236,14 +238,7 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             return
         ahead = queue.mark - queue.base  # the limited queue's meter and R run side by side
         if finish is not None:
-            key, agenda = finish + ahead, self._finishes_on_r
-            if queue.key is None:
-                self._waiting_limited += 1
-            if queue.width > 1 or agenda.wide:
-                agenda.place(queue.index, key, queue.width)
-            elif key != queue.key:
-                agenda.put(queue.index, key)
-            queue.key = key
+            self._schedule_finish(queue, finish + ahead)
         if end is not None:
             key = end + ahead
             if key != queue.key_of_end:
@@ -251,6 +246,17 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
                     self._limited_ends += 1
                 queue.key_of_end = key
                 self._ends_on_r.put(queue.index, key)
+
+    def _schedule_finish(self, queue: MaxMinQueueT, key: int) -> None:
+        """Of a limited queue, on R."""
+        agenda = self._finishes_on_r
+        if queue.key is None:
+            self._waiting_limited += 1
+        if queue.width > 1 or agenda.wide:
+            agenda.place(queue.index, key, queue.width)
+        elif key != queue.key:
+            agenda.put(queue.index, key)
+        queue.key = key
 
     def _schedule_in_time(self, queue: MaxMinQueueT) -> None:
         position, rate = self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
