@@ -6,6 +6,7 @@ within a level between its two flows, of which one sends longer requests than th
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from itertools import count
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import Discipline, Lending, LevelLimits, QueueSetSettings, Ticket, Work
@@ -32,11 +33,9 @@ def play_levels(
     gaps = [ServiceGap(range(2 * place, 2 * place + 2)) for place in range(len(_WEIGHTS))]
     served = [0] * len(EXPECTED)
     agenda: list[tuple[int, int, Ticket]] = []
-    made = 0
+    serial = count()
 
     def arrive(now: int, flow: int) -> None:
-        nonlocal made
-        made += 1
         ticket = Ticket(str(flow), flow + 1, Work())
         gaps[flow // 2].wait(now, flow, 1)
         seat(now, lending.arrive(now, lending.levels[str(flow // 2)], ticket))
@@ -46,7 +45,7 @@ def play_levels(
             flow = int(ticket.flow)
             gaps[flow // 2].wait(now, flow, -1)
             gaps[flow // 2].occupy(now, flow, 1)
-            heappush(agenda, (now + (50 if flow % 2 else 130) * _MS + flow, id(ticket), ticket))
+            heappush(agenda, (now + (50 if flow % 2 else 130) * _MS + flow, next(serial), ticket))
 
     for flow in range(len(EXPECTED)):
         for _ in range(_BACKLOG):

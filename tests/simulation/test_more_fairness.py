@@ -6,6 +6,7 @@ import pytest
 
 from apf_middleware.fairqueuing import DISCIPLINES
 from apf_middleware.testing import Outcome, play
+from benchmarks.backfill import play_mix
 from benchmarks.level_scenario import EXPECTED, play_levels
 from benchmarks.more_scenarios import MORE_SCENARIOS
 from benchmarks.scenarios import SCENARIOS, worst_deviation
@@ -70,3 +71,12 @@ def test_weights_of_levels_hold_for_the_flows_in_them(discipline: str) -> None:
 
     assert got == pytest.approx(EXPECTED, rel=0.02)
     assert gap < 3
+
+
+@pytest.mark.parametrize("flows", [1, 4])
+def test_with_services_of_random_length_nine_seats_of_ten_are_in_use(flows: int) -> None:
+    without, filled = play_mix(0, flows, seconds=100), play_mix(2, flows, seconds=100)
+
+    assert without["utilisation"] < 0.85
+    assert filled["utilisation"] > 0.90
+    assert filled["wide_seats"] > 0.95 * without["wide_seats"]
