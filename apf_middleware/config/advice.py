@@ -155,8 +155,8 @@ def _advise_promises(assembly: Assembly, problems: Problems) -> None:
 def _advise_hand(known: Known[Level], problems: Problems) -> None:
     """Hands so small, or decks, that one elephant is likely to have a mouse's whole hand."""
     queuing = known.thing.queuing
-    if known.definition is None or queuing is None or queuing.queues == 1:
-        return  # with one queue nobody expects flows to be kept apart
+    if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:
+        return  # with one queue nobody expects flows to be kept apart, and with exact ones they are
     likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
     if likely > NOTICEABLE:
         rule = f"one elephant covers {likely:.0%} of all mice with {queuing.queues} queues"

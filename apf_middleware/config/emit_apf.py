@@ -33,6 +33,7 @@ from apf_middleware.config.authentication import (
 from apf_middleware.config.dialects.apf import VERSION
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
+from apf_middleware.config.dialects.queuing import BACKFILL
 from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
@@ -150,12 +151,19 @@ def _changed(told: _Told) -> dict[str, Any]:
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:
-    """The numbers of queues."""
+    """The numbers of queues, as far as v1 has them too."""
     return {
         "queues": queuing.queues,
         "handSize": queuing.hand_size,
         "queueLengthLimit": queuing.queue_length_limit,
     }
+
+
+def _level_queuing_part(queuing: Queuing) -> dict[str, Any]:
+    part = queuing_part(queuing)
+    if queuing.exact:
+        part |= {"queues": "exact", "maxQueues": queuing.exact, "sharedQueues": queuing.queues}
+    return part | ({} if queuing.backfill == BACKFILL else {"backfill": queuing.backfill})
 
 
 def level_document(level: Level) -> dict[str, Any]:
@@ -167,7 +175,7 @@ def level_document(level: Level) -> dict[str, Any]:
     spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=[dict(gate) for gate in level.gates])
     spec |= _said(streams=streams_part(level.streams))
     if not level.exempt:
-        spec |= {"queuing": queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
+        spec |= {"queuing": _level_queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:
         spec["waitLimit"] = written_duration(level.wait_limit_ns)
     return _document("PriorityLevel", level.name, spec)

@@ -52,6 +52,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "waitLimit": level.wait_limit_ns,
         "gates": level.gates or None,
         "streams": streams_part(level.streams) or None,
+        "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
     }
     for field, value in unsaid.items():
         if value is not None:

@@ -26,11 +26,22 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Queuing:
-    """The queues of a level. None instead of this means that who doesn't fit is rejected."""
+    """The queues of a level. None instead of this means that who doesn't fit is rejected.
+
+    ``exact`` is for how many flows there is a queue each; those beyond share the ``queues``. ``backfill`` is in how
+    many rounds others may pass a request that waits for more seats than are free; Kubernetes has neither.
+    """
 
     queues: int = 64
     hand_size: int = 8
     queue_length_limit: int = 50
+    exact: int = 0
+    backfill: int = 0
+
+    @property
+    def hand(self) -> int:
+        """How many queues a flow may have at once."""
+        return 1 if self.exact else self.hand_size
 
 
 @dataclass(frozen=True, slots=True)

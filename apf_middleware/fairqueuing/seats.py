@@ -13,6 +13,7 @@ from typing import Final
 
 from apf_middleware.exceptions import TicketStateError, require_amount
 from apf_middleware.fairqueuing.lingering import Lingering
+from apf_middleware.fairqueuing.reservation import Passed, Reservation
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import round_half_away
 
@@ -36,6 +37,8 @@ class Seats:
         "concurrency",
         "dispatched",
         "executing",
+        "passed",
+        "reservation",
         "seats_in_use",
     )
 
@@ -49,6 +52,8 @@ class Seats:
         self._cuts = cuts
         self._strict = strict
         self._lingering = Lingering()
+        self.passed: Passed = {}
+        self.reservation = Reservation(self.passed)
         self.executing = self.dispatched = 0
         self.seats_in_use = self._queueless_seats = self._phantom_seats = 0
         self._charges: dict[Ticket, float] = {}  # seats that a seated ticket is billed for, where not its own
@@ -77,6 +82,27 @@ class Seats:
             return not self.executing and self.ceiling <= self.concurrency
         return self.seats_in_use + width <= self.concurrency
 
+    def note_passed_in(self, passed: Passed) -> None:
+        """Tickets of several queue sets pass one another, and are noted here."""
+        if self.passed is not passed:
+            self.passed = passed
+            self.reservation.join(passed)
+
+    def lets_pass(self, head: Ticket, rounds: int) -> bool:
+        """Whether another one may be seated before ``head``, whose turn it is and for whom too few seats are free."""
+        reservation = self.reservation
+        if reservation.head is not head or self._would_fit(head.width):
+            reservation.begin(head)
+        return reservation.rounds[head] <= rounds
+
+    def _would_fit(self, width: int) -> bool:
+        """Whether so many seats would be free if nobody had passed in this round."""
+        reservation = self.reservation
+        most = min(self.ceiling, self.concurrency + reservation.other_seats)
+        if width > self.ceiling:
+            return self.executing <= reservation.own_tickets and self.ceiling <= most
+        return self.seats_in_use - reservation.own_seats + width <= most
+
     def _occupy(self, now: int, ticket: Ticket) -> None:
         if self._cuts and ticket.work.final_seats > self.ceiling:
             self._cut(ticket)
@@ -104,6 +130,9 @@ class Seats:
     def _vacate(self, ticket: Ticket) -> None:
         """The seats are free."""
         ticket.state = _RELEASED
+        if self.passed:
+            for reservation in self.passed.pop(ticket, ()):
+                reservation.vacate(ticket)
         self.seats_in_use -= ticket.width
         queue = ticket.queue
         if queue is None:

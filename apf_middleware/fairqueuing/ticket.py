@@ -54,12 +54,14 @@ class Ticket:
     """A request of ``flow`` that asks for ``work``; ``entropy`` is the flow's 64-bit hash and deals its hand.
 
     The meters ``arrival_r`` and ``start_r`` are the discipline's: the virtual times at which the ticket arrived and at
-    which its queue's turn for it began.
+    which its queue's turn for it began. So are ``charged``, the work that its queue has been charged for it, and
+    ``settled``, what was found when it finished and counts from the end of its linger on.
     """
 
     __slots__ = (
         "arrival_r",
         "arrived_at",
+        "charged",
         "entropy",
         "flow",
         "newer",
@@ -68,6 +70,7 @@ class Ticket:
         "queueset",
         "reason",
         "seated_at",
+        "settled",
         "start_r",
         "state",
         "total_work",
@@ -82,6 +85,8 @@ class Ticket:
     total_work: int
     seated_at: int
     start_r: int
+    charged: int
+    settled: int
     older: "Ticket | None"
     newer: "Ticket | None"
 

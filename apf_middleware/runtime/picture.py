@@ -61,7 +61,7 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
         executing=executing,
         waiting=waiting,
         demand=demand,
-        waiting_capacity=settings.queue_length_limit * settings.queues,
+        waiting_capacity=settings.queue_length_limit * (settings.queues + settings.exact),
         denominator=None if isinstance(sharing, Adjusting) else limits.nominal or None,
         adjusted=_demand_of(shared),
         meters=queueset.discipline.meters(),

@@ -146,7 +146,13 @@ LEVEL_SPECS = st.fixed_dictionaries(
     {
         "shares": st.integers(0, 200),
         "lendablePercent": st.integers(0, 100),
-        "queuing": st.fixed_dictionaries({"queues": st.integers(8, 1000), "handSize": st.integers(1, 6)}),
+        "queuing": st.fixed_dictionaries(
+            {"queues": st.integers(8, 1000), "handSize": st.integers(1, 6)}, optional={"backfill": st.integers(0, 9)}
+        )
+        | st.fixed_dictionaries(
+            {"queues": st.just("exact")},
+            optional={"maxQueues": st.integers(1, 1000), "sharedQueues": st.integers(1, 20)},
+        ),
     },
     optional={
         "borrowingLimitPercent": st.integers(0, 300),

@@ -14,10 +14,10 @@ from apf_middleware.config.dialects.base import Broken, Definition, parse, repor
 from apf_middleware.config.dialects.estimation import EstimateModel
 from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.dialects.predicates import read_match
+from apf_middleware.config.dialects.queuing import LevelQueuingModel
 from apf_middleware.config.dialects.rules import (
     CamelModel,
     NonResourceRuleModel,
-    QueuingModel,
     ResourceRuleModel,
     precedence_rules,
 )
@@ -66,7 +66,7 @@ class _LevelSpec(CamelModel):
     min_seats: Amount | None = None
     max_seats: Amount | None = None
     response: Literal["Queue", "Reject"] = "Queue"
-    queuing: QueuingModel | None = None
+    queuing: LevelQueuingModel | None = None
     wait_limit: Duration | None = None
     gates: list[dict[str, Any]] = Field(default_factory=list)
     streams: StreamsModel | None = None
@@ -110,7 +110,7 @@ class PriorityLevelModel(CamelModel):
         return Level(
             name,
             LevelShares(shares, spec.lendable_percent, spec.borrowing_limit_percent),
-            (spec.queuing or QueuingModel()).built() if spec.response == "Queue" else None,
+            (spec.queuing or LevelQueuingModel()).built() if spec.response == "Queue" else None,
             spec.min_seats,
             spec.max_seats,
             None if spec.wait_limit is None else duration_ns(spec.wait_limit),

@@ -43,6 +43,7 @@ class MaxMinQueue(Queue):
         "mark",
         "on_r",
         "rho",
+        "width",
     )
 
     base: int
@@ -59,6 +60,7 @@ class MaxMinQueue(Queue):
         self.base = self.mark = 0
         self.on_r: bool = False
         self.finish: int | None = None
+        self.width = 1  # of the ticket whose finish it is
         self.end: int | None = None
         self.key: int | None = None
         self.key_of_end: int | None = None
@@ -88,7 +90,10 @@ class MaxMinShares:
                 queue.listed = rho
                 self._least.put(queue.index, rho)
             return _NONE if rho * self.limited > self.free else self._balance()
-        self.free += queue.rho - rho
+        left = self.free + queue.rho
+        if rho * (self.limited + 1) > left:  # more than the fair share, be it divided with this one
+            return self._limit_at_once(queue, rho)
+        self.free = left - rho
         queue.rho = rho
         if rho > queue.listed:
             if not queue.listed:
@@ -96,6 +101,19 @@ class MaxMinShares:
             queue.listed = rho
             self._most.put(queue.index, -rho)
         return self._balance() if self.limited or self.free < 0 else _NONE
+
+    def _limit_at_once(self, queue: MaxMinQueue, rho: int) -> "Sequence[MaxMinQueue]":
+        """A granted queue asks for more than it can be granted: it needn't be listed among the granted first."""
+        self.free += queue.rho
+        queue.rho = rho
+        if queue.listed:
+            self._unlist(queue)
+        queue.is_limited = True
+        queue.listed = rho
+        self.limited += 1
+        self._least.put(queue.index, rho)
+        crossed = self._balance()
+        return [queue, *crossed] if crossed else (queue,)
 
     def resize(self, capacity: int) -> "Sequence[MaxMinQueue]":
         """There are ``capacity`` seats from now on. Returns the queues that are in the other category now."""
@@ -115,7 +133,7 @@ class MaxMinShares:
 
     def _greatest_granted(self) -> MaxMinQueue | None:
         while self._demanding:
-            queue = self._queues[self._most.first(0)]
+            queue = self._queues[self._most.least()]
             if queue.rho == queue.listed:
                 return queue
             queue.listed = queue.rho  # it fell meanwhile
@@ -127,7 +145,7 @@ class MaxMinShares:
 
     def _least_limited(self) -> MaxMinQueue:
         while True:
-            queue = self._queues[self._least.first(0)]
+            queue = self._queues[self._least.least()]
             if queue.rho == queue.listed:
                 return queue
             queue.listed = queue.rho  # it rose meanwhile

@@ -13,8 +13,9 @@ unmet mins of the others stay free. No dispatch of its own changes a level's L, 
 **Turns.** Where seats are free and several levels wait, those under their min come first, then those under their
 nominal seats, then borrowers; within each group the one that uses the smallest part of its nominal seats, and among
 equals the one whose turn is longest ago. One ticket at a time, for each changes the ranks. If the first doesn't fit,
-the seats that are free are saved up for it. Behind it, only those pass who stay within their min, which takes nothing
-from it. A level that is held back by its own max saves nothing and waits aside.
+the seats that are free are saved up for it. Behind it, those pass who stay within their min, which takes nothing from
+it, and others for as many rounds as its level says (see `reservation`). A level that is held back by its own max saves
+nothing and waits aside, and only others of its own level may need its leave to pass.
 
 **Nobody waits for ever.** A ticket that is wider than its level's max counts as that max, and runs when nothing else of
 its level does. If nothing runs anywhere, then L is the max for every level, so whoever is first is seated. And what is
@@ -28,13 +29,17 @@ for others. What a level really has is what it uses, and that changes only by it
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, refuse_time
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from apf_middleware.fairqueuing.sharing.passing import find_passing
 from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, seats_wanted
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.reservation import Passed
 
 __all__ = ["Lending"]
 
@@ -48,7 +53,18 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Shares seats at each dispatch. ``total`` is T; ``waiting`` are the levels where somebody waits."""
 
-    __slots__ = ("_clock", "_ends_at", "_free", "_is_restless", "_lingering", "_turns", "total", "waiting")
+    __slots__ = (
+        "_backfills",
+        "_clock",
+        "_ends_at",
+        "_free",
+        "_is_restless",
+        "_lingering",
+        "_passed",
+        "_turns",
+        "total",
+        "waiting",
+    )
 
     total: int
     _free: int
@@ -59,7 +75,8 @@ class Lending(Sharing):
         self.waiting: list[SharedLevel] = []
         self._lingering: list[SharedLevel] = []
         self._ends_at = _NEVER  # the first linger
-        self._is_restless = False
+        self._is_restless = self._backfills = False
+        self._passed: Passed = {}
 
     # What happens to tickets
 
@@ -217,6 +234,9 @@ class Lending(Sharing):
         while self._may_seat():
             turn = self._survey(now)
             level, ticket = turn.level, turn.ticket
+            passing = None
+            if ticket is None and self._backfills and (passing := find_passing(self, turn)) is not None:
+                level, ticket = passing.level, passing.ticket
             if level is None or ticket is None:
                 for one, passed in turn.passed:
                     one.queueset.no_accommodation += 1
@@ -224,6 +244,8 @@ class Lending(Sharing):
                 break
             level.queueset.tick(now)
             level.queueset.seat_head(now, ticket)
+            if passing is not None:
+                passing.note()
             if is_contended:
                 self._turns += 1
                 level.turn = self._turns
@@ -304,6 +326,7 @@ class Lending(Sharing):
         levels = list(self._all())
         promised = sum(level.limits.min for level in levels if not level.exempt)
         self.total = self._free = max(self.seats, promised)
+        self._backfills = any(level.settings.backfill for level in levels)
         self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
         self.waiting = []
         for level in levels:
@@ -313,6 +336,7 @@ class Lending(Sharing):
             level.most = limits.max if level.exempt else min(limits.max, self.total - promised + limits.min)
             settings = level.settings if level.most or level.exempt else JAIL
             queueset.concurrency = 0  # whoever may be seated now is seated in turn
+            queueset.note_passed_in(self._passed)
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
             level.counted = max(queueset.seats_in_use, level.least)

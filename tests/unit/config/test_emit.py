@@ -56,7 +56,13 @@ def test_what_v1_cannot_say_is_told_by_object_and_field() -> None:
 apiVersion: apf/v1
 kind: PriorityLevel
 metadata: {name: l}
-spec: {minSeats: 1, maxSeats: 2, waitLimit: 5s, gates: [{type: a}], streams: {maxOpen: 3}}
+spec:
+  minSeats: 1
+  maxSeats: 2
+  waitLimit: 5s
+  gates: [{type: a}]
+  streams: {maxOpen: 3}
+  queuing: {queues: exact}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel
@@ -85,6 +91,7 @@ spec: {seats: 7, defaults: none}
         ("<level l>", "waitLimit"),
         ("<level l>", "gates"),
         ("<level l>", "streams"),
+        ("<level l>", "queuing.queues"),
         ("<level free>", "type"),
         ("<schema s>", "distinguisher.source"),
         ("<schema s>", "distinguisher.transform"),
