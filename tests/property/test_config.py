@@ -56,12 +56,12 @@ def objects(spec: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 def quickly(text: str | bytes) -> Reading:
     """What comes of it, in less than a second."""
-    began = time.perf_counter()
+    began = time.thread_time()
     reading = read_source(text)
     for problem in reading.problems:
         assert str(problem)
         json.dumps(problem.as_dict())
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
     assert (reading.configuration is None) == bool(reading.errors)
     return reading
 
@@ -266,9 +266,9 @@ def test_a_flood_takes_no_more_than_seconds(name: str) -> None:
     flood = floods()[name]
     whole = {"apiVersion": "v1", "kind": "List", "items": flood} if isinstance(flood, list) else flood
     text = json.dumps(whole)
-    began = time.perf_counter()
+    began = time.thread_time()
     problems = read_source(text).problems
 
-    took = time.perf_counter() - began
+    took = time.thread_time() - began
     print(name, len(text), len(problems), took)
     assert took < 2
