@@ -253,16 +253,16 @@ def test_what_is_promised_to_a_level_needs_nobodys_leave() -> None:
     levels = {"saver": LevelLimits(3, 0, 8), "promised": LevelLimits(3, 2, 3), "third": LevelLimits(2, 0, 8)}
     lending = Lending(8, {name: (lets_pass if name == "promised" else queues, one) for name, one in levels.items()})
 
-    def arrive(name: str, flow: int, width: int = 1) -> Ticket:
+    def arrive(name: str, flow: int, width: int = 1, now: int = 0) -> Ticket:
         ticket = Ticket(name, flow, Work(width))
-        lending.arrive(0, lending.levels[name], ticket)
+        lending.arrive(now, lending.levels[name], ticket)
         return ticket
 
     for _ in range(3):
         arrive("third", 1)
     arrive("promised", 2)
     too_wide, saver = arrive("promised", 3, 4), arrive("saver", 4, 4)
-    narrow = arrive("promised", 5)
+    narrow = arrive("promised", 5, now=1000 * MS)  # so late that it isn't its turn
 
     assert too_wide.is_waiting
     assert saver.is_waiting
