@@ -244,3 +244,26 @@ def test_so_many_rounds_as_are_set_pass_among_levels_too(rounds: int, others: st
 
     assert bystander.is_seated
     assert len(watched.log) == rounds
+
+
+def test_what_is_promised_to_a_level_needs_nobodys_leave() -> None:
+    """Within its min a level lets its own pass, though seats are saved up in another level that lets nobody pass."""
+    queues = QueueSetSettings(8, 8, 1, 1000, exact=20)
+    lets_pass = QueueSetSettings(8, 8, 1, 1000, exact=20, backfill=1)
+    levels = {"saver": LevelLimits(3, 0, 8), "promised": LevelLimits(3, 2, 3), "third": LevelLimits(2, 0, 8)}
+    lending = Lending(8, {name: (lets_pass if name == "promised" else queues, one) for name, one in levels.items()})
+
+    def arrive(name: str, flow: int, width: int = 1, now: int = 0) -> Ticket:
+        ticket = Ticket(name, flow, Work(width))
+        lending.arrive(now, lending.levels[name], ticket)
+        return ticket
+
+    for _ in range(3):
+        arrive("third", 1)
+    arrive("promised", 2)
+    too_wide, saver = arrive("promised", 3, 4), arrive("saver", 4, 4)
+    narrow = arrive("promised", 5, now=1000 * MS)  # so late that it isn't its turn
+
+    assert too_wide.is_waiting
+    assert saver.is_waiting
+    assert narrow.is_seated
