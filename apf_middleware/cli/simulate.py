@@ -22,6 +22,7 @@ from apf_middleware.simulation import simulate as run
 from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.feed import Recording
 from apf_middleware.simulation.plots import plot as draw
+from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.trace import Trace
 
 __all__ = ["Listing", "chosen_configuration", "fail", "simulate", "with_progress"]
@@ -60,6 +61,8 @@ def simulate(
     if seed is not None:
         scenario = replace(scenario, seed=seed)
     try:
+        if plot is not None:
+            require_plots(plot)
         recording = None if trace is None else _recording(trace, by)
         wanted = [(name, chosen_configuration(name, configuration)) for name in compare or ("own",)]
         results = [with_progress(scenario, one, name, recording) for name, one in wanted]

@@ -10,7 +10,7 @@ from apf_middleware.simulation.results import Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FORMATS", "plot"]
+__all__ = ["FORMATS", "plot", "require_plots"]
 
 FORMATS: Final = (".png", ".svg", ".pdf")
 
@@ -21,15 +21,22 @@ _MOST_LINES: Final = 8
 _ALIKE: Final = 3  # axes that differ less have one scale
 
 
-def plot(results: Sequence[Result], path: Path) -> None:
-    """Latency by tenant, seats by level, tries that were rejected or timed out, and fairness, over time."""
+def require_plots(path: Path) -> None:
+    """Raise what is wrong before anything is simulated: a name that says no format, or a missing extra."""
     if path.suffix not in FORMATS:
         raise InvalidValueError("plot", str(path), f"its name must end with {', '.join(FORMATS)}")
     try:
-        import matplotlib as mpl  # noqa: PLC0415 - the extra may be missing
-        from matplotlib.figure import Figure  # noqa: PLC0415
+        import matplotlib as mpl  # noqa: F401, PLC0415 - whether it is there
     except ImportError:
         raise MissingExtraError("matplotlib", "plots") from None
+
+
+def plot(results: Sequence[Result], path: Path) -> None:
+    """Latency by tenant, seats by level, tries that were rejected or timed out, and fairness, over time."""
+    require_plots(path)
+    import matplotlib as mpl  # noqa: PLC0415 - the extra may be missing
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     with mpl.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "apf"}):
         figure = Figure(figsize=(1.5 + 5.5 * len(results), 10), layout="constrained")
         axes = figure.subplots(_ROWS, len(results), sharex="col", squeeze=False)
