@@ -15,8 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live
+from apf_middleware.asgi.naming import UnknownQueue
 from apf_middleware.asgi.reception import Seen
-from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
+from apf_middleware.asgi.responses import (
+    answer_rejected,
+    answer_unauthenticated,
+    answer_unknown_queue,
+    send_answer,
+)
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.streams import begin_response, follow, is_event_stream, prepare
 from apf_middleware.asgi.telemetry import observed
@@ -113,13 +119,14 @@ class APFMiddleware:
                 send = follow(admission, extras, scope, send)
             scope["apf"] = admission
             await self.app(scope, receive, partial(sender, send, seen.headers, admission))
+        except BaseException as error:
+            admission.fail(aborted=not isinstance(error, Exception))
+            raise
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if admission.stream is not None:
-                admission.stream.close()
-            if hearing is not None:
-                hearing.stop()
+            if hearing is not None or admission.stream is not None:
+                _end(admission, hearing)
 
     async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
         """Find out what isn't known about a request; None when it has been answered already."""
@@ -130,11 +137,14 @@ class APFMiddleware:
             await service.scrape.answer(scope, send)
             return None
         if service.admin.is_for(scope):
-            found: Seen | Identity | Refused = await service.reception.identify(scope, now)
+            found: Seen | Identity | Refused | UnknownQueue = await service.reception.identify(scope, now)
         else:
             found = await service.reception.receive(scope, now)
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+            return None
+        if isinstance(found, UnknownQueue):
+            await send_answer(answer_unknown_queue(found.status, found.reason, service.labels), scope, send)
             return None
         if isinstance(found, Identity):
             await service.admin.answer(scope, receive, send, found)
@@ -143,10 +153,7 @@ class APFMiddleware:
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
-        if hearing is not None:
-            hearing.stop()
-        if admission.stream is not None:
-            admission.stream.close()
+        _end(admission, hearing)
         service = self.service
         service.rejections.note(admission)
         if service.tracing is not None:
@@ -176,9 +183,19 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return (source,) if isinstance(source, str | PathLike) else tuple(source)
 
 
+def _end(admission: Admission, hearing: Hearing | None) -> None:
+    """Nobody listens to the client any more, and what lasts as long as the request is over."""
+    if admission.stream is not None:
+        admission.stream.close()
+    if hearing is not None:
+        hearing.stop()
+
+
 def _send_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] == "http.response.start":
+        if message["status"] >= 500:
+            admission.fail()
         told = [*message.get("headers", ()), *headers]
         message = {**message, "headers": told}  # the app's own stays as it is
         for name, value in told:

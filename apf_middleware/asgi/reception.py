@@ -15,6 +15,7 @@ from starlette.types import Scope
 from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
+from apf_middleware.asgi.naming import REASONS, QueueNaming, UnknownQueue
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.streams import Extras
@@ -104,6 +105,7 @@ class Reception:
         *,
         sources: Sources | None = None,
         refused: Counter[str] | None = None,
+        unknown_queues: Counter[str] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = controller
@@ -113,6 +115,8 @@ class Reception:
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
+        self._naming = QueueNaming(configuration, chain) if configuration.lets_name_queues else None
+        self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
         self._keys = Keys(configuration, chain, self._costs.dependence)
@@ -134,13 +138,12 @@ class Reception:
         except (KeyError, TypeError):
             return None
 
-    async def receive(self, scope: Scope, now: int) -> Seen | Refused:
+    async def receive(self, scope: Scope, now: int) -> Seen | Refused | UnknownQueue:
         """Find out about a request that wasn't seen lately, and remember it."""
         key = self._key(scope)
-        if key is not None:
-            known = self._memory.get(key)
-            if known is not None and known.until > now:
-                return known
+        known = None if key is None else self._memory.get(key)
+        if known is not None and known.until > now:
+            return known
         caller = self._known_caller(scope, now)
         if caller is None:
             met = await self._meet(scope, now)
@@ -151,6 +154,11 @@ class Reception:
             caller = met
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         classification = self._classify(digest) if key is None else self._decide(digest)
+        if self._naming is not None:
+            placed = self._naming.place(scope, digest, classification)
+            if isinstance(placed, UnknownQueue):
+                return self._miss(placed)
+            classification = placed
         choice, estimate = self._costs.estimate(digest, classification)
         if not isinstance(estimate, Estimate):
             estimate = await estimate
@@ -170,6 +178,10 @@ class Reception:
         if self.successor is not None:
             return await self.successor.identify(scope, now)
         return self._refuse(caller) if isinstance(caller, Refused) else caller.identity
+
+    def _miss(self, unknown: UnknownQueue) -> UnknownQueue:
+        self.unknown_queues[unknown.reason] += 1
+        return unknown
 
     def _refuse(self, refused: Refused) -> Refused:
         self.refused[refused.reason] += 1

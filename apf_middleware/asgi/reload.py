@@ -40,8 +40,9 @@ _WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 
 
 class Fresh(NamedTuple):
-    """A configuration, and what is made of it before it comes in force."""
+    """A configuration, and what is made of it before it comes in force; ``files`` is without live changes."""
 
+    files: Configuration
     configuration: Configuration
     chain: Chain
     labels: Labels

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -20,9 +21,10 @@ from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
+from apf_middleware.config.objects import Level
 from apf_middleware.estimation import Inventory
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
+from apf_middleware.runtime import Controller, QueueBook, RejectionLog, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.top_flows import Roll
 
@@ -64,6 +66,7 @@ class Service:
         self.wait: Wait = choose_wait(self.tracing)
         self.on_adopt: Callable[[], None] | None = None
         self.controller: Controller = Controller(configuration, now=now)
+        self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         costs = configuration.server.estimation.learning.costs()
         self._sources = Sources(costs, inventory, self.controller.watches.interested)
@@ -104,6 +107,7 @@ class Service:
             authentication_failures=self.reception.refused,
             version=__version__,
             configuration_loads=self._reloader.loads,
+            unknown_queues=self.reception.unknown_queues,
         )
 
     # Another configuration
@@ -126,19 +130,47 @@ class Service:
         error = self._reloader.error
         return (*self._reloader.warnings, *(error.problems if error is not None else ()))
 
+    @property
+    def queues(self) -> QueueBook:
+        """The named queues: what they do, and how to operate them."""
+        return self.controller.queues
+
     def prepare(self, configuration: Configuration) -> Fresh:
-        """What can be made of another configuration before it is in force; a thread may do it."""
+        """What can be made of another configuration of files before it is in force; a thread may do it."""
+        return self._make(configuration, self.queues.reload(configuration))
+
+    def _make(self, files: Configuration, configuration: Configuration) -> Fresh:
         old, new = self.configuration.server, configuration.server
         stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
         chain = self.chain if stays else build_chain(new, self._authenticators)  # it may have fetched keys
         labels = Labels(new.responses)
         reception = Reception(
-            configuration, self.controller, chain, labels, sources=self._sources, refused=self.reception.refused
+            configuration,
+            self.controller,
+            chain,
+            labels,
+            sources=self._sources,
+            refused=self.reception.refused,
+            unknown_queues=self.reception.unknown_queues,
         )
-        return Fresh(configuration, chain, labels, reception, build_tracing(configuration))
+        return Fresh(files, configuration, chain, labels, reception, build_tracing(configuration))
 
     def adopt(self, fresh: Fresh) -> None:
         """Put another configuration in force: one step, in which nobody waits or runs less than before."""
+        if fresh.configuration != self.queues.reload(fresh.files):  # queues were changed meanwhile
+            fresh = self.prepare(fresh.files)
+        self._put_in_force(fresh)
+        self.queues.note_in_force(fresh.files)
+
+    def _adopt_live(self, configuration: Configuration) -> None:
+        """A queue was changed while the server runs."""
+        if _without_states(configuration) == _without_states(self.configuration):
+            self.controller.reconfigure(configuration)  # everybody goes where they went
+            self.configuration = configuration
+        else:
+            self._put_in_force(self._make(self.queues.files, configuration))
+
+    def _put_in_force(self, fresh: Fresh) -> None:
         self.controller.reconfigure(fresh.configuration)
         self.configuration, self.chain, self.labels = fresh.configuration, fresh.chain, fresh.labels
         self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
@@ -173,3 +205,8 @@ class Service:
         self.scrape.close()
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")
+
+
+def _without_states(configuration: Configuration) -> dict[str, Level]:
+    """All that a reception is made for: whether a queue is open doesn't matter to it."""
+    return {name: replace(level, state="open") for name, level in configuration.levels.items()}

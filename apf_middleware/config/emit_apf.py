@@ -38,6 +38,7 @@ from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
@@ -98,6 +99,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
+        queues=_changed(settings.queues),
         streams=streams_part(settings.streams),
         telemetry=_changed(settings.telemetry),
     )
@@ -125,7 +127,8 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
 
 
 _Told = (
-    AdminSettings
+    NamingSettings
+    | AdminSettings
     | AuthenticatorSettings
     | TrustedProxySettings
     | MetricsSettings
@@ -178,6 +181,13 @@ def level_document(level: Level) -> dict[str, Any]:
         spec |= {"queuing": _level_queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:
         spec["waitLimit"] = written_duration(level.wait_limit_ns)
+    spec |= _said(parent=level.parent, priority=level.priority or None)
+    if not level.reclaimable:
+        spec["reclaimable"] = False
+    if level.dequeue_strategy != "traverse":
+        spec["dequeueStrategy"] = level.dequeue_strategy
+    if level.state != "open":
+        spec["state"] = level.state.capitalize()
     return _document("PriorityLevel", level.name, spec)
 
 
@@ -186,6 +196,8 @@ def schema_document(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
         spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
+    if schema.queue:
+        spec["queue"] = _distinguisher(schema, schema.queue, problems)
     spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
     spec |= _said(
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],

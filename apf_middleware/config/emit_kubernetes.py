@@ -53,6 +53,11 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "gates": level.gates or None,
         "streams": streams_part(level.streams) or None,
         "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
+        "parent": level.parent,
+        "priority": level.priority or None,
+        "reclaimable": None if level.reclaimable else False,
+        "dequeueStrategy": None if level.dequeue_strategy == "traverse" else level.dequeue_strategy,
+        "state": None if level.state == "open" else level.state,
     }
     for field, value in unsaid.items():
         if value is not None:

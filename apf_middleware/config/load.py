@@ -10,6 +10,7 @@ from apf_middleware.config.dialects import define
 from apf_middleware.config.documents import Document
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Problem, Problems, Severity
+from apf_middleware.config.queues import check_queues
 from apf_middleware.config.source import read_files, read_text
 
 __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]
@@ -70,4 +71,5 @@ def read_documents(documents: Sequence[Document], problems: Problems, defaults: 
     assembly = assemble(definitions, problems, defaults)
     if not incomplete:  # or else a level might seem to be missing only because it has an error
         advise(assembly, problems)
+        check_queues(assembly, definitions, problems)
     return Reading(None if problems.errors else assembly.configuration(), tuple(problems))

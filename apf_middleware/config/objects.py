@@ -9,6 +9,7 @@ from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.config.streams import ServerStreamSettings, StreamSettings
 from apf_middleware.config.telemetry import TelemetrySettings
@@ -51,6 +52,10 @@ class Level:
     ``shares`` are its proportions; ``min_seats`` and ``max_seats``, where set, are absolute and go before what the
     proportions come to. ``wait_limit_ns`` None means the server's. ``gates`` are conditions beside the seats: each has
     a ``type``, and whatever that kind of gate wants.
+
+    As a named queue: one that has a ``parent`` shares its parent's min and max; among borrowers the highest
+    ``priority`` comes first; where it isn't ``reclaimable``, none of its requests is asked to give way; ``state`` is
+    how it begins.
     """
 
     name: str
@@ -61,6 +66,11 @@ class Level:
     wait_limit_ns: int | None = None
     gates: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
     streams: StreamSettings = field(default_factory=StreamSettings)
+    parent: str | None = None
+    priority: int = 0
+    reclaimable: bool = True
+    dequeue_strategy: Literal["traverse", "fifo"] = "traverse"
+    state: Literal["open", "paused", "closed"] = "open"
 
     @property
     def exempt(self) -> bool:
@@ -104,6 +114,7 @@ class ServerSettings:
     authentication: tuple[AuthenticatorSettings, ...] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
+    queues: NamingSettings = field(default_factory=NamingSettings)
     streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
@@ -129,8 +140,26 @@ class Configuration:
         return self._named(name) if name else None
 
     @property
+    def parents(self) -> frozenset[str]:
+        """The levels that take no requests themselves, because others name them as their parent."""
+        return frozenset(level.parent for level in self.levels.values() if level.parent is not None)
+
+    @property
+    def working_levels(self) -> dict[str, Level]:
+        """The levels that take requests."""
+        parents = self.parents
+        return {name: level for name, level in self.levels.items() if name not in parents}
+
+    @property
+    def lets_name_queues(self) -> bool:
+        """Whether a request may name its queue, or a schema names it by what it finds in the request."""
+        return bool(self.server.queues.header) or any(schema.queue is not None for schema in self.schemas)
+
+    @property
     def flowless_levels(self) -> frozenset[str]:
         """Where flows don't matter: nothing queues or there is only one queue, and no flow's streams are counted."""
+        if self.lets_name_queues:  # the level isn't known yet when the flow is found
+            return frozenset()
         return frozenset(
             name
             for name, level in self.levels.items()

@@ -61,6 +61,7 @@ class QueueSet(Seats):
         "demand",
         "discipline",
         "guess_ns",
+        "is_closing",
         "is_quiescing",
         "is_steered",
         "no_accommodation",
@@ -109,6 +110,7 @@ class QueueSet(Seats):
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
         self.deck: Deck = Deck(self.discipline, settings, strict=strict_upstream)
         self.is_quiescing: bool = False
+        self.is_closing: bool = False
         self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self.no_accommodation = 0
         self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
@@ -278,7 +280,7 @@ class QueueSet(Seats):
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Where nobody waits, who doesn't fit is rejected."""
         if self.is_quiescing:
-            self._reject(ticket, Reason.QUEUE_CLOSED)
+            self._reject(ticket, Reason.QUEUE_CLOSING if self.is_closing and not self.is_idle else Reason.QUEUE_CLOSED)
         elif self.settings.exempt or (self._fits(ticket.width) and (self.concurrency or self.strict_upstream)):
             self._occupy(now, ticket)
             return (ticket,)
@@ -364,9 +366,12 @@ class QueueSet(Seats):
         self.note_demand(now)
         return [*ended, *seated]
 
-    def quiesce(self, *, reopen: bool = False) -> None:
-        """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten."""
-        self.is_quiescing = not reopen
+    def quiesce(self, *, reopen: bool = False, closing: bool = False) -> None:
+        """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten.
+
+        One that is ``closing`` may open again, and says so to those who come before it is idle.
+        """
+        self.is_quiescing, self.is_closing = not reopen, closing
         self._is_queuing = self.settings.queues > 0 and reopen
 
     @property

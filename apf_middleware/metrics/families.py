@@ -38,6 +38,7 @@ from apf_middleware.metrics.points import (
     waits,
     widths,
 )
+from apf_middleware.metrics.queues import QUEUE_NUMBERS
 from apf_middleware.metrics.ratios import RatioLedger, Spread
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS, LENGTH_BOUNDS
 
@@ -322,6 +323,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         bound_pair(lambda level: level.next_discounted_s),
         mode="liveall",
     ),
+    *(NumberFamily(*row) for row in QUEUE_NUMBERS),
     NumberFamily("server_seats", "Seats of the whole server.", (), lambda picture: iter([((), picture.seats)])),
     NumberFamily(
         "authentication_failures_total",

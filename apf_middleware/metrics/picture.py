@@ -10,7 +10,16 @@ from typing import Literal
 
 from apf_middleware.metrics.tally import Tally
 
-__all__ = ["Bounds", "DemandPicture", "Kind", "LevelPicture", "SchemaPicture", "ServerPicture", "Times"]
+__all__ = [
+    "Bounds",
+    "DemandPicture",
+    "Kind",
+    "LevelPicture",
+    "QueuePicture",
+    "SchemaPicture",
+    "ServerPicture",
+    "Times",
+]
 
 Kind = Literal["queue", "reject", "exempt"]
 """What a level does with a request that doesn't fit: it waits, it is rejected, or everything fits."""
@@ -73,6 +82,27 @@ class SchemaPicture:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuePicture:
+    """A named queue, which is a level or a parent of levels; ``state`` is as people are shown it."""
+
+    name: str
+    state: str
+    weight: int
+    min: int
+    max: int
+    deserved: float
+    used: int
+    share: float
+    inqueue: int = 0
+    pending: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    aborted: int = 0
+    revocations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ServerPicture:
     """Everything.
 
@@ -90,3 +120,6 @@ class ServerPicture:
     open_streams: Mapping[str, int] = field(default_factory=dict)
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
+    queues: tuple[QueuePicture, ...] = ()
+    live_changes: int = 0
+    unknown_queues: Mapping[str, int] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.metrics.endings import Endings
 
 __all__ = ["DURATION_BOUNDS_NS", "LENGTH_BOUNDS", "Histogram", "Occupancy", "Tally"]
 
@@ -97,16 +98,19 @@ class Tally:
 
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
     beyond one a request. ``cut`` were estimated wider than their level lets one be. ``widths`` counts requests by
-    seats, but those of one seat, which are the rest.
+    seats, but those of one seat, which are the rest. Of those that were seated, ``failed`` answered with a status of
+    500 or more or raised, and ``aborted`` were cancelled.
     """
 
     __slots__ = (
+        "aborted",
         "after_wait",
         "at_once",
         "cut",
         "executions",
         "extra_seats",
         "extra_seats_waiting",
+        "failed",
         "lengths",
         "level",
         "no_accommodation",
@@ -145,6 +149,7 @@ class Tally:
             LENGTH_BOUNDS
         )  # of the queue, after joining it; who is seated at once has joined one
         self.widths: dict[int, int] = {}
+        self.failed, self.aborted = Endings(), Endings()
 
     @property
     def dispatched(self) -> int:

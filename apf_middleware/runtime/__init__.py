@@ -7,6 +7,8 @@ from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
+from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueState, QueueStatus
+from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import OpenStreams, SlowWrites
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
 
@@ -19,7 +21,12 @@ __all__ = [
     "LevelAtWork",
     "Listener",
     "OpenStreams",
+    "QueueAction",
+    "QueueBook",
+    "QueueState",
+    "QueueStatus",
     "RejectionLog",
+    "Revocation",
     "SlowWrites",
     "picture_server",
     "retry_after_s",

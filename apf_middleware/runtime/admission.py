@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.classification import Resource
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import Stream
 
 if TYPE_CHECKING:
@@ -32,11 +33,14 @@ _SECOND: Final = 10**9
 class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 
-    __slots__ = ("destination", "queued_width", "stream", "waiter")
+    __slots__ = ("_revocation", "destination", "ends_badly", "queued_width", "stream", "waiter")
 
     # Given when it is queued: the width with which it was, of which a level may cut some, and who wakes its task.
     queued_width: int
     waiter: "Waiter | None"
+    # Given when they are needed, for few requests need them.
+    _revocation: Revocation
+    ends_badly: bool
 
     def __init__(self, destination: "Destination") -> None:
         # In place of Ticket's, whose checks would only repeat what a classification and an estimate have passed.
@@ -124,6 +128,28 @@ class Admission(Ticket):
         if stream is None or stream.is_over:
             raise TicketStateError(f"{self!r} is over: nothing can begin that would end with its response")
         return stream
+
+    @property
+    def revoked(self) -> Revocation:
+        """Whether this request is asked to give way to an owner of its seats; never unless it is `revocable`."""
+        found: Revocation | None = getattr(self, "_revocation", None)
+        if found is None:
+            self._revocation = found = Revocation()
+        return found
+
+    def revocable(self) -> Revocation:
+        """From now on this request may be asked to give way; look at what is returned, or wait for it."""
+        revoked = self.revoked
+        if self.state is _SEATED:
+            self.destination.controller.let_revoke(self)
+        return revoked
+
+    def fail(self, *, aborted: bool = False) -> None:
+        """It had seats, and ends with an error or because its task is cancelled; what is told first counts."""
+        if self.reason is None and getattr(self, "ends_badly", None) is None:
+            self.ends_badly = True
+            tally = self.destination.tally
+            (tally.aborted if aborted else tally.failed).note(self)
 
     def pass_over(self) -> None:
         """Its turn came, but its seats weren't free."""

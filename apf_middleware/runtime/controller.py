@@ -12,22 +12,25 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_limits, derive_settings
+from apf_middleware.config.derive import derive_kinship, derive_limits
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, Sharing, Ticket, TicketState
-from apf_middleware.fairqueuing.sharing.base import Wanted
+from apf_middleware.fairqueuing import DISCIPLINES, Reason, Sharing, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.queues import QueueBook
+from apf_middleware.runtime.queues.reclaim import Reclaimer
+from apf_middleware.runtime.sharing import share_seats, wanted_levels
 from apf_middleware.runtime.streams import StreamBook
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
+    from apf_middleware.fairqueuing import LevelLimits
     from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -60,14 +63,11 @@ class Controller:
         self.now = now
         self.is_closing: bool = False
         begin = now()
-        self._sharing = _share(configuration, begin)
-        timeout = configuration.server.request_timeout_ns
-        self._levels = {
-            name: LevelAtWork(level, self._sharing.levels[name], request_timeout_ns=timeout, now=begin)
-            for name, level in configuration.levels.items()
-        }
+        self._generation = 0
+        self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
+        self._sharing = share_seats(configuration, self.limits, begin)
+        self._levels: dict[str, LevelAtWork] = {}
         self.streams: StreamBook = StreamBook(now)
-        self.streams.adopt(configuration, self._levels)
         self.watches: WatchTracker = WatchTracker()
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
@@ -77,6 +77,10 @@ class Controller:
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
         self.vigil: Vigil = Vigil()
+        self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
+        self._adopt(begin)
+        self.queues: QueueBook = QueueBook(self)
+        self.queues.apply_states()
 
     @property
     def levels(self) -> Mapping[str, LevelAtWork]:
@@ -175,6 +179,12 @@ class Controller:
             at_work.note_alone()
         at_work.shared.charge(admission, seats)
 
+    def let_revoke(self, admission: Admission) -> None:
+        """A running request may be asked to give way from now on."""
+        if self.reclaimer is None:
+            self.reclaimer = Reclaimer(self)
+        self.reclaimer.enter(admission)
+
     def leave(self, admission: Admission) -> None:
         """The task of a request is cancelled while it waits, or just as it was given a seat: that is passed on."""
         if admission.state is _SEATED:
@@ -197,6 +207,8 @@ class Controller:
             admission.queued_width = width
             tally.waiting += 1
             tally.extra_seats_waiting += width - 1
+            if self.reclaimer is not None:
+                self.reclaimer.claim(admission.destination.at_work)
             if admission.queue is not None:
                 tally.lengths.observe(admission.queue.length)
             self._set_alarm()
@@ -293,10 +305,13 @@ class Controller:
                 raise InvalidValueError(name, value, "it can't change while the server runs", "Restart the server")
         now = self.now()
         self.look(now)
-        seated = self._sharing.reconfigure(now, configuration.server.seats, _wanted(configuration))
-        self.configuration = configuration
+        limits = derive_limits(configuration)
+        seats, kinship = configuration.server.seats, derive_kinship(configuration)
+        seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
+        self.configuration, self.limits = configuration, limits
         self._adopt(now)
         self._wake(now, seated)
+        self.queues.apply_states()
         self.look(now)
         self._set_alarm()
 
@@ -306,12 +321,13 @@ class Controller:
         named = {at_work.name: at_work for at_work in self._all()}
         timeout = self.configuration.server.request_timeout_ns
         levels = {}
-        for name, level in self.configuration.levels.items():
+        for name, level in self.configuration.working_levels.items():
             shared = self._sharing.levels[name]
             at_work = before.pop(id(shared), None)
             if at_work is None:
-                at_work = LevelAtWork(level, shared, request_timeout_ns=timeout, now=now)
-                if name in named:
+                number = self.generate()
+                at_work = LevelAtWork(level, shared, request_timeout_ns=timeout, now=now, generation=number)
+                if name in named and not named[name].shared.is_over:
                     at_work.count_on(named[name], now)
             else:
                 at_work.adopt(level, request_timeout_ns=timeout)
@@ -326,10 +342,40 @@ class Controller:
         still = set(map(id, self._sharing.draining))
         self._draining = [at_work for at_work in self._draining if id(at_work.shared) in still]
         kept: dict[str, set[str]] = {name: set() for name in self._levels}
+        anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
         for schema in self.configuration.schemas:
-            kept.setdefault(schema.level, set()).add(schema.name)
+            for names in kept.values() if anywhere else (kept.setdefault(schema.level, set()),):
+                names.add(schema.name)
         done = [at_work.forget_schemas(kept[name], now) for name, at_work in self._levels.items()]
         self._has_leftovers = bool(self._draining) or not all(done)
+
+    def generate(self) -> int:
+        """A number that no other queue ever had."""
+        self._generation += 1
+        return self._generation
+
+    def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:
+        """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
+        shared = at_work.shared
+        if (shared.is_held, shared.is_closing) == (held, closing):
+            return
+        now = self.now()
+        self.look(now)
+        self._wake(now, self._sharing.operate(now, shared, held=held, closing=closing))
+        self._set_alarm()
+
+    def shed(self, name: str, reason: Reason) -> None:
+        """Send away all who wait at this level; meanwhile nobody is seated there."""
+        at_work = self._levels[name]
+        held, closing = at_work.shared.is_held, at_work.shared.is_closing
+        self.operate(at_work, held=True, closing=closing)
+        self._send_away(at_work, reason)
+        self.operate(at_work, held=held, closing=closing)
+
+    def _send_away(self, at_work: LevelAtWork, reason: Reason) -> None:
+        for ticket in [ticket for queue in at_work.shared.queueset.deck for ticket in queue]:
+            if isinstance(ticket, Admission):
+                self.abandon(ticket, reason)
 
     def _all(self) -> Iterable[LevelAtWork]:
         return [*self._levels.values(), *self._draining] if self._draining else self._levels.values()
@@ -340,9 +386,7 @@ class Controller:
         """Send away who waits and, unless exempt, who comes; who runs, finishes."""
         self.is_closing = True
         for at_work in self._all():
-            for ticket in [ticket for queue in at_work.shared.queueset.deck for ticket in queue]:
-                if isinstance(ticket, Admission):
-                    self.abandon(ticket, Reason.QUEUE_CLOSED)
+            self._send_away(at_work, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
         """Let requests come again."""
@@ -350,19 +394,3 @@ class Controller:
 
     def __repr__(self) -> str:
         return f"<Controller: {self._sharing!r}>"
-
-
-def _share(configuration: Configuration, now: int) -> Sharing:
-    """The levels and how they share the seats, as the configuration wants it."""
-    server = configuration.server
-    share = Adjusting if server.borrowing == "periodic" else Lending
-    discipline = DISCIPLINES[server.discipline]
-    return share(
-        server.seats, _wanted(configuration), discipline=discipline, strict_upstream=server.strict_upstream, now=now
-    )
-
-
-def _wanted(configuration: Configuration) -> Wanted:
-    """The levels as whoever shares the seats wants to hear of them."""
-    limits = derive_limits(configuration)
-    return {name: (derive_settings(level, limits[name]), limits[name]) for name, level in configuration.levels.items()}

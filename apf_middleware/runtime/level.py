@@ -26,6 +26,7 @@ class LevelAtWork:
         "_alone_ns",
         "_tallies",
         "drain",
+        "generation",
         "level",
         "occupancy",
         "shared",
@@ -35,13 +36,12 @@ class LevelAtWork:
 
     streams: OpenStreams
     """Told by the controller's `StreamBook`, for open streams outlive a level."""
-    demand: Occupancy
-    executing: Occupancy
-    seats: Occupancy
-    waiting: Occupancy
 
-    def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
+    def __init__(
+        self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int, generation: int = 0
+    ) -> None:
         self.shared: SharedLevel = shared
+        self.generation: int = generation  # another one for each level that was ever made
         self.adopt(level, request_timeout_ns=request_timeout_ns)
         self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
 from apf_middleware.fairqueuing.work import seat_seconds
-from apf_middleware.metrics.picture import Bounds, DemandPicture, LevelPicture, SchemaPicture, ServerPicture
+from apf_middleware.metrics.picture import (
+    Bounds,
+    DemandPicture,
+    LevelPicture,
+    QueuePicture,
+    SchemaPicture,
+    ServerPicture,
+)
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.level import LevelAtWork
@@ -25,6 +32,7 @@ def picture_server(
     authentication_failures: Mapping[str, int],
     version: str,
     configuration_loads: Mapping[str, int] = MappingProxyType({}),
+    unknown_queues: Mapping[str, int] = MappingProxyType({}),
 ) -> ServerPicture:
     """Everything, as it is now."""
     now = controller.now()
@@ -40,6 +48,33 @@ def picture_server(
         open_streams=controller.streams.counts(controller.levels),
         configuration_loads=dict(configuration_loads),
         version=version,
+        queues=_picture_queues(controller),
+        live_changes=len(controller.queues.changes.entries),
+        unknown_queues=dict(unknown_queues),
+    )
+
+
+def _picture_queues(controller: Controller) -> tuple[QueuePicture, ...]:
+    asked = controller.reclaimer.asked if controller.reclaimer is not None else {}
+    return tuple(
+        QueuePicture(
+            one.name,
+            one.state.value,
+            one.weight,
+            one.min,
+            one.max,
+            one.deserved,
+            one.used,
+            one.share,
+            one.inqueue,
+            one.pending,
+            one.running,
+            one.completed,
+            one.failed,
+            one.aborted,
+            asked.get(one.name, 0),
+        )
+        for one in controller.queues.list()
     )
 
 

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from apf_middleware.config import read_source
 from apf_middleware.config.problems import Severity
+from apf_middleware.config.scenario import read_scenario_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -55,7 +56,8 @@ def test_the_data_in_the_documentation_is_fine(page: Path) -> None:
         documents = [document for document in yaml.safe_load_all(text) if document]
         assert documents
         if "kind" in documents[0]:
-            problems = read_source(text, f"{page.name}, block {number}").problems
+            read = read_scenario_text if documents[0]["kind"] == "Scenario" else read_source
+            problems = read(text, f"{page.name}, block {number}").problems
             assert [str(problem) for problem in problems if problem.severity is Severity.ERROR] == []
     for text in blocks(page, "json"):
         json.loads(text)

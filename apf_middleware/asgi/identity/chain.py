@@ -118,6 +118,10 @@ class Chain:
         """The client's address, behind proxies that are trusted to tell it; empty if there is none."""
         return self._proxies.client_address(scope)
 
+    def comes_from_proxy(self, scope: Scope) -> bool:
+        """Whether a trusted proxy has passed a request on."""
+        return self._proxies.is_peer(scope)
+
     def refresh(self) -> bool:
         """Ask each to re-read what has changed; True if what was answered before may be answered otherwise now."""
         changed = False

@@ -16,6 +16,7 @@ from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
 from apf_middleware.config.dialects.http import path_rule
 from apf_middleware.config.dialects.metrics import MetricsModel
+from apf_middleware.config.dialects.naming import NamingModel
 from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.dialects.streams import ServerStreamsModel
@@ -75,6 +76,7 @@ class _ServerSpec(CamelModel):
     metrics: MetricsModel = Field(default_factory=MetricsModel)
     responses: ResponsesModel = Field(default_factory=ResponsesModel)
     admin: AdminModel = Field(default_factory=AdminModel)
+    queues: NamingModel = Field(default_factory=NamingModel)
     streams: ServerStreamsModel = Field(default_factory=ServerStreamsModel)
     telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
 
@@ -117,6 +119,7 @@ class ServerModel(CamelModel):
             authentication=tuple(one.built() for one in spec.authentication),
             trusted_proxies=spec.trusted_proxies.built(),
             admin=spec.admin.built(),
+            queues=spec.queues.built(),
             streams=spec.streams.built(),
             telemetry=spec.telemetry.built(),
         )

@@ -49,7 +49,11 @@ def find_passing(lending: "Lending", turn: Turn) -> Passing | None:
         if passing is None:
             continue
         saver = turn.saver
-        if saver is None or saver is level or _is_promised(level, passing.ticket):
+        if _is_promised(level, passing.ticket):
+            return passing
+        if level.parent in turn.saving:
+            continue
+        if saver is None or saver is level:
             return passing
         if _gives_leave(lending, saver):
             passing.passes(saver)

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics import APFCollector, DemandPicture, LevelPicture, SchemaPicture, ServerPicture, Tally
+from apf_middleware.metrics.picture import QueuePicture
 
 MS = 10**6
 SECOND = 10**9
@@ -60,6 +61,9 @@ FULL = picture(
     open_streams={"work": 4},
     configuration_loads={"success": 1},
     version="1",
+    queues=(QueuePicture("work", "Paused", 3, 6, 20, 12.5, 10, 0.8, 4, 1, 9, 100, 7, 2, 5),),
+    live_changes=1,
+    unknown_queues={"queue-not-found": 1},
 )
 """With something for every metric."""
 
