@@ -41,7 +41,7 @@ class Keys:
         if configuration.server.queues.header:
             facts.always.add(_bytes(configuration.server.queues.header))
         self._query = facts.query or costs.query or configuration.server.resolver == "kubernetes"
-        self.is_memorable = chain.memorable and facts.are_known
+        self.is_memorable: bool = chain.memorable and facts.are_known
         self._wanted = _Wanted(facts, chain.headers)
         self._by_method: dict[str, frozenset[bytes]] = {}
 

@@ -18,6 +18,7 @@ from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.naming import REASONS, QueueNaming, UnknownQueue
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
+from apf_middleware.asgi.streams import Extras
 from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config import Configuration
@@ -33,7 +34,7 @@ __all__ = ["Reception", "Seen"]
 _REMEMBERED: Final = 4096
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
-_ONE_SEAT: Final = Work()
+_ONE_SEAT: Final = Estimate(Work(), 1)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -41,10 +42,10 @@ Headers = list[tuple[bytes, bytes]]
 class Seen(Destination):
     """Where requests like one that was seen go; ``until`` is when that must be found anew.
 
-    ``headers`` go back with their responses.
+    ``headers`` go back with their responses. ``extras`` are there where a request may be more than a seat.
     """
 
-    __slots__ = ("details", "headers", "until")
+    __slots__ = ("details", "extras", "headers", "until")
 
     details: Details
 
@@ -57,8 +58,9 @@ class Seen(Destination):
         work: Work,
     ) -> None:
         super().__init__(controller, classification, work, caller.identity)
-        self.headers = headers
-        self.until = caller.until
+        self.headers: Headers = headers
+        self.until: int = caller.until
+        self.extras: Extras | None = None
 
 
 class _Caller(NamedTuple):
@@ -79,13 +81,12 @@ class _Costs:
 
     def estimate(
         self, digest: RequestDigest, classification: Classification
-    ) -> tuple[Choice | None, Work | Awaitable[Estimate]]:
-        """Who estimates, and the work or what must be awaited for it."""
+    ) -> tuple[Choice | None, Estimate | Awaitable[Estimate]]:
+        """Who estimates, and the estimate or what must be awaited for it."""
         if self._estimation is None:
             return None, _ONE_SEAT
         choice = self._estimation.choose(digest, classification)
-        found = choice.estimate(digest, classification)
-        return choice, found.work if isinstance(found, Estimate) else found
+        return choice, choice.estimate(digest, classification)
 
 
 class Reception:
@@ -158,13 +159,14 @@ class Reception:
             if isinstance(placed, UnknownQueue):
                 return self._miss(placed)
             classification = placed
-        choice, work = self._costs.estimate(digest, classification)
-        if not isinstance(work, Work):
-            work = (await work).work
+        choice, estimate = self._costs.estimate(digest, classification)
+        if not isinstance(estimate, Estimate):
+            estimate = await estimate
             if self.successor is not None:
                 return await self.successor.receive(scope, now)
-        seen = Seen(self._controller, classification, caller, self._labels.headers(classification), work)
+        seen = Seen(self._controller, classification, caller, self._labels.headers(classification), estimate.work)
         seen.details = Details(digest.verb, digest.path, digest.resource)
+        seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
         seen.route = route_key(digest) if self._learned is not None else None
         if key is not None and (choice is None or choice.dependence.is_steady):
             self._memory.put(key, seen)

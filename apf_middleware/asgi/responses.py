@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 
 from starlette.types import Scope, Send
 
+from apf_middleware.asgi.timing import timing_header
 from apf_middleware.classification import Classification
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.fairqueuing import Reason
@@ -43,6 +44,7 @@ _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.CANCELLED: "The client has gone.",
     Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
     Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
+    Reason.STREAM_LIMIT: "As many streams like this one are open as there may be.",
 }
 
 
@@ -61,7 +63,7 @@ class Labels:
     __slots__ = ("_known", "_names", "settings")
 
     def __init__(self, settings: ResponseSettings) -> None:
-        self.settings = settings
+        self.settings: ResponseSettings = settings
         self._known: dict[tuple[str, str], Headers] = {}
         self._names = {
             "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
@@ -103,9 +105,12 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
     status = 503 if reason in _CLOSED else settings.status
     at_work = admission.destination.at_work
-    rate = at_work.drain.sample(now, at_work.dispatched)
+    if reason is Reason.STREAM_LIMIT:
+        ahead, rate = 1, at_work.streams.drain.sample(now, at_work.streams.closed)
+    else:
+        ahead, rate = at_work.shared.queueset.waiting + 1, at_work.drain.sample(now, at_work.dispatched)
     seconds = retry_after_s(
-        at_work.shared.queueset.waiting + 1,
+        ahead,
         rate,
         least=settings.retry_after_least_s,
         most=settings.retry_after_most_s,
@@ -130,6 +135,8 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     headers = [_PROBLEM, (b"retry-after", b"%d" % seconds), *labels.headers(admission.destination.classification)]
     if ends:
         headers.append((b"connection", b"close"))
+    if settings.server_timing:
+        headers.append(timing_header(admission))
     return _answer(status, headers, problem)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
@@ -20,14 +20,21 @@ from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.asgi.wire import Peer
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
 from apf_middleware.config.sockets import chosen_directory
+from apf_middleware.estimation import Inventory
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, QueueBook, RejectionLog, picture_server, tell
+from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.top_flows import Roll
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.identity import Chain
+    from apf_middleware.asgi.telemetry import Wait
 
 __all__ = ["Service"]
 
@@ -38,7 +45,8 @@ class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
     ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd.
+    they change. ``warnings`` are what reading has found odd. ``inventory`` tells how many objects of a kind there are.
+    ``on_adopt`` is called when another configuration has come in force.
     """
 
     def __init__(
@@ -47,38 +55,55 @@ class Service:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
+        inventory: Inventory = lambda _: None,
         now: Callable[[], int] = time.monotonic_ns,
         sources: Sequence[str | PathLike[str]] = (),
         watch: bool = False,
         warnings: Sequence[Problem] = (),
     ) -> None:
-        self.configuration = configuration
+        self.configuration: Configuration = configuration
         self.now = now
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
-        self.labels = Labels(configuration.server.responses)
-        self.controller = Controller(configuration, now=now)
+        self.labels: Labels = Labels(configuration.server.responses)
+        self.tracing = build_tracing(configuration)
+        self.wait: Wait = choose_wait(self.tracing)
+        self.on_adopt: Callable[[], None] | None = None
+        self.controller: Controller = Controller(configuration, now=now)
         self.queues.put_in_force = self._adopt_live
-        self.chain = build_chain(configuration.server, self._authenticators)
-        self._sources = Sources(configuration.server.estimation.learning.costs())
-        self.reception = Reception(configuration, self.controller, self.chain, self.labels, sources=self._sources)
+        self.chain: Chain = build_chain(configuration.server, self._authenticators)
+        costs = configuration.server.estimation.learning.costs()
+        self._sources = Sources(costs, inventory, self.controller.watches.interested)
+        self.reception: Reception = Reception(
+            configuration, self.controller, self.chain, self.labels, sources=self._sources
+        )
         self.controller.costs = self.reception.learned
-        self.roll = Roll(now())
-        self.admin = Admin(self, configuration.server.admin)
-        self.door = self._door()
+        self.roll: Roll = Roll(now())
+        self.admin: Admin = Admin(self, configuration.server.admin)
+        self.door: Door | None = self._door()
         self._keep_roll()
-        self.scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
-        self.rejections = RejectionLog(now)
-        self.chance = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due = now() + _HOUSEKEEPING_NS
+        self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
+        self.rejections: RejectionLog = RejectionLog(now)
+        self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
+        # With other workers the first request is to be told to them, and housekeeping sees to that.
+        self.due: int = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)
         self._signals = Signals()
+        self._publishing = Alarm(self._publish, now)
 
     def keep_house(self, now: int) -> None:
-        """See to what needs no more than a look a second: files that may have changed, numbers to be published."""
+        """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
         self.due = now + _HOUSEKEEPING_NS
         self.reception.refresh()
         self.roll.age(now)
+        if self.scrape.is_shared:
+            self._publishing.ask(self.due)  # after which whoever comes keeps house again
+
+    def _publish(self) -> None:
+        """Let other workers know what has happened, and again later if somebody is still here."""
         self.scrape.publish()
+        levels = [at_work.shared for at_work in self.controller.shown]
+        if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
+            self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
     def picture(self) -> ServerPicture:
         """Everything as it is now, for metrics."""
@@ -133,7 +158,7 @@ class Service:
             refused=self.reception.refused,
             unknown_queues=self.reception.unknown_queues,
         )
-        return Fresh(files, configuration, chain, labels, reception)
+        return Fresh(files, configuration, chain, labels, reception, build_tracing(configuration))
 
     def adopt(self, fresh: Fresh) -> None:
         """Put another configuration in force: one step, in which nobody waits or runs less than before."""
@@ -153,11 +178,14 @@ class Service:
     def _put_in_force(self, fresh: Fresh) -> None:
         self.controller.reconfigure(fresh.configuration)
         self.configuration, self.chain, self.labels = fresh.configuration, fresh.chain, fresh.labels
+        self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
         self.reception.successor, self.reception = fresh.reception, fresh.reception
         self.controller.costs = fresh.reception.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin)
         self._keep_roll()
+        if self.on_adopt is not None:
+            self.on_adopt()
 
     def _keep_roll(self) -> None:
         """The roll costs a little per request, so it is kept only where somebody may ask for it."""
@@ -180,6 +208,7 @@ class Service:
         self.controller.open()
         self._signals.listen(caller_on_loop(self.controller.close))
         self._reloader.begin()
+        self.scrape.publish()
         tell(logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels))
 
     def end(self) -> None:
@@ -187,6 +216,7 @@ class Service:
         self._reloader.end()
         self._signals.forget()
         self.controller.close()
+        self._publishing.cancel()
         self.scrape.close()
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")

@@ -12,11 +12,13 @@ from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
 from apf_middleware.cli.gate import gates
 from apf_middleware.cli.queue import queues
+from apf_middleware.cli.recommend import recommend
 from apf_middleware.cli.replay import replay
+from apf_middleware.cli.simulate import simulate
 
 __all__ = ["app", "options"]
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="API Priority and Fairness for Python web servers.",
     no_args_is_help=True,
     add_completion=False,
@@ -42,5 +44,5 @@ def options(
 
 app.add_typer(queues, name="queue")
 app.add_typer(gates, name="gate")
-for command in (check, explain, convert, collisions, replay, dump):
-    app.command()(command)
+for _command in (check, explain, convert, simulate, recommend, collisions, replay, dump):
+    app.command()(_command)

@@ -50,7 +50,7 @@ def advise(assembly: Assembly, problems: Problems) -> None:
     _advise_references(assembly, problems)
     _advise_order(assembly, problems)
     _advise_shares(assembly, problems)
-    _advise_guarantees(assembly, problems)
+    _advise_promises(assembly, problems)
     for known in assembly.levels.values():
         _advise_hand(known, problems)
 
@@ -81,18 +81,6 @@ def _advise_references(assembly: Assembly, problems: Problems) -> None:
         if level.definition and not level.definition.catch_all and name not in used | ours:
             rule = "no schema refers to this level, so it only takes seats from the others"
             _warn(problems, level.definition, "name", name, rule=rule, hint="Add a schema, or remove the level")
-
-
-def _advise_guarantees(assembly: Assembly, problems: Problems) -> None:
-    """Absolute mins that leave nothing to anybody else."""
-    promised = 0
-    for known in assembly.levels.values():
-        if known.thing.parent is None:
-            promised += known.thing.min_seats or 0
-        if known.definition and known.thing.min_seats and promised >= assembly.server.seats:
-            rule = f"with it all of the {assembly.server.seats} seats are promised, and levels without a min get none"
-            _warn(problems, known.definition, "min", known.thing.min_seats, rule=rule, hint="Lower it, or add seats")
-            return
 
 
 def _live(assembly: Assembly) -> list[Known[FlowSchema]]:
@@ -153,11 +141,33 @@ def _advise_shares(assembly: Assembly, problems: Problems) -> None:
             _warn(problems, known.definition, "shares", shares, rule=rule, hint=hint)
 
 
+def _advise_promises(assembly: Assembly, problems: Problems) -> None:
+    """Levels that are promised all seats, or more than there are; told where the most is promised."""
+    promised = [known for known in assembly.levels.values() if known.thing.min_seats and known.thing.parent is None]
+    total = sum(known.thing.min_seats or 0 for known in promised)
+    seats = assembly.server.seats
+    if not promised or total < seats:
+        return
+    most = max(promised, key=lambda known: known.thing.min_seats or 0)
+    if most.definition is not None:
+        among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
+        rule = f"the minSeats of all levels{among} come to {total}, and the server has {seats} seats"
+        nobody = "Nobody can be sure of theirs" if total > seats else "Levels without a min get none"
+        _warn(
+            problems,
+            most.definition,
+            "min",
+            most.thing.min_seats,
+            rule=rule,
+            hint=f"{nobody}. Promise less, or give the server more seats",
+        )
+
+
 def _advise_hand(known: Known[Level], problems: Problems) -> None:
     """Hands so small, or decks, that one elephant is likely to have a mouse's whole hand."""
     queuing = known.thing.queuing
-    if known.definition is None or queuing is None or queuing.queues == 1:
-        return  # with one queue nobody expects flows to be kept apart
+    if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:
+        return  # with one queue nobody expects flows to be kept apart, and with exact ones they are
     likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
     if likely > NOTICEABLE:
         rule = f"one elephant covers {likely:.0%} of all mice with {queuing.queues} queues"

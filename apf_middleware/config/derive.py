@@ -96,7 +96,14 @@ def derive_settings(level: Level, limits: LevelLimits) -> QueueSetSettings:
     if level.queuing is None:
         return QueueSetSettings.without_queues(limits.nominal)
     queuing = level.queuing
-    return QueueSetSettings(limits.nominal, queuing.queues, queuing.hand_size, queuing.queue_length_limit)
+    return QueueSetSettings(
+        limits.nominal,
+        queuing.queues,
+        queuing.hand_size,
+        queuing.queue_length_limit,
+        exact=queuing.exact,
+        backfill=queuing.backfill,
+    )
 
 
 def derive_resolver(configuration: Configuration) -> Resolver:
@@ -120,7 +127,7 @@ def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -
 
 def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
     """How many seats requests take."""
-    hands = {name: level.queuing.hand_size if level.queuing else None for name, level in configuration.levels.items()}
+    hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
     return derive_estimation(
         configuration.server.estimation,
         schemas=configuration.estimates,

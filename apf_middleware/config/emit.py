@@ -48,7 +48,7 @@ def written(several: Iterable[Mapping[str, Any]]) -> str:
 def documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
     """One document an object, as plain data: settings, levels by name, schemas in order."""
     if target == "apf":
-        yield server_document(configuration.server)
+        yield server_document(configuration.server, problems)
     else:
         unsaid_settings(configuration.server, problems)
     for level in configuration.levels.values():
@@ -58,4 +58,4 @@ def documents(configuration: Configuration, target: Target, problems: Problems) 
         if target == "apf":
             yield schema_document(schema, problems, estimate)
         else:
-            yield schema_manifest(schema, problems)
+            yield schema_manifest(schema, problems, estimate)

@@ -33,13 +33,16 @@ from apf_middleware.config.authentication import (
 from apf_middleware.config.dialects.apf import VERSION
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
+from apf_middleware.config.dialects.queuing import BACKFILL
+from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
-from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 
 __all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
 
@@ -51,6 +54,8 @@ _AUTHENTICATORS: Final[Mapping[type, str]] = {
     TokenSettings: "tokens",
     UserSettings: "user",
 }
+_NAMELESS: Final = "only a callable that can be imported by its name can be written"
+_NAME_IT: Final = "Define it at the top of a module"
 _OPERATOR_NAMES: Final = {meaning: name for name, meaning in OPERATORS.items()}
 
 
@@ -63,8 +68,9 @@ def _said(**given: Any) -> dict[str, Any]:  # noqa: ANN401 (values of any kind)
     return {key: value for key, value in given.items() if value not in (None, (), [], {}, "")}
 
 
-def server_document(settings: ServerSettings) -> dict[str, Any]:
+def server_document(settings: ServerSettings, problems: Problems) -> dict[str, Any]:
     """All settings, so that none depends on what other documents say."""
+    place = Place("<server>")
     written = {
         "seats": settings.seats,
         "requestTimeout": written_duration(settings.request_timeout_ns),
@@ -78,18 +84,24 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
     routes = [
         {"path": route.path, "resource": route.resource}
         | _said(subresource=route.subresource, methods=list(route.methods))
-        | ({} if route.estimate is None else {"estimate": estimate_part(route.estimate, named_callable)})
-        for route in settings.routes
+        | _estimate(route.estimate, problems, place, f"routes[{number}].estimate")
+        for number, route in enumerate(settings.routes)
     ]
+    default = _estimate(settings.estimation.default, problems, place, "estimation.default")
+    estimation = estimation_part(settings.estimation, named_callable)
+    if not default:
+        estimation.pop("default", None)
     more = _said(
         routes=routes,
         authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
         trustedProxies=_changed(settings.trusted_proxies),
-        estimation=estimation_part(settings.estimation, named_callable),
+        estimation=estimation,
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
         queues=_changed(settings.queues),
+        streams=streams_part(settings.streams),
+        telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)
 
@@ -115,7 +127,13 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
 
 
 _Told = (
-    NamingSettings | AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+    NamingSettings
+    | AdminSettings
+    | AuthenticatorSettings
+    | TrustedProxySettings
+    | MetricsSettings
+    | ResponseSettings
+    | TelemetrySettings
 )
 
 
@@ -136,12 +154,19 @@ def _changed(told: _Told) -> dict[str, Any]:
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:
-    """The numbers of queues."""
+    """The numbers of queues, as far as v1 has them too."""
     return {
         "queues": queuing.queues,
         "handSize": queuing.hand_size,
         "queueLengthLimit": queuing.queue_length_limit,
     }
+
+
+def _level_queuing_part(queuing: Queuing) -> dict[str, Any]:
+    part = queuing_part(queuing)
+    if queuing.exact:
+        part |= {"queues": "exact", "maxQueues": queuing.exact, "sharedQueues": queuing.queues}
+    return part | ({} if queuing.backfill == BACKFILL else {"backfill": queuing.backfill})
 
 
 def level_document(level: Level) -> dict[str, Any]:
@@ -151,8 +176,9 @@ def level_document(level: Level) -> dict[str, Any]:
     spec["shares"] = shares.shares
     spec |= _said(lendablePercent=shares.lendable_percent or None, borrowingLimitPercent=shares.borrowing_percent)
     spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=[dict(gate) for gate in level.gates])
+    spec |= _said(streams=streams_part(level.streams))
     if not level.exempt:
-        spec |= {"queuing": queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
+        spec |= {"queuing": _level_queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:
         spec["waitLimit"] = written_duration(level.wait_limit_ns)
     spec |= _said(parent=level.parent, priority=level.priority or None)
@@ -172,8 +198,7 @@ def schema_document(schema: FlowSchema, problems: Problems, estimate: EstimateSe
         spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
     if schema.queue:
         spec["queue"] = _distinguisher(schema, schema.queue, problems)
-    if estimate is not None:
-        spec["estimate"] = estimate_part(estimate, named_callable)
+    spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
     spec |= _said(
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
         match=[{"and": list(map(_test, rule.tests))} for rule in schema.rules if isinstance(rule, Conjunction)],
@@ -191,12 +216,22 @@ def _distinguisher(schema: FlowSchema, told: Distinguisher, problems: Problems) 
     if told.function is not None:
         name = named_callable(told.function)
         if name is None:
-            rule = "only a callable that can be imported by its name can be written"
             place = Place(f"<schema {schema.name}>")
-            problems.error(place, rule, field="distinguisher.callable", value=told.function)
+            problems.error(place, _NAMELESS, field="distinguisher.callable", value=told.function, hint=_NAME_IT)
         else:
             part["callable"] = name
     return part
+
+
+def _estimate(settings: EstimateSettings | None, problems: Problems, place: Place, field: str) -> dict[str, Any]:
+    """The key ``estimate``; nothing, and a problem at ``field``, if it is a function that can't be written."""
+    if settings is None:
+        return {}
+    part = estimate_part(settings, named_callable)
+    if isinstance(settings, ComputedEstimate) and part["callable"] is None:
+        problems.error(place, _NAMELESS, field=f"{field}.callable", value=settings.function, hint=_NAME_IT)
+        return {}
+    return {"estimate": part}
 
 
 def named_callable(function: Callable[..., object]) -> str | None:

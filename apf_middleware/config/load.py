@@ -13,7 +13,7 @@ from apf_middleware.config.problems import ConfigurationError, Problem, Problems
 from apf_middleware.config.queues import check_queues
 from apf_middleware.config.source import read_files, read_text
 
-__all__ = ["Reading", "load", "load_text", "read", "read_source"]
+__all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,17 @@ def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | N
 def read(paths: Iterable[str | PathLike[str]], *, defaults: Defaults | None = None) -> Reading:
     """As `load`, but what is wrong is returned."""
     problems = Problems()
-    return _reading(read_files(paths, problems), problems, defaults)
+    return read_documents(read_files(paths, problems), problems, defaults)
 
 
 def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Reading:
     """As `load_text`, but what is wrong is returned."""
     problems = Problems()
-    return _reading(read_text(text, name, problems), problems, defaults)
+    return read_documents(read_text(text, name, problems), problems, defaults)
 
 
-def _reading(documents: Sequence[Document], problems: Problems, defaults: Defaults | None) -> Reading:
+def read_documents(documents: Sequence[Document], problems: Problems, defaults: Defaults | None = None) -> Reading:
+    """As `read`, of what has been read so far with these problems."""
     definitions = [one for document in documents for one in define(document, problems)]
     incomplete = bool(problems.errors)
     assembly = assemble(definitions, problems, defaults)

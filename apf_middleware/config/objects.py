@@ -11,6 +11,8 @@ from apf_middleware.config.estimation import EstimateSettings, EstimationSetting
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.streams import ServerStreamSettings, StreamSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -25,11 +27,22 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Queuing:
-    """The queues of a level. None instead of this means that who doesn't fit is rejected."""
+    """The queues of a level. None instead of this means that who doesn't fit is rejected.
+
+    ``exact`` is for how many flows there is a queue each; those beyond share the ``queues``. ``backfill`` is in how
+    many rounds others may pass a request that waits for more seats than are free; Kubernetes has neither.
+    """
 
     queues: int = 64
     hand_size: int = 8
     queue_length_limit: int = 50
+    exact: int = 0
+    backfill: int = 0
+
+    @property
+    def hand(self) -> int:
+        """How many queues a flow may have at once."""
+        return 1 if self.exact else self.hand_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,7 @@ class Level:
     max_seats: int | None = None
     wait_limit_ns: int | None = None
     gates: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    streams: StreamSettings = field(default_factory=StreamSettings)
     parent: str | None = None
     priority: int = 0
     reclaimable: bool = True
@@ -101,6 +115,8 @@ class ServerSettings:
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
     queues: NamingSettings = field(default_factory=NamingSettings)
+    streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +157,13 @@ class Configuration:
 
     @property
     def flowless_levels(self) -> frozenset[str]:
-        """Where flows don't matter, because nothing queues or there is only one queue."""
+        """Where flows don't matter: nothing queues or there is only one queue, and no flow's streams are counted."""
         if self.lets_name_queues:  # the level isn't known yet when the flow is found
             return frozenset()
         return frozenset(
-            name for name, level in self.levels.items() if level.queuing is None or level.queuing.queues == 1
+            name
+            for name, level in self.levels.items()
+            if (level.queuing is None or level.queuing.queues == 1) and level.streams.max_open_per_flow is None
         )
 
     def _named(self, name: str) -> FlowSchema:

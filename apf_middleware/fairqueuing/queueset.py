@@ -2,10 +2,8 @@
 
 Pure and synchronous. Time is the argument ``now`` (integer nanoseconds, never running backwards); every change returns
 the tickets that it seated, and whoever called wakes them. Nothing runs by itself: `next_event_at` tells when seats that
-linger come free, and any call at or after that time frees them first (`tick` does nothing else).
-
-The queue set keeps tickets and counts; its discipline keeps the meters that say whose turn it is. Nothing but a
-reconfiguration looks at all queues.
+linger come free, and any call at or after that time frees them first. The discipline keeps the meters that say whose
+turn it is.
 
 Upstream's known defects are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
 Kubernetes code replay to the last digit:
@@ -22,11 +20,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
+from apf_middleware.fairqueuing.backfill import fill_behind
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.inspection import check_queues, check_turn, picture
-from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
@@ -68,11 +66,20 @@ class QueueSet(Seats):
         "is_steered",
         "no_accommodation",
         "rejected",
+        "rounds",
         "seats_waiting",
         "settings",
         "strict_upstream",
         "waiting",
     )
+
+    ceiling: int
+    concurrency: int
+    dispatched: int
+    executing: int
+    no_accommodation: int
+    seats_waiting: int
+    waiting: int
 
     def __init__(
         self,
@@ -87,24 +94,26 @@ class QueueSet(Seats):
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
         super().__init__(settings.concurrency, most, cuts=not settings.exempt, strict=strict_upstream)
-        self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
-        self.settings = settings
+        self.settings: QueueSetSettings = settings
         self._limit = settings.queue_length_limit
-        self.strict_upstream = strict_upstream
-        self.discipline = discipline(most, guess_ns)
+        self.rounds: int = 0 if strict_upstream else settings.backfill
+        self.strict_upstream: bool = strict_upstream
+        self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
-        self.is_steered = ceiling is not None
+        self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
         self._is_restless = self.discipline.is_restless and settings.queues > 0
-        self.demand = Demand(now)
+        self.demand: Demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
-        self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
-        self.is_quiescing = self.is_closing = False
+        self.deck: Deck = Deck(self.discipline, settings, strict=strict_upstream)
+        self.is_quiescing: bool = False
+        self.is_closing: bool = False
         self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
     # What happens to tickets
 
@@ -138,9 +147,11 @@ class QueueSet(Seats):
         self.waiting -= 1
         self.seats_waiting -= ticket.width
         self._reject(ticket, reason)
+        if self.reservation.rounds:
+            self.reservation.end(ticket)
         self.discipline.leave(queue, ticket, was_oldest=was_oldest)
-        if not self.strict_upstream:
-            self._close(queue)
+        if self.deck.is_watchful and (not self.strict_upstream or self.deck.places):
+            self.deck.leave(queue, ticket.entropy)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
@@ -155,14 +166,17 @@ class QueueSet(Seats):
         self.executing -= 1
         if queue is not None:
             queue.executing -= 1
-            self.discipline.settle(queue, ticket, now - ticket.seated_at)
+            held = now - ticket.seated_at
+            self.discipline.settle(queue, ticket, self.billed_ns(ticket, held) if self._charges else held)
+        if self._charges:
+            self._charges.pop(ticket, None)
         if ticket.work.linger_ns:
             ticket.state = TicketState.LINGERING
             self._lingering.add(now + ticket.work.linger_ns, ticket)
         else:
             self._vacate(ticket)
-            if queue is not None and self.deck.is_overfull:
-                self._close(queue)
+            if queue is not None and self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
         seated = self._dispatch(now) if self.waiting else _NOBODY
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
@@ -194,7 +208,7 @@ class QueueSet(Seats):
             self._now = now
             waiting = 0 if self.is_steered else self.seats_waiting
             self.discipline.advance(elapsed, self.seats_in_use + waiting - self._queueless_seats)
-        if not lets_in:
+        if not (lets_in and self.waiting and self.seats_in_use < self.concurrency):
             return _NOBODY
         seated = self._dispatch(now)
         self.note_demand(now)
@@ -211,8 +225,8 @@ class QueueSet(Seats):
             if queue is not None:
                 self.discipline.vacate(queue, ticket)
             self._vacate(ticket)
-            if queue is not None and self.deck.is_overfull:
-                self._close(queue)
+            if queue is not None and self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
             self.note_demand(ends_at)
 
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
@@ -227,7 +241,10 @@ class QueueSet(Seats):
         if not self.is_steered:
             self.demand.book(until, held_ns)
         if self._is_queuing:
-            self.discipline.catch_up(self.deck.choose_again(entropy, times), work, last_work)
+            queue = self.deck.choose_again(entropy, times)
+            self.discipline.catch_up(queue, work, last_work)
+            if self.deck.is_watchful:
+                self.deck.leave(queue, entropy)
 
     def note_demand(self, now: int) -> None:
         """The seats in use or waited for are what they are from ``now`` on. Nobody asks where seats are steered."""
@@ -250,6 +267,8 @@ class QueueSet(Seats):
             return (ticket,)
         if queue.length >= self._limit and (self.seats_in_use >= self.concurrency or not self.strict_upstream):
             self._reject(ticket, Reason.QUEUE_FULL)
+            if self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
         else:
             self.discipline.arrive(queue, ticket)
             queue.append(ticket)
@@ -283,9 +302,11 @@ class QueueSet(Seats):
         return ticket
 
     def seat_head(self, now: int, ticket: Ticket) -> None:
-        """Seat ``ticket``, which is the `head` at this moment; that it fits is the caller's promise."""
+        """Seat ``ticket``, the `head` or one that may pass it; that it fits is the caller's promise."""
         queue = ticket.queue
         assert queue is not None, "who waits has a queue"
+        if self.reservation.rounds:
+            self.reservation.end(ticket)
         queue.remove(ticket)
         self.waiting -= 1
         self.seats_waiting -= ticket.width
@@ -303,7 +324,11 @@ class QueueSet(Seats):
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 self.no_accommodation += 1
                 ticket.pass_over()
+                if self.rounds:
+                    seated += fill_behind(self, now, ticket)
                 break
+            if self.reservation.rounds:
+                self.reservation.end(ticket)
             queue.remove(ticket)
             self.waiting -= 1
             self.seats_waiting -= width
@@ -311,10 +336,6 @@ class QueueSet(Seats):
             self.discipline.dispatch(queue, ticket)
             seated.append(ticket)
         return seated
-
-    def _close(self, queue: Queue) -> None:
-        if self.deck.close(queue):
-            self.discipline.close(queue, closing_up=self.strict_upstream)
 
     def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
         """Set other numbers.
@@ -334,12 +355,13 @@ class QueueSet(Seats):
         else:
             self.ceiling = require_integer("ceiling", ceiling, least=0)
         self._limit = settings.queue_length_limit
+        self.rounds = 0 if self.strict_upstream else settings.backfill
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
         self.discipline.resize(self.ceiling)
         self.deck.resize(settings)
         for queue in self.deck.surplus():
-            self._close(queue)
+            self.deck.close(queue)
         seated = self._dispatch(now)
         self.note_demand(now)
         return [*ended, *seated]
@@ -366,12 +388,12 @@ class QueueSet(Seats):
     def check(self) -> None:
         """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
         self._lingering.check()
+        self.reservation.check()
         check_queues(self)
         oldest = check_turn(self)
-        if self.strict_upstream:  # there a queue may close while its seats linger, and leave one standing
-            return
-        held = sum(queue.seats_in_use for queue in self.deck)
-        assert self.seats_in_use == held + self._queueless_seats, "seats"
+        if self.strict_upstream:
+            return  # there a queue may close while its seats linger, and leave one standing
+        assert self.seats_in_use == sum(queue.seats_in_use for queue in self.deck) + self._queueless_seats, "seats"
         assert not self._phantom_seats, "phantom seats"
         if oldest is not None and self.seats_in_use < self.concurrency:
             assert not self._fits(oldest.width), f"{oldest!r} could sit and is left standing in {self!r}"

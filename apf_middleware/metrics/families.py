@@ -203,6 +203,18 @@ FAMILIES: Final[tuple[Family, ...]] = (
         widths,
         bounds=WIDTH_BOUNDS,
     ),
+    NumberFamily(
+        "cut_requests_total",
+        "Requests that were estimated to take more seats than their level allows one of them, and asked for fewer.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.cut),
+    ),
+    NumberFamily(
+        "open_streams",
+        "Requests that have given their seats back and go on, or hold a place for that.",
+        _LEVEL,
+        per_key(lambda picture: picture.open_streams),
+    ),
     RatioFamily(
         "priority_level_seat_utilization",
         "For how many nanoseconds which part of the current limit was in use, in seats.",

@@ -68,6 +68,7 @@ class LevelPicture:
     meters: Mapping[str, int] = field(default_factory=dict)
     next_s: Bounds | None = None
     next_discounted_s: Bounds | None = None
+    limits_streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ class ServerPicture:
     """Everything.
 
     ``hang_ups`` counts clients that left, by where that met their request (``waiting``, ``executing``);
+    ``open_streams`` are by level, one that has gone included as long as it has any;
     ``configuration_loads`` by how they ended (``success``, ``failure``).
     """
 
@@ -115,6 +117,7 @@ class ServerPicture:
     fair_fraction: float | None = None
     authentication_failures: Mapping[str, int] = field(default_factory=dict)
     hang_ups: Mapping[str, int] = field(default_factory=dict)
+    open_streams: Mapping[str, int] = field(default_factory=dict)
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
     queues: tuple[QueuePicture, ...] = ()

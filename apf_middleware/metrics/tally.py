@@ -31,9 +31,9 @@ class Histogram:
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[int]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0
+        self.bounds: Sequence[int] = bounds
+        self.counts: list[int] = [0] * (len(bounds) + 1)
+        self.total: int = 0
 
     @property
     def count(self) -> int:
@@ -60,7 +60,7 @@ class Occupancy:
         self._since = now
         self._combined: dict[tuple[int, ...], int] = {}
         self._times: tuple[dict[int, int], ...] = tuple({} for _ in values)
-        self.values = values
+        self.values: tuple[int, ...] = values
 
     def set(self, now: int, values: tuple[int, ...]) -> None:
         """From ``now`` on the numbers are these ``values``."""
@@ -97,14 +97,16 @@ class Tally:
     """What became of the requests of one schema at one level.
 
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
-    beyond one a request. ``widths`` counts requests by seats, but those of one seat, which are the rest. Of those that
-    were seated, ``failed`` answered with a status of 500 or more or raised, and ``aborted`` were cancelled.
+    beyond one a request. ``cut`` were estimated wider than their level lets one be. ``widths`` counts requests by
+    seats, but those of one seat, which are the rest. Of those that were seated, ``failed`` answered with a status of
+    500 or more or raised, and ``aborted`` were cancelled.
     """
 
     __slots__ = (
         "aborted",
         "after_wait",
         "at_once",
+        "cut",
         "executions",
         "extra_seats",
         "extra_seats_waiting",
@@ -121,17 +123,31 @@ class Tally:
         "widths",
     )
 
+    after_wait: int
+    at_once: int
+    cut: int
+    extra_seats: int
+    extra_seats_waiting: int
+    no_accommodation: int
+    waiting: int
+
     def __init__(self, level: str, schema: str) -> None:
-        self.level = level
-        self.schema = schema
+        self.level: str = level
+        self.schema: str = schema
         self.at_once = self.after_wait = self.waiting = 0
-        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
-        self.waits = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
-        self.unserved_waits = Histogram(DURATION_BOUNDS_NS)  # of those that were rejected, at once or after waiting
-        self.executions = Histogram(DURATION_BOUNDS_NS)
-        self.streams = Histogram(DURATION_BOUNDS_NS)  # executions that ended when a long-lived response began
-        self.lengths = Histogram(LENGTH_BOUNDS)  # of the queue, after joining it; who is seated at once has joined one
+        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
+        self.unserved_waits: Histogram = Histogram(
+            DURATION_BOUNDS_NS
+        )  # of those that were rejected, at once or after waiting
+        self.executions: Histogram = Histogram(DURATION_BOUNDS_NS)
+        self.streams: Histogram = Histogram(
+            DURATION_BOUNDS_NS
+        )  # executions that ended when a long-lived response began
+        self.lengths: Histogram = Histogram(
+            LENGTH_BOUNDS
+        )  # of the queue, after joining it; who is seated at once has joined one
         self.widths: dict[int, int] = {}
         self.failed, self.aborted = Endings(), Endings()
 

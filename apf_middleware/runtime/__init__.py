@@ -9,6 +9,7 @@ from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueState, QueueStatus
 from apf_middleware.runtime.revocation import Revocation
+from apf_middleware.runtime.streams import OpenStreams, SlowWrites
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
 
 __all__ = [
@@ -19,12 +20,14 @@ __all__ = [
     "DrainMeter",
     "LevelAtWork",
     "Listener",
+    "OpenStreams",
     "QueueAction",
     "QueueBook",
     "QueueState",
     "QueueStatus",
     "RejectionLog",
     "Revocation",
+    "SlowWrites",
     "picture_server",
     "retry_after_s",
     "tell",

@@ -13,27 +13,24 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_kinship, derive_limits
+from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import (
-    DISCIPLINES,
-    Reason,
-    Sharing,
-    Ticket,
-    TicketState,
-)
+from apf_middleware.fairqueuing import DISCIPLINES, Reason, Sharing, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
-from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.sharing import share_seats, wanted_levels
+from apf_middleware.runtime.streams import StreamBook
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
+    from apf_middleware.fairqueuing import LevelLimits
     from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -50,28 +47,39 @@ _RESTLESS_NS: Final = 10_000_000
 
 
 class Controller:
-    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds."""
+    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
 
-    def __init__(self, configuration: Configuration, *, now: Callable[[], int] = time.monotonic_ns) -> None:
-        self.configuration = configuration
+    ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        now: Callable[[], int] = time.monotonic_ns,
+        alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
+    ) -> None:
+        self.configuration: Configuration = configuration
         self.now = now
-        self.is_closing = False
+        self.is_closing: bool = False
         begin = now()
         self._generation = 0
-        self.limits = derive_limits(configuration)
+        self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
         self._sharing = share_seats(configuration, self.limits, begin)
         self._levels: dict[str, LevelAtWork] = {}
+        self.streams: StreamBook = StreamBook(now)
+        self.watches: WatchTracker = WatchTracker()
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
-        self.hang_ups = 0
+        self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
-        self._alarm = Alarm(self.tick, now)
-        self.vigil = Vigil()
+        self._alarm = alarm(self.tick, now)
+        self.vigil: Vigil = Vigil()
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
         self._adopt(begin)
-        self.queues = QueueBook(self)
+        self.queues: QueueBook = QueueBook(self)
         self.queues.apply_states()
 
     @property
@@ -99,7 +107,7 @@ class Controller:
         destination = admission.destination
         shared = destination.at_work.shared
         if self.is_closing and not shared.exempt:
-            self._refuse(admission, now)
+            self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         if shared.alone is not None:
             destination.at_work.note_alone()
@@ -145,11 +153,13 @@ class Controller:
         histogram = tally.streams if long_lived else tally.executions
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
-        if self.roll is not None:
-            self.roll.note_released(admission, lasted)
-        if self.costs is not None:
-            self.costs.observe(destination.route, lasted, seat_seconds(admission.width, lasted))
         shared = destination.at_work.shared
+        if self.roll is not None or self.costs is not None:
+            billed = shared.queueset.billed_ns(admission, lasted)
+            if self.roll is not None:
+                self.roll.note_released(admission, billed)
+            if self.costs is not None:
+                self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
             seated = self._sharing.release(now, shared, admission)
         else:
@@ -161,6 +171,13 @@ class Controller:
                 self._set_alarm()
         if seated:
             self._wake(now, seated, changed=destination.at_work)
+
+    def charge(self, admission: Admission, seats: float) -> None:
+        """A request that has seats is billed for ``seats`` of them when it gives them back."""
+        at_work = admission.destination.at_work
+        if at_work.shared.alone is admission:
+            at_work.note_alone()
+        at_work.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
         """A running request may be asked to give way from now on."""
@@ -224,13 +241,13 @@ class Controller:
             if ticket.waiter is not None:
                 ticket.waiter.wake()
 
-    def _refuse(self, admission: Admission, now: int) -> None:
+    def refuse(self, now: int, admission: Admission, reason: Reason) -> None:
         """Reject without asking the level."""
         if admission.width != 1:
             admission.destination.tally.count_width(admission.width)
         admission.arrived_at = now
         admission.state = TicketState.REJECTED
-        admission.reason = Reason.QUEUE_CLOSED
+        admission.reason = reason
         self._count_rejected(admission, now)
 
     def _count_left(self, admission: Admission) -> None:
@@ -316,6 +333,7 @@ class Controller:
                 at_work.adopt(level, request_timeout_ns=timeout)
             levels[name] = at_work
         self._levels = levels
+        self.streams.adopt(self.configuration, levels)
         self._draining = list(before.values())
         self._has_leftovers = True
 

@@ -7,6 +7,7 @@ from apf_middleware.config.objects import Level
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.tally import Occupancy, Tally
 from apf_middleware.runtime.drain import DrainMeter
+from apf_middleware.runtime.streams import OpenStreams
 
 __all__ = ["LONGEST_WAIT_NS", "LevelAtWork"]
 
@@ -29,25 +30,29 @@ class LevelAtWork:
         "level",
         "occupancy",
         "shared",
+        "streams",
         "wait_limit_ns",
     )
+
+    streams: OpenStreams
+    """Told by the controller's `StreamBook`, for open streams outlive a level."""
 
     def __init__(
         self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int, generation: int = 0
     ) -> None:
-        self.shared = shared
-        self.generation = generation  # another one for each level that was ever made
+        self.shared: SharedLevel = shared
+        self.generation: int = generation  # another one for each level that was ever made
         self.adopt(level, request_timeout_ns=request_timeout_ns)
-        self.drain = DrainMeter(now)
+        self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._tallies: dict[str, Tally] = {}
-        self.occupancy = Occupancy(now, _NOBODY)  # seats in use, requests executing, waiting, demand
+        self.occupancy: Occupancy = Occupancy(now, _NOBODY)  # seats in use, requests executing, waiting, demand
 
     def adopt(self, level: Level, *, request_timeout_ns: int) -> None:
         """From now on the configuration says this; who waits already, waits as long as it was told."""
-        self.level = level
+        self.level: Level = level
         limit_ns = level.wait_limit_ns
-        self.wait_limit_ns = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+        self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelAtWork", now: int) -> None:
         """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""

@@ -45,6 +45,7 @@ def picture_server(
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
+        open_streams=controller.streams.counts(controller.levels),
         configuration_loads=dict(configuration_loads),
         version=version,
         queues=_picture_queues(controller),
@@ -95,12 +96,13 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
         executing=executing,
         waiting=waiting,
         demand=demand,
-        waiting_capacity=settings.queue_length_limit * settings.queues,
+        waiting_capacity=settings.queue_length_limit * (settings.queues + settings.exact),
         denominator=None if isinstance(sharing, Adjusting) else limits.nominal or None,
         adjusted=_demand_of(shared),
         meters=queueset.discipline.meters(),
         next_s=next_s,
         next_discounted_s=discounted,
+        limits_streams=at_work.streams.settings.is_limited,
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 import pytest
 
-from apf_middleware.asgi import middleware as middleware_module
+from apf_middleware.asgi import telemetry
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
@@ -24,7 +24,7 @@ MS = 1_000_000
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """On asyncio there is another way to wait than the plain one, which must do the same there."""
     if request.param == "the plain way":
-        monkeypatch.setattr(middleware_module, "wait_for_seat", wait_in_scope)
+        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
     return str(request.param)
 
 

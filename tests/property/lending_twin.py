@@ -32,6 +32,7 @@ class PlainLevel:
     limits: LevelLimits
     exempt: bool = False
     queue_length_limit: int = 0  # 0: nobody waits
+    backfill: int = 0
     is_draining: bool = False
     is_held: bool = False
     is_closing: bool = False
@@ -41,6 +42,9 @@ class PlainLevel:
     waiting: list[PlainTicket] = field(default_factory=list)
     running: list[PlainTicket] = field(default_factory=list)
     lingering: list[PlainTicket] = field(default_factory=list)
+    head: PlainTicket | None = None  # for whom seats are saved up
+    rounds: dict[int, int] = field(default_factory=dict)  # that each has begun, by its number
+    passers: list[PlainTicket] = field(default_factory=list)  # who was seated before the head in this round
 
     @property
     def used(self) -> int:
@@ -177,7 +181,7 @@ class PlainLending:
     def dispatch(self) -> list[int]:
         seated = []
         is_contended = sum(level.waits for level in self.levels) > 1
-        while (level := self._survey()[0]) is not None:
+        while (level := self._survey()[0] or self._next_passing()) is not None:
             ticket = level.waiting.pop(0)
             self._seat(level, ticket)
             seated.append(ticket.number)
@@ -185,6 +189,42 @@ class PlainLending:
                 self.turns += 1
                 level.turn = self.turns
         return seated
+
+    def _next_passing(self) -> PlainLevel | None:
+        """Who may be seated although it's the turn of others, for whom too few seats are free."""
+        if not any(level.backfill for level in self.levels):
+            return None
+        _, saver, saving = self._survey()
+        for level in sorted((level for level in self.levels if level.waits), key=self.rank):
+            limit, width = self.limit(level), level.waiting[0].work.width
+            if level.used >= limit:
+                continue
+            wanted = self._wanted(level, width)
+            if wanted is None or wanted > limit:
+                self._lets_pass(level)  # and there is nobody else in its level
+            elif level.used + width <= level.least:
+                return level
+            elif level.parent not in saving and saver is not None and self._lets_pass(saver):
+                saver.passers.append(level.waiting[0])
+                return level
+        return None
+
+    def _lets_pass(self, level: PlainLevel) -> bool:
+        if not level.backfill:
+            return False
+        head, there = level.waiting[0], level.running + level.lingering
+        level.passers = [one for one in level.passers if one.state != "released"]
+        own = [one for one in level.passers if one in there]
+        others = sum(one.work.width for one in level.passers if one not in there)
+        limit, most = min(self.most(level), self.limit(level) + others), self.most(level)
+        if head.work.width > most:
+            fits = len(level.running) <= len(own) and limit == most
+        else:
+            fits = level.used - sum(one.work.width for one in own) + head.work.width <= limit
+        if head is not level.head or fits:
+            level.head, level.passers = head, []
+            level.rounds[head.number] = level.rounds.get(head.number, 0) + 1
+        return level.rounds[head.number] <= level.backfill
 
     def advance(self, now: int) -> list[int]:
         ended = False

@@ -27,6 +27,7 @@ _NAMES = ("a", "b", "c", "d")
 _seats = st.sampled_from((1, 1, 1, 1, 2, 3, 5, 11))
 _works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats | st.just(0), st.sampled_from((0, 1, 2 * _MS)))
 _pauses = st.sampled_from((0, 0, 1, _MS, 5 * _MS))
+_rounds = st.sampled_from((0, 0, 1, 3))
 _any = st.sampled_from((0, 0, 1, 3, 6))
 
 
@@ -46,7 +47,7 @@ def _level(draw: st.DrawFn) -> tuple[QueueSetSettings, LevelLimits]:
         return QueueSetSettings.without_limit(nominal), limits
     if kind == "reject":
         return QueueSetSettings.without_queues(nominal), limits
-    return QueueSetSettings(nominal, 1, 1, draw(st.sampled_from((1, 3, 50)))), limits
+    return QueueSetSettings(nominal, 1, 1, draw(st.sampled_from((1, 3, 50))), backfill=draw(_rounds)), limits
 
 
 @st.composite
@@ -96,6 +97,7 @@ class _Machine(RuleBasedStateMachine):
             plain.parent = parents.get(parent_of.get(name, ""))
             plain.priority = self.kinship.priorities.get(name, 0)
             plain.exempt, plain.queue_length_limit = settings.exempt, settings.queue_length_limit
+            plain.backfill = settings.backfill
             if plain not in self.plain.levels:
                 self.plain.levels.append(plain)
         live = [self.pairs[level] for level in self.lending.levels.values()]

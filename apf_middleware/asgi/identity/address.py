@@ -107,7 +107,7 @@ class TrustedProxies:
         self._unix = told.unix
         self._forwarded = told.header == "forwarded"
         self._header = told.header.encode("ascii")
-        self.headers = frozenset((self._header,)) if self._networks or self._unix else frozenset()
+        self.headers: frozenset[bytes] = frozenset((self._header,)) if self._networks or self._unix else frozenset()
 
     def __repr__(self) -> str:
         return f"TrustedProxies({self._networks!r}, header={self._header.decode()!r}, unix={self._unix})"

@@ -15,14 +15,15 @@ from apf_middleware.config.dialects.base import Broken, Definition, parse, repor
 from apf_middleware.config.dialects.estimation import EstimateModel
 from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.dialects.predicates import read_match
+from apf_middleware.config.dialects.queuing import LevelQueuingModel
 from apf_middleware.config.dialects.rules import (
     CamelModel,
     NonResourceRuleModel,
-    QueuingModel,
     ResourceRuleModel,
     precedence_rules,
 )
 from apf_middleware.config.dialects.server import ServerModel
+from apf_middleware.config.dialects.streams import StreamsModel
 from apf_middleware.config.dialects.values import (
     MAX_INT32,
     Amount,
@@ -61,7 +62,7 @@ class _Metadata(CamelModel):
 
 
 class _LevelSpec(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "nominalConcurrencyShares": "shares",
         "assuredConcurrencyShares": "shares",
         "limited": "the fields of spec itself",
@@ -75,9 +76,10 @@ class _LevelSpec(CamelModel):
     min_seats: Amount | None = None
     max_seats: Amount | None = None
     response: Literal["Queue", "Reject"] = "Queue"
-    queuing: QueuingModel | None = None
+    queuing: LevelQueuingModel | None = None
     wait_limit: Duration | None = None
     gates: list[dict[str, Any]] = Field(default_factory=list)
+    streams: StreamsModel | None = None
     weight: int | None = Field(default=None, ge=1, le=MAX_INT32, description="The same as shares.")
     guarantee: Amount | None = Field(default=None, description="The same as minSeats.")
     capability: Amount | None = Field(default=None, description="The same as maxSeats.")
@@ -117,6 +119,7 @@ class _LevelSpec(CamelModel):
                 "maxSeats": self.max_seats,
             }
             unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
+            unlimited["streams"] = None if self.streams is None else self.streams.model_dump()
             for key, value in unlimited.items():
                 if value is not None:
                     yield Broken((key,), value, "an exempt level must not have it")
@@ -150,11 +153,12 @@ class PriorityLevelModel(CamelModel):
         return Level(
             name,
             LevelShares(shares, spec.lendable_percent, spec.borrowing_limit_percent),
-            (spec.queuing or QueuingModel()).built() if spec.response == "Queue" else None,
+            (spec.queuing or LevelQueuingModel()).built() if spec.response == "Queue" else None,
             spec.least,
             spec.most,
             None if spec.wait_limit is None else duration_ns(spec.wait_limit),
             tuple(spec.gates),
+            (spec.streams or StreamsModel()).built(),
             spec.parent,
             spec.priority,
             spec.reclaimable,
@@ -173,7 +177,7 @@ class _ServiceAccount(CamelModel):
 
 
 class _Subject(CamelModel):
-    renamed: ClassVar = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
+    renamed: ClassVar[dict[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
     user: NonEmpty | None = None
     group: NonEmpty | None = None
@@ -214,7 +218,7 @@ class _Rule(CamelModel):
 
 
 class _SchemaSpec(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "matchingPrecedence": "precedence",
         "matchingPriority": "precedence",
         "priorityLevelConfiguration": "level",

@@ -61,8 +61,8 @@ class Adjusting(Sharing):
         deduct_exempt: bool = False,
         now: int = 0,
     ) -> None:
-        self.deduct_exempt = deduct_exempt
-        self.fair_fraction = 0.0
+        self.deduct_exempt: bool = deduct_exempt
+        self.fair_fraction: float = 0.0
         self.failure: InfeasibleError | None = None
         super().__init__(
             seats,

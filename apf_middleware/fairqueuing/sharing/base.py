@@ -79,7 +79,7 @@ class Sharing(ABC):
         self._guess_ns = guess_ns
         self._strict = strict_upstream
         self._may_rest = may_rest
-        self.seats = 0
+        self.seats: int = 0
         self.levels: dict[str, SharedLevel] = {}
         self.draining: list[SharedLevel] = []
         self.parents: dict[str, Parent] = {}

@@ -13,8 +13,9 @@ unmet mins of the others stay free. No dispatch of its own changes a level's L, 
 **Turns.** Where seats are free and several levels wait, those under their min come first, then those under their
 nominal seats, then borrowers; within each group the one that uses the smallest part of its nominal seats, and among
 equals the one whose turn is longest ago. One ticket at a time, for each changes the ranks. If the first doesn't fit,
-the seats that are free are saved up for it. Behind it, only those pass who stay within their min, which takes nothing
-from it. A level that is held back by its own max saves nothing and waits aside.
+the seats that are free are saved up for it. Behind it, those pass who stay within their min, which takes nothing from
+it, and others for as many rounds as its level says (see `reservation`). A level that is held back by its own max saves
+nothing and waits aside, and only others of its own level may need its leave to pass.
 
 **Nobody waits for ever.** A ticket that is wider than its level's max counts as that max, and runs when nothing else of
 its level does. If nothing runs anywhere, then L is the max for every level, so whoever is first is seated. And what is
@@ -39,6 +40,7 @@ from typing import Final
 
 from apf_middleware.fairqueuing.sharing.base import refuse_time
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from apf_middleware.fairqueuing.sharing.passing import find_passing
 from apf_middleware.fairqueuing.sharing.pool import Pool
 from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, seats_wanted
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -63,7 +65,8 @@ class Lending(Pool):
         self.waiting = []
         self._lingering: list[SharedLevel] = []
         self._ends_at = _NEVER  # the first linger
-        self._is_restless = False
+        self._is_restless = self._backfills = False
+        self._passed = {}
 
     # What happens to tickets
 
@@ -246,6 +249,9 @@ class Lending(Pool):
         while self._may_seat():
             turn = self._survey(now)
             level, ticket = turn.level, turn.ticket
+            passing = None
+            if ticket is None and self._backfills and (passing := find_passing(self, turn)) is not None:
+                level, ticket = passing.level, passing.ticket
             if level is None or ticket is None:
                 for one, passed in turn.passed:
                     one.queueset.no_accommodation += 1
@@ -253,6 +259,8 @@ class Lending(Pool):
                 break
             level.queueset.tick(now)
             level.queueset.seat_head(now, ticket)
+            if passing is not None:
+                passing.note()
             if is_contended:
                 self._turns += 1
                 level.turn = self._turns

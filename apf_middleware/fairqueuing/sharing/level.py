@@ -95,6 +95,16 @@ class SharedLevel:
         "waits",
     )
 
+    alone_count: int
+    alone_ns: int
+    booked_count: int
+    counted: int
+    is_draining: bool
+    least: int
+    most: int
+    nominal: int
+    waits: bool
+
     def __init__(
         self,
         name: str,
@@ -109,11 +119,11 @@ class SharedLevel:
         ceiling: int | None = None,
     ) -> None:
         require_level(name, settings, limits)
-        self.name = name
-        self.settings = settings
-        self.limits = limits
-        self.exempt = settings.exempt
-        self.queueset = QueueSet(
+        self.name: str = name
+        self.settings: QueueSetSettings = settings
+        self.limits: LevelLimits = limits
+        self.exempt: bool = settings.exempt
+        self.queueset: QueueSet = QueueSet(
             settings,
             discipline=discipline,
             guess_ns=guess_ns,
@@ -125,11 +135,11 @@ class SharedLevel:
         self.is_draining = self.is_held = self.is_closing = self.is_over = self.waits = False
         self.is_common, self.parent = True, _NO_PARENT
         self.rank_borrower(0)
-        self.turn = 0
+        self.turn: int = 0
         self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
         self.nominal = self.least = self.most = self.counted = 0
         self._may_rest = may_rest and not strict_upstream
-        self.quick_width = 0  # a request no wider than this finds the level resting
+        self.quick_width: int = 0  # a request no wider than this finds the level resting
         self.alone: Ticket | None = None
         self.alone_count = self.alone_ns = 0  # of those that came and went alone
         self.booked_count = self._booked_ns = 0
@@ -209,6 +219,12 @@ class SharedLevel:
             ticket.state = _NEW
             queueset.concurrency = max(queueset.concurrency, 1)  # it was within the level's min
             queueset.arrive(ticket.arrived_at, ticket)
+
+    def charge(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` for so many seats; the sums of those that were alone are of one seat each, so it is not."""
+        if self.alone is ticket:
+            self.wake()
+        self.queueset.charge(ticket, seats)
 
     # Looking
 

@@ -8,6 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.reservation import Passed
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.ticket import Ticket
@@ -18,12 +19,14 @@ __all__ = ["Pool"]
 class Pool(Sharing):
     """``total`` seats, of which ``_free`` are nobody's; ``waiting`` are the levels where somebody waits for a turn."""
 
-    __slots__ = ("_free", "_is_restless", "total", "waiting")
+    __slots__ = ("_backfills", "_free", "_is_restless", "_passed", "total", "waiting")
 
     total: int
     waiting: list[SharedLevel]
+    _backfills: bool
     _free: int
     _is_restless: bool
+    _passed: Passed
 
     @abstractmethod
     def _dispatch(self, now: int) -> Sequence[Ticket]:
@@ -68,6 +71,7 @@ class Pool(Sharing):
         """Count from scratch: levels, limits or seats are others."""
         levels = list(self._all())
         self._promise(levels)
+        self._backfills = any(level.settings.backfill for level in levels)
         self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
         self.waiting = []
         for level in levels:
@@ -76,6 +80,7 @@ class Pool(Sharing):
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else JAIL
             queueset.concurrency = 0  # whoever may be seated now is seated in turn
+            queueset.note_passed_in(self._passed)
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
             level.counted = 0

@@ -58,6 +58,7 @@ FULL = picture(
     fair_fraction=1.0,
     authentication_failures={"expired": 1},
     hang_ups={"waiting": 1},
+    open_streams={"work": 4},
     configuration_loads={"success": 1},
     version="1",
     queues=(QueuePicture("work", "Paused", 3, 6, 20, 12.5, 10, 0.8, 4, 1, 9, 100, 7, 2, 5),),

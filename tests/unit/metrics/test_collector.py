@@ -42,7 +42,15 @@ UPSTREAM = {
     "next_s_bounds": "priority_level bound",
     "next_discounted_s_bounds": "priority_level bound",
 }
-OWN = {"server_seats", "authentication_failures_total", "hang_ups_total", "configuration_loads_total", "info"}
+OWN = {
+    "server_seats",
+    "authentication_failures_total",
+    "hang_ups_total",
+    "configuration_loads_total",
+    "cut_requests_total",
+    "open_streams",
+    "info",
+}
 OWN |= {suffix for suffix, *_ in QUEUE_NUMBERS}
 DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
 BUCKETS = {

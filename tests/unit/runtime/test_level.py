@@ -80,6 +80,19 @@ def test_time_alone_and_time_together_add_up(looking: bool) -> None:  # noqa: FB
     assert world.times()[0] == {0: 3 * 5 + 4, 1: 3 * 10 + 7 + 3, 2: 2}
 
 
+def test_time_of_one_that_is_charged_while_alone_counts_from_its_beginning() -> None:
+    world = Turned()
+    world.time += 5
+    one = world.comes()
+    world.time += 4
+    assert one.charge(3)
+    world.time += 6
+    world.goes(one)
+    world.time += 5
+
+    assert world.times()[0] == {0: 10, 1: 10}
+
+
 def test_time_of_waiting_is_counted() -> None:
     world = Turned()
     running = [world.comes() for _ in range(4)]
