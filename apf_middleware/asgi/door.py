@@ -51,7 +51,7 @@ class Door:
         """
         try:
             listener = await self._open()
-        except (InvalidValueError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a system without such sockets says so in ways of its own
             tell(logging.ERROR, "apf.socket-failed", app=self._app, directory=self._directory, error=str(error))
             task_status.started()
             return

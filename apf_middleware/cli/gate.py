@@ -14,7 +14,7 @@ from apf_middleware.cli.output import Output, OutputOption, tell
 
 __all__ = ["close_gate", "gates", "kick_gate", "list_gates", "open_gate"]
 
-gates = typer.Typer(
+gates: typer.Typer = typer.Typer(
     help="Operate the gates of a server that runs. Exit status 0: done; 1: refused; 2: no such command; "
     "3: no server that answers; 4: only some workers, or they don't agree.",
     no_args_is_help=True,

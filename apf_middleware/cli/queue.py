@@ -40,7 +40,7 @@ __all__ = [
 
 _NONE: Final = "none"
 
-queues = typer.Typer(
+queues: typer.Typer = typer.Typer(
     help="Operate the named queues of a server that runs. Exit status 0: done; 1: refused, or drift; 2: no such "
     "command; 3: no server that answers; 4: only some workers, or they don't agree.",
     no_args_is_help=True,

@@ -44,7 +44,7 @@ class Trouble(Exception):  # noqa: N818 - it is the other way to answer, and no 
         self.kind = kind
         self.title = title
         self.detail = detail
-        self.headers = headers or []
+        self.headers: Headers = headers or []
         self.fields = fields
 
 

@@ -18,6 +18,7 @@ MIXED: Final = "Mixed"
 UNKNOWN: Final = "Unknown"
 
 _MISSING: Final = "not there"
+_NOT_FOUND: Final = 404
 _SUMS: Final = (
     "min",
     "deserved",
@@ -65,10 +66,10 @@ class Together:
 
 def combine(replies: Sequence[Reply]) -> list[Together]:
     """The queues of all workers that answered, in the order of the first that has them."""
-    answered = [reply for reply in replies if reply.is_done]
+    answered = [reply for reply in replies if reply.is_done or reply.status == _NOT_FOUND]
     records = {reply.worker: {one["name"]: one for one in _queues(reply)} for reply in answered}
     names = dict.fromkeys(name for own in records.values() for name in own)
-    silent = [reply.worker for reply in replies if not reply.is_done]
+    silent = [reply.worker for reply in replies if reply not in answered]
     return [_combine_one(name, records, silent) for name in names]
 
 

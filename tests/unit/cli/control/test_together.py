@@ -3,7 +3,8 @@
 import pytest
 
 from apf_middleware.cli.control.together import combine, disagreements
-from tests.unit.cli.control.replies import queue, says, silent
+from apf_middleware.cli.control.workers import Reply
+from tests.unit.cli.control.replies import queue, refuses, says, silent
 
 
 def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
@@ -73,6 +74,13 @@ def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
         "web: worker 3 has it Open; 2 others Closed",
         "batch: worker 3 has it not there; 2 others Open",
     ]
+
+
+def test_a_worker_that_says_that_there_is_no_such_queue_has_answered() -> None:
+    found = combine([Reply("1", 200, {"queue": queue("web")}), refuses("2", 404, "There is no queue 'web'.")])
+
+    assert [(one.state, one.states) for one in found] == [("Mixed", {"1": "Open", "2": "not there"})]
+    assert [one.state for one in combine([says("1", queue("web")), refuses("2", 409, "No.")])] == ["Unknown"]
 
 
 def test_of_two_that_differ_both_are_told() -> None:
