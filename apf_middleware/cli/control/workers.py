@@ -154,7 +154,9 @@ def _understood(name: str, status: int, content: bytes, mark: str | None, locati
     """A reply, if it is an admin's."""
     if mark is None:
         where = f" and redirects to {location!r}" if location else ""
-        hint = "give --token or the variable APF_TOKEN" if status == 401 else "is this its address, and its admin on?"
+        hint = (
+            "give --token-file or the variable APF_TOKEN" if status == 401 else "is this its address, and its admin on?"
+        )
         return Reply(name, silence=f"it answers {status}{where}, but isn't apf's admin: {hint}")
     try:
         document = json.loads(content) if content else {}
