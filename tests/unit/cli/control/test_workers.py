@@ -70,7 +70,7 @@ def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
         (b"", "closed connection without response"),
         (
             b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 99\r\n\r\nshort",
-            "it doesn't answer as a web server does",
+            "it answers 200 with what isn't JSON",
         ),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "it answers 200, but isn't apf's admin"),
         (b"HTTP/1.1 302 Found\r\nlocation: /away\r\ncontent-length: 0\r\n\r\n", "302 and redirects to '/away'"),
