@@ -11,6 +11,7 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -135,7 +136,8 @@ def _asked(name: str, connection: http.client.HTTPConnection, asked: _Asked) -> 
     if body is not None:
         headers["Content-Type"] = "application/json"
     try:
-        connection.request(method, path, body, headers)
+        with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before it had heard all
+            connection.request(method, path, body, headers)
         with connection.getresponse() as response:
             content = response.read(_MOST_BYTES)
             mark, location = response.getheader(_MARK), response.getheader("location")

@@ -29,7 +29,9 @@ Workers = Iterator[tuple[SocketWorker, bytearray]]
 
 
 @contextmanager
-def worker(directory: Path, says: bytes | None, pid: int = 7, app: str = "shop") -> Workers:
+def worker(
+    directory: Path, says: bytes | None, pid: int = 7, app: str = "shop", *, refuses_early: bool = False
+) -> Workers:
     """A worker that says this to whatever it is asked, and what it has heard; None: nothing at all."""
     path = directory / f"{app}.{pid}.sock"
     heard = bytearray()
@@ -46,6 +48,8 @@ def worker(directory: Path, says: bytes | None, pid: int = 7, app: str = "shop")
                         over.wait(5)
                     else:
                         heard.extend(connection.recv(65536))
+                        while b"}" not in heard and heard.startswith(b"POST") and not refuses_early:
+                            heard.extend(connection.recv(65536))
                         connection.sendall(says)
 
         thread = threading.Thread(target=talk)
@@ -98,6 +102,14 @@ def test_an_order_is_json_and_says_so(directory: Path) -> None:
     assert head.startswith(b"POST /queues/a%2Fb/close HTTP/1.1\r\n")
     assert b"\r\nContent-Type: application/json" in head
     assert body == b'{"mode": "shed"}'
+
+
+def test_a_worker_that_refuses_before_it_has_heard_all_is_heard(directory: Path) -> None:
+    refusal = admin_says(b'{"detail": "You may look."}', b"403 Forbidden")
+    with worker(directory, refusal, refuses_early=True) as (one, _):
+        replies = [ask_all([one], "POST", "/queues", {"name": "x" * 400_000}, timeout=5)[0] for _ in range(10)]
+
+    assert {reply.trouble for reply in replies} == {"You may look."}
 
 
 def test_a_refusal_tells_its_detail(directory: Path) -> None:
