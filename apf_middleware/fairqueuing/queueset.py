@@ -25,9 +25,9 @@ from apf_middleware.exceptions import ClockError, InvalidValueError, TicketState
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.gatekeeping import Parking
 from apf_middleware.fairqueuing.inspection import check_queues, check_turn, picture
 from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -44,7 +44,7 @@ _GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's
 _NOBODY: Final[tuple[Ticket, ...]] = ()
 
 
-class QueueSet(Seats):
+class QueueSet(Parking):
     """The queues and seats of one level.
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
@@ -66,10 +66,8 @@ class QueueSet(Seats):
         "is_steered",
         "no_accommodation",
         "rejected",
-        "seats_waiting",
         "settings",
         "strict_upstream",
-        "waiting",
     )
 
     def __init__(
@@ -130,12 +128,8 @@ class QueueSet(Seats):
         ended = self._advance(now)
         if ended and not ticket.is_waiting:
             return ended
-        was_oldest = queue.oldest is ticket
-        queue.remove(ticket)
-        self.waiting -= 1
-        self.seats_waiting -= ticket.width
+        self._take_out(queue, ticket)
         self._reject(ticket, reason)
-        self.discipline.leave(queue, ticket, was_oldest=was_oldest)
         if not self.strict_upstream:
             self._close(queue)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
@@ -241,7 +235,9 @@ class QueueSet(Seats):
             self.discipline.serve(queue, ticket)
             self._occupy(now, ticket)
             return (ticket,)
-        if queue.length >= self._limit and (self.seats_in_use >= self.concurrency or not self.strict_upstream):
+        if queue.length + queue.parked >= self._limit and (
+            self.seats_in_use >= self.concurrency or not self.strict_upstream
+        ):
             self._reject(ticket, Reason.QUEUE_FULL)
         else:
             self.discipline.arrive(queue, ticket)
@@ -294,9 +290,13 @@ class QueueSet(Seats):
             assert ticket is not None, "a discipline picks a queue where somebody waits"
             width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
+                if self.gatekeeper is not None and self.gatekeeper.bars(now, ticket):
+                    continue  # parked: no seats are saved up for who may not pass anyway
                 self.no_accommodation += 1
                 ticket.pass_over()
                 break
+            if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
+                continue  # parked or refused, and so in no queue any more
             queue.remove(ticket)
             self.waiting -= 1
             self.seats_waiting -= width

@@ -17,7 +17,8 @@ class QueueSetSettings:
 
     With ``queues`` there are that many, and a flow may use ``hand_size`` of them; each holds ``queue_length_limit``
     waiting requests. Without (0), nobody waits: a request that doesn't fit is rejected. An ``exempt`` level admits
-    everything and only counts.
+    everything and only counts. Where queues are ``fifo``, nobody overtakes an earlier request of the same flow that a
+    gate keeps waiting.
     """
 
     concurrency: int
@@ -25,12 +26,15 @@ class QueueSetSettings:
     hand_size: int = 8
     queue_length_limit: int = 50
     exempt: bool = False
+    fifo: bool = False
 
     def __post_init__(self) -> None:
         require_integer("concurrency", self.concurrency, least=0)
         require_integer("queues", self.queues, least=0, most=MAX_QUEUES)
         if not isinstance(self.exempt, bool):
             raise InvalidValueError("exempt", self.exempt, "it must be True or False")
+        if not isinstance(self.fifo, bool):
+            raise InvalidValueError("fifo", self.fifo, "it must be True or False")
         if self.exempt and self.queues:
             raise InvalidValueError("queues", self.queues, "an exempt level has none, for nobody waits there")
         if self.queues:

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     TIME_OUT = "time-out"
     CANCELLED = "cancelled"
     QUEUE_CLOSED = "queue-closed"
+    GATE = "gate"
 
 
 class TicketState(Enum):

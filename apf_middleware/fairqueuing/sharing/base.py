@@ -105,6 +105,18 @@ class Sharing(ABC):
         """
 
     @abstractmethod
+    def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """``ticket``, which a gate had parked, may have a turn again."""
+
+    def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """Let ``ticket`` in at ``level``, parked until `unpark`; or it is rejected."""
+        ended = self.tick(now)
+        level.wake()
+        level.quick_width = 0
+        level.queueset.arrive_parked(now, ticket)
+        return ended
+
+    @abstractmethod
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """``ticket`` has finished. Its seats come free now, or when its linger ends."""
 
@@ -133,6 +145,15 @@ class Sharing(ABC):
         seated = self._share_out(now)
         return [*ended, *seated]
 
+    def forget_drained(self, now: int) -> None:
+        """Somebody has left a queue without any of the calls above: perhaps that was the last one of a level."""
+        for level in list(self.draining):
+            self._note(now, level)
+
+    @abstractmethod
+    def _note(self, now: int, level: SharedLevel) -> None:
+        """Something has happened to ``level``."""
+
     def _adopt(self, now: int, seats: int, wanted: Wanted) -> None:
         """Open the levels that are missing, and let those go that aren't wanted."""
         self.seats = seats
@@ -149,7 +170,7 @@ class Sharing(ABC):
                     level.is_draining = False
                     level.queueset.quiesce(reopen=True)
             self.levels[name] = level
-        self.draining = [level for level in before if not level.is_idle]
+        self.draining = [level for level in before if not level.is_idle or level.queueset.parked]
         for level in before:
             level.quick_width = level.least = level.counted = 0
             if not level.is_draining:
@@ -216,7 +237,9 @@ class Sharing(ABC):
         """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
         for level in self._all():
             level.check()
-        assert all(level.is_draining and not level.is_idle for level in self.draining), f"those that go from {self!r}"
+        assert all(
+            level.is_draining and not (level.is_idle and not level.queueset.parked) for level in self.draining
+        ), f"those that go from {self!r}"
         assert not any(level.is_draining for level in self.levels.values()), f"those that stay in {self!r}"
 
     def __repr__(self) -> str:

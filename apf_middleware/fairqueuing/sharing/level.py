@@ -163,6 +163,8 @@ class SharedLevel:
         """The level is idle: the next one may be alone."""
         is_promised = self.least or self.exempt
         if self._may_rest and is_promised and not self.is_draining and self.queueset.discipline.is_at_rest:
+            if self.queueset.parked:
+                return  # whoever is kept waiting by a gate isn't to find somebody alone
             self.quick_width = 1
             self._rested_at = now
 
