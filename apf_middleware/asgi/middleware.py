@@ -21,6 +21,7 @@ from apf_middleware.asgi.service import Service
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, wait_for_seat
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
@@ -37,8 +38,8 @@ class APFMiddleware:
 
     ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
-    serves none itself. A configuration that came from files is read again on `reload`, on SIGHUP, and with ``watch``
-    when the files change.
+    serves none itself. ``gates`` are conditions of the app's own (see `Gates`). A configuration that came from files is
+    read again on `reload`, on SIGHUP, and with ``watch`` when the files change.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class APFMiddleware:
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
         watch: bool = False,
+        gates: Gates | None = None,
     ) -> None:
         self.app = app
         sources = _sources(config)
@@ -60,6 +62,7 @@ class APFMiddleware:
             sources=sources,
             watch=watch,
             warnings=reading.warnings,
+            gates=gates,
         )
 
     async def reload(self) -> bool:
@@ -122,7 +125,33 @@ class APFMiddleware:
         if isinstance(found, Identity):
             await service.admin.answer(scope, receive, send, found)
             return None
+        if found.gates:
+            await self._serve_gated(found, scope, receive, send)
+            return None
         return found
+
+    async def _serve_gated(self, seen: Seen, scope: Scope, receive: Receive, send: Send) -> None:
+        """What `__call__` does, for a request that has gates to pass: what it has from them is held until its end."""
+        controller = self.service.controller
+        admission = Admission(seen)
+        controller.arrive(self.service.now(), admission)
+        hearing: Hearing | None = None
+        try:
+            if admission.is_waiting:
+                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
+            if not admission.is_seated:
+                await self._reject(admission, hearing, scope, send)
+                return
+            scope["apf"] = admission
+            sender = _GATED_SENDERS[scope["type"]]
+            heard = receive if hearing is None else hearing.receive
+            await self.app(scope, heard, partial(sender, send, seen.headers, admission))
+        finally:
+            if admission.state is _SEATED:
+                controller.release(admission)
+            controller.end(admission)
+            if hearing is not None:
+                hearing.stop()
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
@@ -169,5 +198,13 @@ def _send_websocket(send: Send, headers: _Headers, admission: Admission, message
     return send(message)
 
 
+def _send_gated_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+    """The same for a request that has passed gates, of which some want to know when its response begins."""
+    if message["type"] == "http.response.start":
+        admission.destination.controller.begin_answer(admission)
+    return _send_http(send, headers, admission, message)
+
+
 _Sender = Callable[[Send, _Headers, Admission, Message], Awaitable[None]]
 _SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}
+_GATED_SENDERS: Final[dict[str, _Sender]] = {"http": _send_gated_http, "websocket": _send_websocket}

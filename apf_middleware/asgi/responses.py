@@ -7,6 +7,8 @@ template is filled, and the messages go straight to the server.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
@@ -27,6 +29,7 @@ Headers = list[tuple[bytes, bytes]]
 
 _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _PROBLEM: Final = (b"content-type", b"application/problem+json")
+_KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # the close code for "come back later"
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
@@ -34,6 +37,7 @@ _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
     Reason.CANCELLED: "The client has gone.",
     Reason.QUEUE_CLOSED: "The server is shutting down.",
+    Reason.GATE: "What this request needs is not available in time.",
 }
 
 
@@ -92,7 +96,8 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     assert reason is not None, "only who is rejected is told why"
     settings = labels.settings
     closing = reason is Reason.QUEUE_CLOSED
-    status = 503 if closing else settings.status
+    refusal = getattr(admission, "refusal", None)
+    status = 503 if closing else settings.status if refusal is None else refusal.status
     at_work = admission.destination.at_work
     rate = at_work.drain.sample(now, at_work.dispatched)
     seconds = retry_after_s(
@@ -102,9 +107,11 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
         most=settings.retry_after_most_s,
         chance=chance,
     )
+    if refusal is not None and refusal.retry_after is not None:
+        seconds = max(1, ceil(refusal.retry_after))
     problem: dict[str, object] = {
         "type": f"urn:apf:{reason.value}",
-        "title": "Service Unavailable" if status == 503 else "Too Many Requests",
+        "title": HTTPStatus(status).phrase if status in _KNOWN else "Rejected",
         "status": status,
         "detail": _DETAILS[reason],
         "reason": reason.value,
@@ -115,6 +122,8 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
         reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1
     ):  # flows don't matter to a single one
         problem["own_flow"] = _is_own_flow(admission)
+    if refusal is not None and labels.are_names:
+        problem["gate"] = refusal.gate
     if labels.are_names:
         problem["level"] = admission.level
         problem["schema"] = admission.schema

@@ -19,8 +19,9 @@ from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
+from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, RejectionLog, picture_server, tell
+from apf_middleware.runtime import Controller, GatedController, RejectionLog, picture_server, tell
 from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["Service"]
@@ -32,7 +33,7 @@ class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
     ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd.
+    they change. ``warnings`` are what reading has found odd. ``gates`` are those that the app has defined.
     """
 
     def __init__(
@@ -45,13 +46,17 @@ class Service:
         sources: Sequence[str | PathLike[str]] = (),
         watch: bool = False,
         warnings: Sequence[Problem] = (),
+        gates: Gates | None = None,
     ) -> None:
         self.configuration = configuration
         self.now = now
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
         self.labels = Labels(configuration.server.responses)
-        self.controller = Controller(configuration, now=now)
+        if gates is None and not configuration.has_gates:
+            self.controller = Controller(configuration, now=now)
+        else:
+            self.controller = GatedController(configuration, gates, now=now)
         self.chain = build_chain(configuration.server, self._authenticators)
         self._sources = Sources(configuration.server.estimation.learning.costs())
         self.reception = Reception(configuration, self.controller, self.chain, self.labels, sources=self._sources)

@@ -1,6 +1,6 @@
 """What a configuration says, as plain frozen objects: nothing here knows YAML, pydantic or where it came from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -8,6 +8,7 @@ from apf_middleware.classification import FlowSchema
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
+from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.exceptions import InvalidValueError
@@ -65,6 +66,7 @@ class Route:
     methods: tuple[str, ...] = ()
     subresource: str = ""
     estimate: EstimateSettings | None = None
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class ServerSettings:
     authentication: tuple[AuthenticatorSettings, ...] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
+    gates: tuple[GateSettings, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class Configuration:
     schemas: tuple[FlowSchema, ...]
     server: ServerSettings = field(default_factory=ServerSettings)
     estimates: Mapping[str, EstimateSettings] = field(default_factory=dict, hash=False)  # by schema
+    gates: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by schema, in the order of asking
 
     @property
     def fallback(self) -> FlowSchema:
@@ -114,10 +118,27 @@ class Configuration:
 
     @property
     def flowless_levels(self) -> frozenset[str]:
-        """Where flows don't matter, because nothing queues or there is only one queue."""
+        """Where flows don't matter, because nothing queues or there is only one queue, and no gate tells them apart."""
+        if any(route.gates for route in self.server.routes):
+            return frozenset()
+        gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
         return frozenset(
-            name for name, level in self.levels.items() if level.queuing is None or level.queuing.queues == 1
+            name
+            for name, level in self.levels.items()
+            if name not in gated and (level.queuing is None or level.queuing.queues == 1)
         )
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether any gate is defined or named."""
+        return bool(self.server.gates or any(self.gates.values()) or any(route.gates for route in self.server.routes))
+
+    def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Who wants which gates: schemas and routes."""
+        for schema, names in self.gates.items():
+            yield f"the schema {schema!r}", names
+        for route in self.server.routes:
+            yield f"the route {route.path!r}", route.gates
 
     def _named(self, name: str) -> FlowSchema:
         if not self.schemas:

@@ -26,7 +26,7 @@ class Calendar:
     """What is due and when; ``chance`` spreads pauses."""
 
     def __init__(self, chance: Callable[[], float]) -> None:
-        self._chance = chance
+        self.chance = chance
         self._heap: list[tuple[int, int, Slot | Gate]] = []
         self._serial = count()
 
@@ -47,7 +47,7 @@ class Calendar:
         if gate.terms.poll_ns is not None:
             slot.refusals += 1
             slot.has_penalty = hold.penalty
-            delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self._chance())
+            delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self.chance())
             self._set(slot, now + delay if hold.retry_at is None else max(now, hold.retry_at), Due.POLL)
         elif hold.retry_at is not None:
             at = max(now, hold.retry_at)
@@ -59,7 +59,7 @@ class Calendar:
     def after_error(self, now: int, slot: Slot) -> None:
         """The gate broke once more."""
         delay = pause(slot.errors, slot.gate.terms.first_pause_ns, LONGEST_PAUSE_NS)
-        self._set(slot, now + spread(delay, self._chance()), Due.ERROR)
+        self._set(slot, now + spread(delay, self.chance()), Due.ERROR)
 
     def arm(self, now: int, slot: Slot, limit_ns: int) -> None:
         """Somebody waits for ``slot``: try it some time even if nothing is told."""

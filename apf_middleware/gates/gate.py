@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from apf_middleware.gates.passage import GateRequest
     from apf_middleware.gates.slot import Slot
 
-__all__ = ["MOST_BYPASSES", "Gate", "Hold", "OnError", "ReleaseAt", "Terms"]
+__all__ = ["MOST_BYPASSES", "Gate", "Hold", "OnError", "ReleaseAt", "Terms", "require_name"]
 
 MOST_BYPASSES: Final = 16
 """So many requests may pass one that a gate keeps waiting because of what it takes."""

@@ -14,29 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates.gate import Gate, Hold
 from apf_middleware.gates.hints import asks_for
+from apf_middleware.gates.inspection import check_gates
 from apf_middleware.gates.outcomes import NO_LEASE, Reject
-from apf_middleware.gates.passage import GateRequest, Need, Passage, Refusal, Stage
-from apf_middleware.gates.slot import Due, Slot
+from apf_middleware.gates.passage import Check, GateRequest, Need, Passage, Refusal, Stage
+from apf_middleware.gates.slot import Due
 from apf_middleware.gates.waitingroom import WaitingRoom, refusal_of
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel, Ticket
 
-__all__ = ["Check", "GateKeeper"]
+__all__ = ["GateKeeper"]
 
 _NO_GATES: Final[tuple[str, ...]] = ()
-
-
-class Check:
-    """One asynchronous question; whoever asks it tells `GateKeeper.conclude` the answer."""
-
-    __slots__ = ("handle", "need", "opening", "passage")
-
-    def __init__(self, passage: Passage, need: Need, opening: int) -> None:
-        self.passage = passage
-        self.need = need
-        self.opening = opening
-        self.handle: object = None  # of whoever asks
 
 
 def _cannot_ask(now: int, check: Check) -> None:  # noqa: ARG001
@@ -50,8 +39,7 @@ def _ignore(*_: object) -> None:
 class GateKeeper(WaitingRoom):
     """The ``gates`` of a server, by name, and all requests that have some to pass.
 
-    ``ask`` begins an asynchronous question and ``forsake`` gives one up; ``chance`` spreads pauses; ``note_error`` is
-    told of what gates raise.
+    ``ask`` begins an asynchronous question; ``chance`` spreads pauses; ``note_error`` is told of what gates raise.
     """
 
     def __init__(
@@ -64,7 +52,6 @@ class GateKeeper(WaitingRoom):
         super().__init__(chance, note_error)
         self.gates: dict[str, Gate] = {}
         self.ask: Callable[[int, Check], None] = _cannot_ask
-        self.forsake: Callable[[Check], None] = _ignore
         self._passages: dict[Ticket, Passage] = {}
         self._numbers = 0
         for gate in gates:
@@ -266,9 +253,8 @@ class GateKeeper(WaitingRoom):
 
     def _stop_check(self, passage: Passage) -> None:
         check, passage.check = passage.check, None
-        if isinstance(check, Check):
-            self._end_check(check)
-            self.forsake(check)
+        if check is not None:
+            self._end_check(check)  # it goes on, and whatever it gets is given back
 
     def _end_check(self, check: Check) -> None:
         slot = self._slot(check.need.gate, check.need.key)
@@ -323,10 +309,14 @@ class GateKeeper(WaitingRoom):
                         self._open_slot(now, slot, "event", told)
         return heard
 
-    def open_gate(self, now: int, gate: Gate, cause: str = "open") -> None:
-        """An operator opens it, or its limits are others: forget whatever is known of its slots."""
+    def open_gate(self, now: int, gate: Gate) -> None:
+        """An operator opens it."""
         gate.is_closed = False
         gate.closed_until = None
+        self.open_slots(now, gate, "open")
+
+    def open_slots(self, now: int, gate: Gate, cause: str) -> None:
+        """Forget whatever is known of its slots, also how often it has refused or failed."""
         for slot in list(gate.slots.values()):
             slot.refusals = slot.errors = 0
             slot.due_at = slot.due = None
@@ -338,6 +328,16 @@ class GateKeeper(WaitingRoom):
         gate.closed_until = until
         if until is not None:
             self.calendar.remember(until, gate)
+
+    def retire(self, now: int, name: str) -> None:
+        """There is no such gate any more: who waits for it may pass, who holds a lease gives it back."""
+        gate = self.gates.pop(name)
+        for passage in self._passages.values():
+            slot = passage.slot
+            if slot is not None and slot.gate is gate:
+                self.kick(now, passage)
+            if passage.stage is not Stage.PASSED and passage.check is None:
+                passage.needs = [need for need in passage.needs if need.gate is not gate]
 
     def kick(self, now: int, passage: Passage) -> None:
         """Let this one try, whatever is known of its slot; a gate that an operator has closed stays closed."""
@@ -383,23 +383,7 @@ class GateKeeper(WaitingRoom):
         """Raise AssertionError where what is kept doesn't add up, or where one who may try is left standing."""
         assert not self._ready, f"somebody is ready and left standing in {self!r}"
         assert not self._dirty, f"something is left to do in {self!r}"
-        for gate in self.gates.values():
-            gate.check()
-            here = sum(1 for passage in self._passages.values() if passage.slot and passage.slot.gate is gate)
-            assert gate.parked == here, f"{here} wait for {gate!r}"
-            for slot in gate.slots.values():
-                for line in slot.lines.values():
-                    assert line.candidate is not None or not self._may_try(slot, line.best(slot.reach)), (
-                        f"nobody tries in {line!r}"
-                    )
-        for passage in self._passages.values():
-            if passage.stage is Stage.PARKED:
-                assert passage.slot is not None, f"{passage!r} waits nowhere"
-                assert passage in set(passage.slot), f"{passage!r} isn't where it waits"
-
-    @staticmethod
-    def _may_try(slot: Slot, passage: Passage | None) -> bool:
-        return passage is not None and (not slot.is_reserved or slot.big is passage)
+        check_gates(self.gates.values(), self._passages.values())
 
     def __repr__(self) -> str:
         return f"<GateKeeper of {len(self.gates)} gates and {len(self._passages)} requests>"

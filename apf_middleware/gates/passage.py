@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from apf_middleware.gates.line import Line
     from apf_middleware.gates.slot import Slot
 
-__all__ = ["GateRequest", "Need", "ParkedRequest", "Passage", "Refusal", "Stage"]
+__all__ = ["Check", "GateRequest", "Need", "ParkedRequest", "Passage", "Refusal", "Stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,17 @@ class ParkedRequest:
     attempts: int
 
 
+class Check:
+    """One asynchronous question; whoever asks it tells `GateKeeper.conclude` the answer."""
+
+    __slots__ = ("need", "opening", "passage")
+
+    def __init__(self, passage: "Passage", need: Need, opening: int) -> None:
+        self.passage = passage
+        self.need = need
+        self.opening = opening
+
+
 class Passage:
     """A request's passage. ``number`` grows with each that arrives."""
 
@@ -132,7 +143,7 @@ class Passage:
         self.is_forced = False
         self.has_waited = False
         self.stay = 0  # how often it has joined a line
-        self.check: object = None  # while it is checked asynchronously
+        self.check: Check | None = None  # while it is checked asynchronously
         self.refusal: Refusal | None = None
 
     @property

@@ -13,8 +13,8 @@ from apf_middleware.fairqueuing import Reason, Sharing, Ticket
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
     from apf_middleware.fairqueuing.sharing.base import Wanted
-    from apf_middleware.gates.gatekeeper import Check, GateKeeper
-    from apf_middleware.gates.passage import GateRequest
+    from apf_middleware.gates.gatekeeper import GateKeeper
+    from apf_middleware.gates.passage import Check, GateRequest, Passage
 
 __all__ = ["Asked", "GatedSharing"]
 
@@ -33,7 +33,7 @@ class GatedSharing:
     """``sharing`` with the gates of ``keeper``.
 
     ``describe`` tells of a ticket what its gates are, None if it has none; ``tell_refused`` is called in the end of a
-    step for each that a gate has refused, unless it is the step in which it arrived.
+    step for each that a gate has refused, and told whether it has only just arrived.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GatedSharing:
         sharing: Sharing,
         keeper: "GateKeeper",
         describe: Callable[[Ticket], Asked | None],
-        tell_refused: Callable[[int, Ticket], None] = lambda _now, _ticket: None,
+        tell_refused: "Callable[[int, Passage, bool], None]",
     ) -> None:
         self.sharing = sharing
         self.keeper = keeper
@@ -90,7 +90,7 @@ class GatedSharing:
             return seated
         level.queueset.turn_away(now, ticket, Reason.GATE)
         keeper.leave(now, ticket)
-        keeper.refused.append(ticket)
+        keeper.refused.append(passage)
         return _NOBODY
 
     def abandon(
@@ -150,9 +150,8 @@ class GatedSharing:
         if refused:
             self.keeper.refused = []
             self.sharing.forget_drained(now)
-            for ticket in refused:
-                if ticket is not newcomer:
-                    self._tell_refused(now, ticket)
+            for passage in refused:
+                self._tell_refused(now, passage, passage.ticket is newcomer)
         return [*seated, *more] if more else seated
 
     # Time

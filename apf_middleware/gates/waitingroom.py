@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel, Ticket
     from apf_middleware.gates.line import Line
 
-__all__ = ["MOST_CHECKS", "Unpark", "WaitingRoom"]
+__all__ = ["MOST_CHECKS", "Unpark", "WaitingRoom", "refusal_of"]
 
 MOST_CHECKS: Final = 16
 """So many requests are checked asynchronously at a time, of each slot, while others wait."""
@@ -49,9 +49,9 @@ class WaitingRoom(ABC):
     """The places of all who have gates to pass; whom a gate has refused in a step is in ``refused`` after it."""
 
     def __init__(self, chance: Callable[[], float], note_error: Callable[[Gate, Exception], None]) -> None:
-        self.refused: list[Ticket] = []
+        self.refused: list[Passage] = []
         self.calendar = Calendar(chance)
-        self._note_error = note_error
+        self.note_error = note_error
         self._turnstiles = Turnstiles()
         self._ready: deque[Passage] = deque()
         self._dirty: dict[Slot, None] = {}
@@ -179,7 +179,7 @@ class WaitingRoom(ABC):
         self._gate_of(passage, refusal).tally.rejected += 1
         passage.level.queueset.refuse(now, passage.ticket)
         self.leave(now, passage.ticket)
-        self.refused.append(passage.ticket)
+        self.refused.append(passage)
 
     @abstractmethod
     def _gate_of(self, passage: Passage, refusal: Refusal) -> Gate: ...
@@ -203,7 +203,7 @@ class WaitingRoom(ABC):
 
     def _fail(self, gate: Gate, error: Exception) -> None:
         gate.tally.evaluations["error"] += 1
-        self._note_error(gate, error)
+        self.note_error(gate, error)
 
     def _open_slot(self, now: int, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
         if not self.calendar.postpones(now, slot, cause):

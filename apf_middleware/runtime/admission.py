@@ -11,6 +11,7 @@ from apf_middleware.fairqueuing import Ticket, TicketState
 if TYPE_CHECKING:
     from apf_middleware.classification import Identity
     from apf_middleware.fairqueuing import Reason
+    from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.runtime.destination import Destination
     from apf_middleware.runtime.waiting import Waiter
 
@@ -24,11 +25,13 @@ _SECOND: Final = 10**9
 class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 
-    __slots__ = ("destination", "queued_width", "waiter")
+    __slots__ = ("destination", "queued_width", "refusal", "waiter")
 
     # Given when it is queued: the width with which it was, of which a level may cut some, and who wakes its task.
     queued_width: int
     waiter: "Waiter | None"
+    # Given when a gate was why it was rejected: which, and what it has to say.
+    refusal: "Refusal | None"
 
     def __init__(self, destination: "Destination") -> None:
         # In place of Ticket's, whose checks would only repeat what a classification and an estimate have passed.
@@ -69,6 +72,11 @@ class Admission(Ticket):
         if until is None:
             until = self.destination.controller.now()
         return (until - self.arrived_at) / _SECOND
+
+    @property
+    def held_by(self) -> "ParkedRequest | None":
+        """The gate that keeps it waiting, and since when; None if none does."""
+        return self.destination.controller.holding(self)
 
     def release(self) -> None:
         """Give the seats back before the response has ended, as for a stream; again does nothing."""

@@ -26,6 +26,7 @@ from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
+    from apf_middleware.gates import ParkedRequest
     from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -43,6 +44,8 @@ _RESTLESS_NS: Final = 10_000_000
 
 class Controller:
     """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds."""
+
+    may_have_gates = False
 
     def __init__(self, configuration: Configuration, *, now: Callable[[], int] = time.monotonic_ns) -> None:
         self.configuration = configuration
@@ -159,6 +162,16 @@ class Controller:
         else:
             self.abandon(admission, Reason.CANCELLED)
 
+    def holding(self, admission: Admission) -> "ParkedRequest | None":  # noqa: ARG002 - see `GatedController`
+        """What keeps it waiting, if it is a gate."""
+        return None
+
+    def begin_answer(self, admission: Admission) -> None:
+        """Its response has begun; that matters to gates alone."""
+
+    def end(self, admission: Admission) -> None:
+        """It is over, though its seats were given back before; that matters to gates alone."""
+
     def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
         """It asked for ``width`` seats and was not alone."""
         tally = admission.destination.tally
@@ -268,6 +281,10 @@ class Controller:
             value = getattr(configuration.server, name)
             if value != getattr(self.configuration.server, name):
                 raise InvalidValueError(name, value, "it can't change while the server runs", "Restart the server")
+        if configuration.has_gates and not self.may_have_gates:
+            raise InvalidValueError(
+                "gates", "new", "a server that began without gates can't have any", "Restart the server"
+            )
         now = self.now()
         self.look(now)
         seated = self._sharing.reconfigure(now, configuration.server.seats, _wanted(configuration))

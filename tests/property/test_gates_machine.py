@@ -103,7 +103,9 @@ class _Machine(RuleBasedStateMachine):
         shard=st.integers(0, 1),
         limit=st.sampled_from((50 * MS, SECOND, 60 * SECOND)),
     )
-    def arrive(self, flow: str, to: str, gates: tuple[str, ...], width: int, size: int, shard: int, limit: int) -> None:
+    def arrive(  # noqa: PLR0917 - hypothesis passes them by name
+        self, flow: str, to: str, gates: tuple[str, ...], width: int, size: int, shard: int, limit: int
+    ) -> None:
         self.number += 1
         self.arrived += 1
         name = str(self.number)
@@ -237,14 +239,14 @@ class _Machine(RuleBasedStateMachine):
             slot = gate.slots.get(need.key)
             if gate.is_closed or (slot is not None and slot.is_reserved and slot.big is not passage):
                 would = False
-            elif gate is self.breaker and self.was_lost:
-                would = False
-            elif would:
+            elif would and not (gate is self.breaker and self.was_lost):
                 answer = gate.acquire(self.world.now, passage.request, need.key, need.cost)
                 if isinstance(answer, Hold | Reject):
                     would = False
                 elif answer is not NO_LEASE:
                     taken.append((gate, need.key, answer))
+            else:
+                would = False
         for gate, key, lease in taken:
             gate.undo(key, lease)
         return would

@@ -179,6 +179,7 @@ class _SchemaSpec(CamelModel):
     precedence: int = Field(default=1000, json_schema_extra={"minimum": 1, "maximum": 10_000})
     distinguisher: DistinguisherModel | None = None
     estimate: EstimateModel | None = None
+    gates: list[NonEmpty] = Field(default_factory=list, description="Names, in the order in which they are asked.")
     rules_: list[_Rule] = Field(default_factory=list, alias="rules")
     match: list[dict[str, Any]] = Field(
         default_factory=list, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."
@@ -237,4 +238,4 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     built = schema.built()
     whole = FlowSchema(built.name, built.level, built.precedence, (*built.rules, *alternatives), built.distinguisher)
     estimate = schema.spec.estimate.built() if schema.spec.estimate else None
-    return Definition(whole, document, DIALECT, estimate=estimate)
+    return Definition(whole, document, DIALECT, estimate=estimate, gates=tuple(schema.spec.gates))

@@ -1,7 +1,7 @@
 """A small server under virtual time for tests of gates: levels that lend seats, gates, and requests with names."""
 
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apf_middleware.fairqueuing import (
     Adjusting,
@@ -18,6 +18,9 @@ from apf_middleware.fairqueuing import (
 )
 from apf_middleware.gates import Gate, GateKeeper, GateRequest, Passage
 from apf_middleware.gates.sharing import Asked, GatedSharing
+
+if TYPE_CHECKING:
+    from apf_middleware.gates import Refusal
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -66,6 +69,7 @@ class GateWorld:
         )
         self.served: list[str] = []
         self.refused: list[str] = []
+        self.refusals: dict[str, Refusal | None] = {}
         self.tickets: dict[str, Asker] = {}
         self.careful = careful
 
@@ -79,10 +83,13 @@ class GateWorld:
         )
         return Asked(request, ticket.gates, ticket.limit_ns)
 
-    def _refused(self, now: int, ticket: Ticket) -> None:
+    def _refused(self, now: int, passage: Passage, is_newcomer: bool) -> None:  # noqa: FBT001
         assert now == self.now
+        ticket = passage.ticket
         assert isinstance(ticket, Asker)
-        self.refused.append(ticket.name)
+        self.refusals[ticket.name] = passage.refusal
+        if not is_newcomer:
+            self.refused.append(ticket.name)
 
     def note(self, seated: Iterable[Ticket]) -> list[str]:
         names = [ticket.name for ticket in seated if isinstance(ticket, Asker)]
