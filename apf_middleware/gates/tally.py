@@ -5,11 +5,11 @@ from typing import Final
 
 __all__ = ["WAIT_BOUNDS_NS", "GateTally"]
 
-_SECOND: Final = 10**9
+_MS: Final = 10**6
 WAIT_BOUNDS_NS: Final = tuple(
-    int(seconds * _SECOND) for seconds in (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+    ms * _MS for ms in (0, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000)
 )
-"""Buckets for how long requests waited for a gate."""
+"""Buckets for how long requests waited for a gate, those of all durations."""
 
 
 class GateTally:

@@ -4,13 +4,13 @@ Nothing here is computed and nothing knows Prometheus; what the numbers come to 
 (the meters, and what lies between two bounds) is in units of 1e-8 seat-seconds, as the core counts it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from apf_middleware.metrics.tally import Tally
 
-__all__ = ["Bounds", "DemandPicture", "Kind", "LevelPicture", "SchemaPicture", "ServerPicture", "Times"]
+__all__ = ["Bounds", "DemandPicture", "GatePicture", "Kind", "LevelPicture", "SchemaPicture", "ServerPicture", "Times"]
 
 Kind = Literal["queue", "reject", "exempt"]
 """What a level does with a request that doesn't fit: it waits, it is rejected, or everything fits."""
@@ -72,6 +72,19 @@ class SchemaPicture:
 
 
 @dataclass(frozen=True, slots=True)
+class GatePicture:
+    """One gate: who waits for it now, and what has been counted; ``waits`` are counts by bucket and a sum, in ns."""
+
+    name: str
+    parked: int
+    evaluations: Mapping[str, int]
+    events: int
+    rescues: int
+    rejected: int
+    waits: tuple[Sequence[int], int]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerPicture:
     """Everything.
 
@@ -87,3 +100,4 @@ class ServerPicture:
     hang_ups: Mapping[str, int] = field(default_factory=dict)
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
+    gates: tuple[GatePicture, ...] = ()

@@ -27,6 +27,7 @@ from apf_middleware.runtime.waiting import Vigil
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
     from apf_middleware.gates import ParkedRequest
+    from apf_middleware.metrics.picture import GatePicture
     from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -165,6 +166,10 @@ class Controller:
     def holding(self, admission: Admission) -> "ParkedRequest | None":  # noqa: ARG002 - see `GatedController`
         """What keeps it waiting, if it is a gate."""
         return None
+
+    def picture_gates(self) -> "tuple[GatePicture, ...]":
+        """The gates, for metrics."""
+        return ()
 
     def begin_answer(self, admission: Admission) -> None:
         """Its response has begun; that matters to gates alone."""

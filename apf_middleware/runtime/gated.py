@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apf_middleware.config import Configuration
 from apf_middleware.fairqueuing import Reason, Sharing, Ticket
 from apf_middleware.gates import Asked, Check, Gate, GatedSharing, GateRequest, Gates, ParkedRequest, Passage
+from apf_middleware.metrics.picture import GatePicture
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.log import tell
@@ -97,6 +98,20 @@ class GatedController(Controller):
     def holding(self, admission: Admission) -> ParkedRequest | None:
         """What keeps it waiting, if it is a gate."""
         return self.gates.holding(admission)
+
+    def picture_gates(self) -> tuple[GatePicture, ...]:
+        return tuple(
+            GatePicture(
+                name=gate.name,
+                parked=gate.parked,
+                evaluations=dict(gate.tally.evaluations),
+                events=gate.tally.events,
+                rescues=gate.tally.rescues,
+                rejected=gate.tally.rejected,
+                waits=(tuple(gate.tally.wait_counts), gate.tally.wait_total),
+            )
+            for gate in self.gates.keeper.gates.values()
+        )
 
     def _note_refused(self, now: int, passage: Passage, is_newcomer: bool) -> None:  # noqa: FBT001 - told by position
         """A gate has refused one; newcomers are counted where they arrive."""

@@ -39,6 +39,7 @@ def picture_server(
         hang_ups={"waiting": controller.hang_ups},
         configuration_loads=dict(configuration_loads),
         version=version,
+        gates=controller.picture_gates(),
     )
 
 

@@ -6,7 +6,15 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.metrics import APFCollector, DemandPicture, LevelPicture, SchemaPicture, ServerPicture, Tally
+from apf_middleware.metrics import (
+    APFCollector,
+    DemandPicture,
+    GatePicture,
+    LevelPicture,
+    SchemaPicture,
+    ServerPicture,
+    Tally,
+)
 
 MS = 10**6
 SECOND = 10**9
@@ -59,6 +67,7 @@ FULL = picture(
     hang_ups={"waiting": 1},
     configuration_loads={"success": 1},
     version="1",
+    gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, ((1, *([0] * 13)), SECOND)),),
 )
 """With something for every metric."""
 
