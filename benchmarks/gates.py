@@ -78,7 +78,7 @@ class _World:
         return ticket
 
     def release(self) -> None:
-        assert self.holder is not None, "somebody holds the lease"
+        assert self.holder is not None, "somebody holds the lease"  # noqa: S101
         [self.holder] = self.sharing.release(0, self.level, self.holder)
 
     def park(self) -> None:
