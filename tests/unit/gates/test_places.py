@@ -1,10 +1,25 @@
 """Parked requests and the places that they keep: in queues, in levels that rest or drain, and in virtual time."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, LevelLimits, QueueSetSettings, Reason
-from apf_middleware.gates import Capacity, Condition, GateRequest, Terms
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Adjusting,
+    EqualSerial,
+    Lending,
+    LevelLimits,
+    QueueSetSettings,
+    Reason,
+    Ticket,
+    Work,
+)
+from apf_middleware.gates import Capacity, Condition, GateRequest, Reject, Terms
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+
+if TYPE_CHECKING:
+    from apf_middleware.gates import Check
 
 WIDE = Terms(max_parked=100_000)
 
@@ -12,9 +27,10 @@ WIDE = Terms(max_parked=100_000)
 class Switch:
     def __init__(self) -> None:
         self.is_on = False
+        self.answer: object = None
 
-    def __call__(self, _: GateRequest) -> bool:
-        return self.is_on
+    def __call__(self, _: GateRequest) -> object:
+        return self.answer or self.is_on
 
     def gate(self) -> Condition:
         return Condition("switch", self, WIDE)
@@ -51,9 +67,7 @@ def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: typ
     elif end == "given up":
         world.give_up("parked")
     else:
-        world.keeper.gates["switch"] = world.gate("switch")
-        world.gate("switch").terms = Terms(on_error="reject")
-        world.gate("switch")._ask = None  # type: ignore[attr-defined] - it raises from now on
+        switch.answer = Reject()
         world.emit("switch")
         assert world.refused == ["parked"]
     assert list(world.sharing.draining) == []
@@ -132,3 +146,45 @@ def test_a_lease_given_early_for_a_seat_that_is_passed_on_is_passed_on_too() -> 
     assert world.finish("a") == ["b"]
     assert world.finish("b") == []
     assert db.used("") == 0
+
+
+def test_a_queue_full_of_parked_requests_is_full_for_those_without_gates_too() -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, length=2)})
+    world.arrive("one", "switch", to="l")
+    assert world.arrive("runs", to="l", flow="x").is_seated
+    world.arrive("waits", to="l", flow="x")
+    assert world.arrive("too many", to="l", flow="x").reason is Reason.QUEUE_FULL
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_a_drained_level_is_forgotten_when_its_last_request_is_refused_asynchronously(share: type[Lending]) -> None:
+    async def ask(_: GateRequest) -> bool:
+        return True
+
+    world = GateWorld(Condition("remote", ask, WIDE), levels={"old": level(2), "new": level(2)}, share=share)
+    checks: list[Check] = []
+    world.keeper.ask = lambda _now, check: checks.append(check)
+    world.arrive("asked", "remote", to="old")
+    wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
+    world.note(world.sharing.reconfigure(world.now, 2, wanted))
+    assert len(world.sharing.draining) == 1
+    world.note(world.sharing.conclude(world.now, checks[0], Reject()))
+    assert world.refused == ["asked"]
+    assert list(world.sharing.draining) == []
+
+
+def test_who_comes_back_does_not_lift_the_start_of_a_queue_that_others_wait_in() -> None:
+    discipline = EqualSerial(1)
+    queue = discipline.open_queue(0)
+    later, back = (Ticket("flow", 1, Work()) for _ in range(2))
+    back.arrived_at, later.arrived_at = 1, 2
+    back.total_work = later.total_work = 10
+    discipline.arrive(queue, later)
+    queue.append(later)
+    discipline.advance(10_000, 1)
+    discipline.arrive(queue, back)
+    queue.insert(back)
+    discipline.rejoin(queue, back)
+    assert discipline.r > 0
+    assert queue.oldest is back
+    assert queue.next_dispatch_r == 0, "it is owed the time since"
