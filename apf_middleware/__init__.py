@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from apf_middleware.config import Configuration, ConfigurationError, load
     from apf_middleware.exceptions import APFError
     from apf_middleware.fairqueuing import Reason
+    from apf_middleware.gates import Gates
     from apf_middleware.runtime import Admission
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Admission",
     "Configuration",
     "ConfigurationError",
+    "Gates",
     "Reason",
     "__version__",
     "get_admission",
@@ -34,6 +36,7 @@ _HOMES = {
     "Admission": "runtime",
     "Configuration": "config",
     "ConfigurationError": "config",
+    "Gates": "gates",
     "Reason": "fairqueuing",
     "get_admission": "asgi",
     "load": "config",

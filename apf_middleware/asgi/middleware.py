@@ -30,6 +30,7 @@ from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
@@ -38,6 +39,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 """A configuration, or the files, directories and globs to read it from."""
 
 _SEATED: Final = TicketState.SEATED
+_UNHEARD: Hearing | None = None
 _WAITING: Final = TicketState.WAITING
 _E: Final = frozenset(b"eE")  # of text/event-stream
 _Headers = list[tuple[bytes, bytes]]
@@ -48,9 +50,9 @@ class APFMiddleware:
 
     ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
-    serves none itself. ``inventory`` tells how many objects of a kind there are, for estimates as Kubernetes makes
-    them. A configuration that came from files is read again on `reload`, on SIGHUP, and with ``watch``
-    when the files change.
+    serves none itself. ``gates`` are conditions of the app's own (see `Gates`). ``inventory`` tells how many objects of
+    a kind there are, for estimates as Kubernetes makes them. A configuration that came from files is read again on
+    `reload`, on SIGHUP, and with ``watch`` when the files change.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class APFMiddleware:
         registry: CollectorRegistry | None = None,
         inventory: Inventory = lambda _: None,
         watch: bool = False,
+        gates: Gates | None = None,
     ) -> None:
         self._app = app
         self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
@@ -75,6 +78,7 @@ class APFMiddleware:
             sources=sources,
             watch=watch,
             warnings=reading.warnings,
+            gates=gates,
         )
         self.service.on_adopt = self._observe
         self._observe()
@@ -87,7 +91,7 @@ class APFMiddleware:
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls cost
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
         sender = _SENDERS.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
@@ -99,11 +103,11 @@ class APFMiddleware:
             seen = await self._receive(scope, receive, send, now)
             if seen is None:
                 return
+            if seen.gates:
+                sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
-        controller = service.controller
-        admission = Admission(seen)
-        extras = seen.extras
-        hearing: Hearing | None = None
+        controller, extras = service.controller, seen.extras
+        admission, hearing = Admission(seen), _UNHEARD
         try:
             if extras is None or prepare(now, admission, extras, scope):
                 controller.arrive(now, admission)
@@ -125,7 +129,7 @@ class APFMiddleware:
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if hearing is not None or admission.stream is not None:
+            if hearing is not None or admission.stream is not None or seen.gates:
                 _end(admission, hearing)
 
     async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
@@ -187,6 +191,7 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
 
 def _end(admission: Admission, hearing: Hearing | None) -> None:
     """Nobody listens to the client any more, and what lasts as long as the request is over."""
+    admission.destination.controller.end(admission)
     if admission.stream is not None:
         admission.stream.close()
     if hearing is not None:
@@ -221,5 +226,13 @@ def _send_websocket(send: Send, headers: _Headers, admission: Admission, message
     return send(message)
 
 
+def _send_gated_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+    """The same for a request that has passed gates, of which some want to know when its response begins."""
+    if message["type"] == "http.response.start":
+        admission.destination.controller.begin_answer(admission)
+    return _send_http(send, headers, admission, message)
+
+
 _Sender = Callable[[Send, _Headers, Admission, Message], Awaitable[None]]
 _SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}
+_GATED_SENDERS: Final[dict[str, _Sender]] = {"http": _send_gated_http, "websocket": _send_websocket}

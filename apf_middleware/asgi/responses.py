@@ -7,6 +7,8 @@ template is filled, and the messages go straight to the server.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
@@ -35,6 +37,7 @@ Headers = list[tuple[bytes, bytes]]
 
 _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _PROBLEM: Final = (b"content-type", b"application/problem+json")
+_KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # the close code for "come back later"
 _CLOSED: Final = frozenset({Reason.QUEUE_CLOSED, Reason.QUEUE_CLOSING})
 _DETAILS: Final[Mapping[Reason, str]] = {
@@ -45,6 +48,7 @@ _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
     Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
     Reason.STREAM_LIMIT: "As many streams like this one are open as there may be.",
+    Reason.GATE: "What this request needs is not available in time.",
 }
 
 
@@ -103,32 +107,25 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     assert reason is not None, "only who is rejected is told why"
     settings = labels.settings
     ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
-    status = 503 if reason in _CLOSED else settings.status
+    refusal = getattr(admission, "refusal", None)
+    status = 503 if reason in _CLOSED else settings.status if refusal is None else refusal.status
     at_work = admission.destination.at_work
-    if reason is Reason.STREAM_LIMIT:
-        ahead, rate = 1, at_work.streams.drain.sample(now, at_work.streams.closed)
-    else:
-        ahead, rate = at_work.shared.queueset.waiting + 1, at_work.drain.sample(now, at_work.dispatched)
-    seconds = retry_after_s(
-        ahead,
-        rate,
-        least=settings.retry_after_least_s,
-        most=settings.retry_after_most_s,
-        chance=chance,
-    )
+    seconds = _retry_after(admission, settings, now, chance)
+    if refusal is not None and refusal.retry_after is not None:
+        seconds = max(1, ceil(refusal.retry_after))
     problem: dict[str, object] = {
         "type": f"urn:apf:{reason.value}",
-        "title": "Service Unavailable" if status == 503 else "Too Many Requests",
+        "title": HTTPStatus(status).phrase if status in _KNOWN else "Rejected",
         "status": status,
         "detail": "The server is shutting down." if ends else _DETAILS[reason],
         "reason": reason.value,
         "waited": round(admission.waited, 3),
         "retry_after": seconds,
     }
-    if (
-        reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1
-    ):  # flows don't matter to a single one
+    if reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1:
         problem["own_flow"] = _is_own_flow(admission)
+    if refusal is not None and labels.are_names:
+        problem["gate"] = refusal.gate
     if labels.are_names:
         problem["level"] = admission.level
         problem["schema"] = admission.schema
@@ -138,6 +135,17 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     if settings.server_timing:
         headers.append(timing_header(admission))
     return _answer(status, headers, problem)
+
+
+def _retry_after(admission: Admission, settings: ResponseSettings, now: int, chance: Random) -> int:
+    """In how many seconds those who are ahead will have been served, as things go at present."""
+    at_work = admission.destination.at_work
+    if admission.reason is Reason.STREAM_LIMIT:
+        ahead, rate = 1, at_work.streams.drain.sample(now, at_work.streams.closed)
+    else:
+        ahead, rate = at_work.shared.queueset.waiting + 1, at_work.drain.sample(now, at_work.dispatched)
+    least, most = settings.retry_after_least_s, settings.retry_after_most_s
+    return retry_after_s(ahead, rate, least=least, most=most, chance=chance)
 
 
 def _is_own_flow(admission: Admission) -> bool:

@@ -27,14 +27,16 @@ from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
 from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
+from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, QueueBook, RejectionLog, picture_server, tell
+from apf_middleware.runtime import QueueBook, RejectionLog, control, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.top_flows import Roll
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.telemetry import Wait
+    from apf_middleware.runtime import Controller
 
 __all__ = ["Service"]
 
@@ -46,7 +48,7 @@ class Service:
 
     ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
     they change. ``warnings`` are what reading has found odd. ``inventory`` tells how many objects of a kind there are.
-    ``on_adopt`` is called when another configuration has come in force.
+    ``gates`` are those that the app has defined. ``on_adopt`` is called when another configuration has come in force.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Service:
         sources: Sequence[str | PathLike[str]] = (),
         watch: bool = False,
         warnings: Sequence[Problem] = (),
+        gates: Gates | None = None,
     ) -> None:
         self.configuration: Configuration = configuration
         self.now = now
@@ -69,7 +72,7 @@ class Service:
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
         self.on_adopt: Callable[[], None] | None = None
-        self.controller: Controller = Controller(configuration, now=now)
+        self.controller: Controller = control(configuration, gates, now=now)
         self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         costs = configuration.server.estimation.learning.costs()

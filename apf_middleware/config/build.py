@@ -57,7 +57,14 @@ class Assembly:
             for known in self.schemas
             if known.definition is not None and known.definition.estimate is not None
         }
-        return Configuration(MappingProxyType(levels), schemas, self.server, MappingProxyType(estimates))
+        gates = {
+            known.thing.name: known.definition.gates
+            for known in self.schemas
+            if known.definition is not None and known.definition.gates
+        }
+        return Configuration(
+            MappingProxyType(levels), schemas, self.server, MappingProxyType(estimates), MappingProxyType(gates)
+        )
 
 
 @lru_cache(maxsize=8)

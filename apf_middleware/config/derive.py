@@ -101,6 +101,7 @@ def derive_settings(level: Level, limits: LevelLimits) -> QueueSetSettings:
         queuing.queues,
         queuing.hand_size,
         queuing.queue_length_limit,
+        fifo=level.dequeue_strategy == "fifo",
         exact=queuing.exact,
         backfill=queuing.backfill,
     )

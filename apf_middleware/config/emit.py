@@ -56,6 +56,6 @@ def documents(configuration: Configuration, target: Target, problems: Problems) 
     for schema in configuration.schemas:
         estimate = configuration.estimates.get(schema.name)
         if target == "apf":
-            yield schema_document(schema, problems, estimate)
+            yield schema_document(schema, problems, estimate, configuration.gates.get(schema.name, ()))
         else:
             yield schema_manifest(schema, problems, estimate)

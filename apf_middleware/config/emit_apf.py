@@ -1,6 +1,6 @@
 """Domain objects as documents of ``apf/v1``. What has its default isn't written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from apf_middleware.config.dialects.queuing import BACKFILL
 from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
+from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
@@ -84,6 +85,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
     routes = [
         {"path": route.path, "resource": route.resource}
         | _said(subresource=route.subresource, methods=list(route.methods))
+        | _said(gates=list(route.gates))
         | _estimate(route.estimate, problems, place, f"routes[{number}].estimate")
         for number, route in enumerate(settings.routes)
     ]
@@ -99,11 +101,26 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
+        gates=[_gate_part(gate) for gate in settings.gates],
         queues=_changed(settings.queues),
         streams=streams_part(settings.streams),
         telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)
+
+
+def _gate_part(gate: GateSettings) -> dict[str, Any]:
+    part: dict[str, Any] = {"name": gate.name}
+    if gate.kind == "capacity":
+        part["capacity"] = gate.limit
+    else:
+        part["tokens"] = {"rate": gate.rate, "burst": gate.burst}
+    if gate.key is not None:
+        part["key"] = _distinguisher(f"<gate {gate.name}>", gate.key, Problems())
+    else:
+        part["per"] = gate.per
+    part |= {"status": gate.status, "release": gate.release}
+    return part | _said(maxParked=gate.max_parked)
 
 
 def _metrics_part(settings: MetricsSettings) -> dict[str, Any]:
@@ -191,22 +208,25 @@ def level_document(level: Level) -> dict[str, Any]:
     return _document("PriorityLevel", level.name, spec)
 
 
-def schema_document(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
+def schema_document(
+    schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None, gates: Sequence[str] = ()
+) -> dict[str, Any]:
     """A FlowSchema; a callable without an importable name can't be written."""
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
-        spec["distinguisher"] = _distinguisher(schema, schema.distinguisher, problems)
+        spec["distinguisher"] = _distinguisher(f"<schema {schema.name}>", schema.distinguisher, problems)
     if schema.queue:
-        spec["queue"] = _distinguisher(schema, schema.queue, problems)
+        spec["queue"] = _distinguisher(f"<schema {schema.name}>", schema.queue, problems)
     spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
     spec |= _said(
+        gates=list(gates),
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
         match=[{"and": list(map(_test, rule.tests))} for rule in schema.rules if isinstance(rule, Conjunction)],
     )
     return _document("FlowSchema", schema.name, spec)
 
 
-def _distinguisher(schema: FlowSchema, told: Distinguisher, problems: Problems) -> dict[str, Any]:
+def _distinguisher(place: str, told: Distinguisher, problems: Problems) -> dict[str, Any]:
     default = {one.name: one.default for one in fields(Distinguisher)}
     part = {"source": str(told.source)} | _said(name=told.argument, groups=list(told.groups), transform=told.transform)
     if told.prefix_v4 != default["prefix_v4"]:
@@ -216,8 +236,7 @@ def _distinguisher(schema: FlowSchema, told: Distinguisher, problems: Problems) 
     if told.function is not None:
         name = named_callable(told.function)
         if name is None:
-            place = Place(f"<schema {schema.name}>")
-            problems.error(place, _NAMELESS, field="distinguisher.callable", value=told.function, hint=_NAME_IT)
+            problems.error(Place(place), _NAMELESS, field="distinguisher.callable", value=told.function, hint=_NAME_IT)
         else:
             part["callable"] = name
     return part

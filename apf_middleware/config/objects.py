@@ -1,6 +1,6 @@
 """What a configuration says, as plain frozen objects: nothing here knows YAML, pydantic or where it came from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -8,6 +8,7 @@ from apf_middleware.classification import FlowSchema
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
+from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
@@ -89,6 +90,7 @@ class Route:
     methods: tuple[str, ...] = ()
     subresource: str = ""
     estimate: EstimateSettings | None = None
+    gates: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class ServerSettings:
     authentication: tuple[AuthenticatorSettings, ...] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
+    gates: tuple[GateSettings, ...] = ()
     queues: NamingSettings = field(default_factory=NamingSettings)
     streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
@@ -127,6 +130,7 @@ class Configuration:
     schemas: tuple[FlowSchema, ...]
     server: ServerSettings = field(default_factory=ServerSettings)
     estimates: Mapping[str, EstimateSettings] = field(default_factory=dict, hash=False)  # by schema
+    gates: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by schema, in the order of asking
 
     @property
     def fallback(self) -> FlowSchema:
@@ -157,14 +161,29 @@ class Configuration:
 
     @property
     def flowless_levels(self) -> frozenset[str]:
-        """Where flows don't matter: nothing queues or there is only one queue, and no flow's streams are counted."""
-        if self.lets_name_queues:  # the level isn't known yet when the flow is found
-            return frozenset()
+        """Where flows don't matter: there is one queue at most, and neither gates nor limits of streams ask."""
+        if self.lets_name_queues or any(route.gates for route in self.server.routes):
+            return frozenset()  # the level isn't known yet when the flow is found, or a gate may ask for the flow
+        gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
         return frozenset(
             name
             for name, level in self.levels.items()
-            if (level.queuing is None or level.queuing.queues == 1) and level.streams.max_open_per_flow is None
+            if name not in gated
+            and (level.queuing is None or level.queuing.queues == 1)
+            and level.streams.max_open_per_flow is None
         )
+
+    @property
+    def has_gates(self) -> bool:
+        """Whether any gate is defined or named."""
+        return bool(self.server.gates or any(self.gates.values()) or any(route.gates for route in self.server.routes))
+
+    def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Who wants which gates: schemas and routes."""
+        for schema, names in self.gates.items():
+            yield f"the schema {schema!r}", names
+        for route in self.server.routes:
+            yield f"the route {route.path!r}", route.gates
 
     def _named(self, name: str) -> FlowSchema:
         if not self.schemas:

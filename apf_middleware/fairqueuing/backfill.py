@@ -30,6 +30,8 @@ def fill_behind(queueset: "QueueSet", now: int, head: "Ticket") -> "list[Ticket]
         ticket = find_behind(queueset, head, queueset.concurrency - queueset.seats_in_use)
         if ticket is None:
             break
+        if queueset.gatekeeper is not None and not queueset.gatekeeper.admits(now, ticket):
+            continue  # parked or refused, and so in no queue any more
         queueset.seat_head(now, ticket)
         queueset.reservation.let_pass(ticket, own=True)
         seated.append(ticket)

@@ -44,6 +44,7 @@ def check_queues(queueset: "QueueSet") -> None:
     for queue in queues:
         queue.check()
     assert queueset.waiting == sum(queue.length for queue in queues), "tickets waiting"
+    assert queueset.parked == sum(queue.parked for queue in queues), "parked tickets"
     assert queueset.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
 
 

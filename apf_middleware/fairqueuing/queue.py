@@ -31,6 +31,7 @@ class Queue:
         "newest",
         "oldest",
         "owner",
+        "parked",
         "seats_in_use",
         "waiting_work",
     )
@@ -40,6 +41,7 @@ class Queue:
         self.oldest: Ticket | None = None
         self.newest: Ticket | None = None
         self.length: int = 0
+        self.parked: int = 0  # who waits for a gate: not in the chain, but still here
         self.waiting_work: int = 0
         self.executing: int = 0
         self.seats_in_use: int = 0  # the lingering included
@@ -49,7 +51,7 @@ class Queue:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits, runs or lingers here."""
-        return not (self.length or self.executing or self.seats_in_use)
+        return not (self.length or self.executing or self.seats_in_use or self.parked)
 
     def __len__(self) -> int:
         return self.length
@@ -71,6 +73,24 @@ class Queue:
         else:
             newest.newer = ticket
         self.newest = ticket
+        self.length += 1
+        self.waiting_work += ticket.total_work
+
+    def insert(self, ticket: "Ticket") -> None:
+        """Put one that was parked where it would stand if it had never left: before those who arrived after it."""
+        older: Ticket | None = None
+        newer = self.oldest
+        while newer is not None and newer.arrived_at <= ticket.arrived_at:  # few are older than who was parked
+            older, newer = newer, newer.newer
+        if newer is None:
+            self.append(ticket)
+            return
+        ticket.older, ticket.newer = older, newer
+        newer.older = ticket
+        if older is None:
+            self.oldest = ticket
+        else:
+            older.newer = ticket
         self.length += 1
         self.waiting_work += ticket.total_work
 

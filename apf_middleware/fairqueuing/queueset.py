@@ -24,8 +24,8 @@ from apf_middleware.fairqueuing.backfill import fill_behind
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.gatekeeping import Parking
 from apf_middleware.fairqueuing.inspection import check_queues, check_turn, picture
-from apf_middleware.fairqueuing.seats import Seats
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -42,7 +42,7 @@ _GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's
 _NOBODY: Final[tuple[Ticket, ...]] = ()
 
 
-class QueueSet(Seats):
+class QueueSet(Parking):
     """The queues and seats of one level.
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
@@ -65,12 +65,9 @@ class QueueSet(Seats):
         "is_quiescing",
         "is_steered",
         "no_accommodation",
-        "rejected",
         "rounds",
-        "seats_waiting",
         "settings",
         "strict_upstream",
-        "waiting",
     )
 
     ceiling: int
@@ -113,7 +110,6 @@ class QueueSet(Seats):
         self.is_closing: bool = False
         self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self.no_accommodation = 0
-        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
     # What happens to tickets
 
@@ -142,14 +138,8 @@ class QueueSet(Seats):
         ended = self._advance(now)
         if ended and not ticket.is_waiting:
             return ended
-        was_oldest = queue.oldest is ticket
-        queue.remove(ticket)
-        self.waiting -= 1
-        self.seats_waiting -= ticket.width
+        self._take_out(queue, ticket)
         self._reject(ticket, reason)
-        if self.reservation.rounds:
-            self.reservation.end(ticket)
-        self.discipline.leave(queue, ticket, was_oldest=was_oldest)
         if self.deck.is_watchful and (not self.strict_upstream or self.deck.places):
             self.deck.leave(queue, ticket.entropy)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
@@ -265,7 +255,9 @@ class QueueSet(Seats):
             self.discipline.serve(queue, ticket)
             self._occupy(now, ticket)
             return (ticket,)
-        if queue.length >= self._limit and (self.seats_in_use >= self.concurrency or not self.strict_upstream):
+        if queue.length + queue.parked >= self._limit and (
+            self.seats_in_use >= self.concurrency or not self.strict_upstream
+        ):
             self._reject(ticket, Reason.QUEUE_FULL)
             if self.deck.is_watchful:
                 self.deck.leave(queue, ticket.entropy)
@@ -287,11 +279,6 @@ class QueueSet(Seats):
         else:
             self._reject(ticket, Reason.CONCURRENCY_LIMIT)
         return _NOBODY
-
-    def _reject(self, ticket: Ticket, reason: Reason) -> None:
-        ticket.state = TicketState.REJECTED
-        ticket.reason = reason
-        self.rejected[reason] += 1
 
     # Turns
 
@@ -322,11 +309,15 @@ class QueueSet(Seats):
             assert ticket is not None, "a discipline picks a queue where somebody waits"
             width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
+                if self.gatekeeper is not None and self.gatekeeper.bars(now, ticket):
+                    continue  # parked: no seats are saved up for who may not pass anyway
                 self.no_accommodation += 1
                 ticket.pass_over()
                 if self.rounds:
                     seated += fill_behind(self, now, ticket)
                 break
+            if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
+                continue  # parked or refused, and so in no queue any more
             if self.reservation.rounds:
                 self.reservation.end(ticket)
             queue.remove(ticket)
@@ -376,8 +367,8 @@ class QueueSet(Seats):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, runs or lingers."""
-        return not (self.waiting or self.executing or self._lingering)
+        """Whether nothing waits, not even for a gate, and nothing runs or lingers."""
+        return not (self.waiting or self.executing or self._lingering or self.parked)
 
     # Looking
 

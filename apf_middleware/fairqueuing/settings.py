@@ -17,7 +17,8 @@ class QueueSetSettings:
 
     With ``queues`` there are that many, and a flow may use ``hand_size`` of them; each holds ``queue_length_limit``
     waiting requests. Without (0), nobody waits: a request that doesn't fit is rejected. An ``exempt`` level admits
-    everything and only counts.
+    everything and only counts. Where queues are ``fifo``, nobody overtakes an earlier request of the same flow that a
+    gate keeps waiting.
 
     So many flows as ``exact`` says have a queue each, and only those beyond them share the ``queues``. In so many
     rounds as ``backfill`` says others may pass one that waits for more seats than are free (see `reservation`).
@@ -30,6 +31,7 @@ class QueueSetSettings:
     exempt: bool = False
     exact: int = 0
     backfill: int = 0
+    fifo: bool = False
 
     def __post_init__(self) -> None:
         require_integer("concurrency", self.concurrency, least=0)
@@ -38,6 +40,8 @@ class QueueSetSettings:
         require_integer("backfill", self.backfill, least=0)
         if not isinstance(self.exempt, bool):
             raise InvalidValueError("exempt", self.exempt, "it must be True or False")
+        if not isinstance(self.fifo, bool):
+            raise InvalidValueError("fifo", self.fifo, "it must be True or False")
         if self.exempt and self.queues:
             raise InvalidValueError("queues", self.queues, "an exempt level has none, for nobody waits there")
         if self.exact and not self.queues:

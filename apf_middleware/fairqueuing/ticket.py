@@ -34,6 +34,7 @@ class Reason(StrEnum):
     QUEUE_CLOSED = "queue-closed"
     QUEUE_CLOSING = "queue-closing"
     STREAM_LIMIT = "stream-limit"
+    GATE = "gate"
 
 
 class TicketState(Enum):

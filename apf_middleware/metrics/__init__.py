@@ -8,7 +8,7 @@ and from that the metrics are made: for a scrape of one process (`collector`), o
 from apf_middleware.metrics.collector import APFCollector, require_prefix
 from apf_middleware.metrics.exposition import compress, render
 from apf_middleware.metrics.multiprocess import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, scrape
-from apf_middleware.metrics.picture import DemandPicture, LevelPicture, SchemaPicture, ServerPicture
+from apf_middleware.metrics.picture import DemandPicture, GatePicture, LevelPicture, SchemaPicture, ServerPicture
 from apf_middleware.metrics.tally import Histogram, Occupancy, Tally
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "APFCollector",
     "DemandPicture",
     "DirectoryCollector",
+    "GatePicture",
     "Histogram",
     "LevelPicture",
     "Occupancy",

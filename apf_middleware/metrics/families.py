@@ -26,8 +26,11 @@ from apf_middleware.metrics.points import (
     bound_pair,
     demand,
     executions,
+    gate_evaluations,
+    gate_waits,
     meter,
     per_adjusted_level,
+    per_gate,
     per_key,
     per_level,
     per_schema,
@@ -342,6 +345,23 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "Configurations that were read, by outcome; after a failure the one before stays in force.",
         ("outcome",),
         per_key(lambda picture: picture.configuration_loads),
+    ),
+    NumberFamily("parked_requests", "Kept waiting by a gate now.", ("gate",), per_gate(lambda gate: gate.parked)),
+    HistogramFamily(
+        "gate_wait_seconds", "How long a gate kept requests waiting.", ("gate",), gate_waits, bounds=_DURATIONS
+    ),
+    NumberFamily(
+        "gate_evaluations_total", "How often a gate was asked, by its answer.", ("gate", "result"), gate_evaluations
+    ),
+    NumberFamily("gate_events_total", "Events that a gate was told.", ("gate",), per_gate(lambda gate: gate.events)),
+    NumberFamily(
+        "gate_rescues_total",
+        "Openings of a gate that no event had told of.",
+        ("gate",),
+        per_gate(lambda gate: gate.rescues),
+    ),
+    NumberFamily(
+        "gate_rejected_requests_total", "Rejected because of a gate.", ("gate",), per_gate(lambda gate: gate.rejected)
     ),
     NumberFamily(
         "info",

@@ -4,7 +4,7 @@ Nothing here is computed and nothing knows Prometheus; what the numbers come to 
 (the meters, and what lies between two bounds) is in units of 1e-8 seat-seconds, as the core counts it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +13,7 @@ from apf_middleware.metrics.tally import Tally
 __all__ = [
     "Bounds",
     "DemandPicture",
+    "GatePicture",
     "Kind",
     "LevelPicture",
     "QueuePicture",
@@ -82,6 +83,19 @@ class SchemaPicture:
 
 
 @dataclass(frozen=True, slots=True)
+class GatePicture:
+    """One gate: who waits for it now, and what has been counted; ``waits`` are counts by bucket and a sum, in ns."""
+
+    name: str
+    parked: int
+    evaluations: Mapping[str, int]
+    events: int
+    rescues: int
+    rejected: int
+    waits: tuple[Sequence[int], int]
+
+
+@dataclass(frozen=True, slots=True)
 class QueuePicture:
     """A named queue, which is a level or a parent of levels; ``state`` is as people are shown it."""
 
@@ -123,3 +137,4 @@ class ServerPicture:
     queues: tuple[QueuePicture, ...] = ()
     live_changes: int = 0
     unknown_queues: Mapping[str, int] = field(default_factory=dict)
+    gates: tuple[GatePicture, ...] = ()

@@ -11,7 +11,15 @@ from typing import Final
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.work import UNITS_PER_SEAT_SECOND, round_half_away
-from apf_middleware.metrics.picture import Bounds, DemandPicture, LevelPicture, SchemaPicture, ServerPicture, Times
+from apf_middleware.metrics.picture import (
+    Bounds,
+    DemandPicture,
+    GatePicture,
+    LevelPicture,
+    SchemaPicture,
+    ServerPicture,
+    Times,
+)
 from apf_middleware.metrics.ratios import Spread
 from apf_middleware.metrics.tally import LENGTH_BOUNDS, Histogram
 
@@ -24,8 +32,11 @@ __all__ = [
     "bound_pair",
     "demand",
     "executions",
+    "gate_evaluations",
+    "gate_waits",
     "meter",
     "per_adjusted_level",
+    "per_gate",
     "per_key",
     "per_level",
     "per_schema",
@@ -97,6 +108,23 @@ def _can_have(picture: ServerPicture) -> dict[str, tuple[Reason, ...]]:
     """The reasons for which a level can normally reject."""
     limited = (Reason.STREAM_LIMIT,)
     return {one.name: _ALWAYS_SHOWN[one.kind] + (limited if one.limits_streams else ()) for one in picture.levels}
+
+
+def per_gate(number: Callable[[GatePicture], int]) -> NumberReader:
+    """One number per gate."""
+    return lambda picture: (((gate.name,), number(gate)) for gate in picture.gates)
+
+
+def gate_evaluations(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
+    for gate in picture.gates:
+        for result, number in gate.evaluations.items():
+            yield (gate.name, result), number
+
+
+def gate_waits(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
+    for gate in picture.gates:
+        counts, total = gate.waits
+        yield (gate.name,), Spread(tuple(counts), total / _NS)
 
 
 def _kinds(picture: ServerPicture) -> dict[str, str]:

@@ -4,6 +4,7 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
+from apf_middleware.runtime.gated import GatedController, control
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
@@ -18,6 +19,7 @@ __all__ = [
     "Controller",
     "Destination",
     "DrainMeter",
+    "GatedController",
     "LevelAtWork",
     "Listener",
     "OpenStreams",
@@ -28,6 +30,7 @@ __all__ = [
     "RejectionLog",
     "Revocation",
     "SlowWrites",
+    "control",
     "picture_server",
     "retry_after_s",
     "tell",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from apf_middleware.estimation import Watch
     from apf_middleware.fairqueuing import Reason, Work
     from apf_middleware.fairqueuing.queue import Queue
+    from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.runtime.destination import Destination
     from apf_middleware.runtime.waiting import Waiter
 
@@ -33,14 +34,15 @@ _SECOND: Final = 10**9
 class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 
-    __slots__ = ("_revocation", "destination", "ends_badly", "queued_width", "stream", "waiter")
+    __slots__ = ("_revocation", "destination", "ends_badly", "queued_width", "refusal", "stream", "waiter")
 
     # Given when it is queued: the width with which it was, of which a level may cut some, and who wakes its task.
     queued_width: int
     waiter: "Waiter | None"
-    # Given when they are needed, for few requests need them.
+    # Given when they are needed, for few requests need them. A refusal is why a gate rejected it.
     _revocation: Revocation
     ends_badly: bool
+    refusal: "Refusal | None"
 
     def __init__(self, destination: "Destination") -> None:
         # In place of Ticket's, whose checks would only repeat what a classification and an estimate have passed.
@@ -83,6 +85,11 @@ class Admission(Ticket):
         if until is None:
             until = self.destination.controller.now()
         return (until - self.arrived_at) / _SECOND
+
+    @property
+    def held_by(self) -> "ParkedRequest | None":
+        """The gate that keeps it waiting, and since when; None if none does."""
+        return self.destination.controller.holding(self)
 
     def release(self) -> bool:
         """Give the seats back before the response has ended, as for a stream; again does nothing.

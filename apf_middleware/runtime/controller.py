@@ -6,8 +6,7 @@ change has seated. Its methods are synchronous: between a decision and what foll
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
@@ -15,7 +14,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_kinship, derive_limits
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import DISCIPLINES, Reason, Sharing, Ticket, TicketState
+from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
@@ -24,13 +23,14 @@ from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
-from apf_middleware.runtime.sharing import share_seats, wanted_levels
-from apf_middleware.runtime.streams import StreamBook
+from apf_middleware.runtime.sharing import wanted_levels
+from apf_middleware.runtime.standing import Levels
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
-    from apf_middleware.fairqueuing import LevelLimits
+    from apf_middleware.gates import ParkedRequest
+    from apf_middleware.metrics.picture import GatePicture
     from apf_middleware.runtime.top_flows import Roll
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -46,11 +46,13 @@ _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 _RESTLESS_NS: Final = 10_000_000
 
 
-class Controller:
+class Controller(Levels):
     """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
 
     ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's.
     """
+
+    may_have_gates: bool = False
 
     def __init__(
         self,
@@ -59,18 +61,9 @@ class Controller:
         now: Callable[[], int] = time.monotonic_ns,
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
-        self.configuration: Configuration = configuration
-        self.now = now
+        super().__init__(configuration, now)
         self.is_closing: bool = False
-        begin = now()
-        self._generation = 0
-        self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
-        self._sharing = share_seats(configuration, self.limits, begin)
-        self._levels: dict[str, LevelAtWork] = {}
-        self.streams: StreamBook = StreamBook(now)
         self.watches: WatchTracker = WatchTracker()
-        self._draining: list[LevelAtWork] = []
-        self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
@@ -78,23 +71,8 @@ class Controller:
         self._alarm = alarm(self.tick, now)
         self.vigil: Vigil = Vigil()
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
-        self._adopt(begin)
         self.queues: QueueBook = QueueBook(self)
         self.queues.apply_states()
-
-    @property
-    def levels(self) -> Mapping[str, LevelAtWork]:
-        return MappingProxyType(self._levels)
-
-    @property
-    def shown(self) -> Iterable[LevelAtWork]:
-        """Whom metrics tell of, one by name: the levels, and those that drain unless another has taken their name."""
-        return ({at_work.name: at_work for at_work in self._draining} | self._levels).values()
-
-    @property
-    def sharing(self) -> Sharing:
-        """How the levels share the seats."""
-        return self._sharing
 
     def destination(self, classification: Classification, work: Work) -> Destination:
         """Where requests of this classification go."""
@@ -192,6 +170,20 @@ class Controller:
         else:
             self.abandon(admission, Reason.CANCELLED)
 
+    def holding(self, admission: Admission) -> "ParkedRequest | None":  # noqa: ARG002 - see `GatedController`
+        """What keeps it waiting, if it is a gate."""
+        return None
+
+    def picture_gates(self) -> "tuple[GatePicture, ...]":
+        """The gates, for metrics."""
+        return ()
+
+    def begin_answer(self, admission: Admission) -> None:
+        """Its response has begun; that matters to gates alone."""
+
+    def end(self, admission: Admission) -> None:
+        """It is over, though its seats were given back before; that matters to gates alone."""
+
     def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
         """It asked for ``width`` seats and was not alone."""
         tally = admission.destination.tally
@@ -272,13 +264,6 @@ class Controller:
         self.look(now)
         self._set_alarm()
 
-    def look(self, now: int) -> None:
-        """Bring what is counted up to ``now``, because somebody wants to see it."""
-        for at_work in self._all():
-            at_work.look(now)
-        if self._has_leftovers:
-            self._forget_leftovers(now)
-
     def _set_alarm(self) -> None:
         """Tick when time alone will let somebody in; a restless discipline might do that at any moment."""
         at = self._sharing.next_event_at()
@@ -303,6 +288,10 @@ class Controller:
             value = getattr(configuration.server, name)
             if value != getattr(self.configuration.server, name):
                 raise InvalidValueError(name, value, "it can't change while the server runs", "Restart the server")
+        if configuration.has_gates and not self.may_have_gates:
+            raise InvalidValueError(
+                "gates", "new", "a server that began without gates can't have any", "Restart the server"
+            )
         now = self.now()
         self.look(now)
         limits = derive_limits(configuration)
@@ -314,45 +303,6 @@ class Controller:
         self.queues.apply_states()
         self.look(now)
         self._set_alarm()
-
-    def _adopt(self, now: int) -> None:
-        """Find to each level of the sharing the one at work, or make it."""
-        before = {id(at_work.shared): at_work for at_work in self._all()}
-        named = {at_work.name: at_work for at_work in self._all()}
-        timeout = self.configuration.server.request_timeout_ns
-        levels = {}
-        for name, level in self.configuration.working_levels.items():
-            shared = self._sharing.levels[name]
-            at_work = before.pop(id(shared), None)
-            if at_work is None:
-                number = self.generate()
-                at_work = LevelAtWork(level, shared, request_timeout_ns=timeout, now=now, generation=number)
-                if name in named and not named[name].shared.is_over:
-                    at_work.count_on(named[name], now)
-            else:
-                at_work.adopt(level, request_timeout_ns=timeout)
-            levels[name] = at_work
-        self._levels = levels
-        self.streams.adopt(self.configuration, levels)
-        self._draining = list(before.values())
-        self._has_leftovers = True
-
-    def _forget_leftovers(self, now: int) -> None:
-        """Forget the levels that have drained, and the counters of schemas that have gone, once nobody is there."""
-        still = set(map(id, self._sharing.draining))
-        self._draining = [at_work for at_work in self._draining if id(at_work.shared) in still]
-        kept: dict[str, set[str]] = {name: set() for name in self._levels}
-        anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
-        for schema in self.configuration.schemas:
-            for names in kept.values() if anywhere else (kept.setdefault(schema.level, set()),):
-                names.add(schema.name)
-        done = [at_work.forget_schemas(kept[name], now) for name, at_work in self._levels.items()]
-        self._has_leftovers = bool(self._draining) or not all(done)
-
-    def generate(self) -> int:
-        """A number that no other queue ever had."""
-        self._generation += 1
-        return self._generation
 
     def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:
         """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
@@ -373,12 +323,12 @@ class Controller:
         self.operate(at_work, held=held, closing=closing)
 
     def _send_away(self, at_work: LevelAtWork, reason: Reason) -> None:
-        for ticket in [ticket for queue in at_work.shared.queueset.deck for ticket in queue]:
-            if isinstance(ticket, Admission):
-                self.abandon(ticket, reason)
+        for admission in self._waiting_at(at_work):
+            self.abandon(admission, reason)
 
-    def _all(self) -> Iterable[LevelAtWork]:
-        return [*self._levels.values(), *self._draining] if self._draining else self._levels.values()
+    def _waiting_at(self, at_work: LevelAtWork) -> list[Admission]:
+        waiting = [ticket for queue in at_work.shared.queueset.deck for ticket in queue]
+        return [ticket for ticket in waiting if isinstance(ticket, Admission)]
 
     # Beginning and end
 

@@ -1,8 +1,10 @@
 """Where requests of one kind go: all that an admission is made of, found once and used for every one of them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from apf_middleware.classification import ANONYMOUS, Classification, Identity
+from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
 from apf_middleware.fairqueuing import Work
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ class Destination:
     """A level at work and a schema's counters there, for the flow of this ``classification`` and who asks."""
 
     __slots__ = ("at_work", "classification", "controller", "identity", "route", "tally", "work")
+
+    # What gates are told, of the requests that have some: those are received each by itself (see `reception`).
+    gates: Sequence[str] = ()
+    digest: RequestDigest | None = None
+    scope: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self, controller: "Controller", classification: Classification, work: Work, identity: Identity = ANONYMOUS

@@ -48,6 +48,7 @@ def picture_server(
         open_streams=controller.streams.counts(controller.levels),
         configuration_loads=dict(configuration_loads),
         version=version,
+        gates=controller.picture_gates(),
         queues=_picture_queues(controller),
         live_changes=len(controller.queues.changes.entries),
         unknown_queues=dict(unknown_queues),

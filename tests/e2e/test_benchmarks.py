@@ -17,6 +17,18 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
     return listed
 
 
+def test_the_benchmark_of_gates_asks_seldom_however_many_wait() -> None:
+    measured = rows("benchmarks.gates", "--json", "--waiting", "100", "500", "--repetitions", "1")
+
+    asked = {(row["case"], row["waiting"]): row["evaluations"] for row in measured}
+    assert asked["release", 500] <= 3
+    assert asked["event", 500] <= 1
+    assert asked["nobody", 500] == 0
+    assert asked["park", 500] == 0
+    assert (asked["pass", 0], asked["plain", 0]) == (1, 0)
+    assert all(row["us"] > 0 for row in measured)
+
+
 def test_the_core_is_measured() -> None:
     measured = rows("benchmarks.core", "--json", "--queues", "64", "--requests", "500", "--repetitions", "1")
 

@@ -234,6 +234,7 @@ class _SchemaSpec(CamelModel):
         default=None, description="What names the level of each request; where it names nothing, it is `level`."
     )
     estimate: EstimateModel | None = None
+    gates: list[NonEmpty] = Field(default_factory=list, description="Names, in the order in which they are asked.")
     rules_: list[_Rule] = Field(default_factory=list, alias="rules")
     match: list[dict[str, Any]] = Field(
         default_factory=list, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."
@@ -293,4 +294,4 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     built = schema.built()
     whole = replace(built, rules=(*built.rules, *alternatives))
     estimate = schema.spec.estimate.built() if schema.spec.estimate else None
-    return Definition(whole, document, DIALECT, estimate=estimate)
+    return Definition(whole, document, DIALECT, estimate=estimate, gates=tuple(schema.spec.gates))

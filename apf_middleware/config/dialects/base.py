@@ -45,6 +45,7 @@ class Definition:
     catch_all: bool = False
     told: frozenset[str] = frozenset()
     estimate: EstimateSettings | None = None
+    gates: tuple[str, ...] = ()
 
 
 class Model(BaseModel):

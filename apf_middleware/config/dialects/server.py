@@ -14,6 +14,7 @@ from apf_middleware.config.dialects.admin import AdminModel
 from apf_middleware.config.dialects.authentication import AnyAuthenticator, TrustedProxiesModel
 from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
+from apf_middleware.config.dialects.gates import GateModel
 from apf_middleware.config.dialects.http import path_rule
 from apf_middleware.config.dialects.metrics import MetricsModel
 from apf_middleware.config.dialects.naming import NamingModel
@@ -40,6 +41,7 @@ class _Route(CamelModel):
     subresource: str = ""
     methods: StringSet = Field(default_factory=list)
     estimate: EstimateModel | None = None
+    gates: list[NonEmpty] = Field(default_factory=list, description="Beside those of the schema, and asked after them.")
 
     def rules(self) -> Iterator[Broken]:
         rule = path_rule(self.path)
@@ -51,7 +53,7 @@ class _Route(CamelModel):
 
     def built(self) -> Route:
         estimate = self.estimate.built() if self.estimate else None
-        return Route(self.path, self.resource, tuple(self.methods), self.subresource, estimate)
+        return Route(self.path, self.resource, tuple(self.methods), self.subresource, estimate, tuple(self.gates))
 
 
 class _ServerSpec(CamelModel):
@@ -76,6 +78,7 @@ class _ServerSpec(CamelModel):
     metrics: MetricsModel = Field(default_factory=MetricsModel)
     responses: ResponsesModel = Field(default_factory=ResponsesModel)
     admin: AdminModel = Field(default_factory=AdminModel)
+    gates: list[GateModel] = Field(default_factory=list)
     queues: NamingModel = Field(default_factory=NamingModel)
     streams: ServerStreamsModel = Field(default_factory=ServerStreamsModel)
     telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
@@ -83,6 +86,12 @@ class _ServerSpec(CamelModel):
     def rules(self) -> Iterator[Broken]:
         if duration_ns(self.request_timeout) == 0:
             yield Broken(("requestTimeout",), self.request_timeout, "it must be more than nothing")
+        names = [gate.name for gate in self.gates]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                yield Broken(
+                    ("gates", place, "name"), name, "there is a gate of this name already", "Rename one of them"
+                )
         try:
             RouteTable([route.built() for route in self.routes])
         except InvalidValueError as error:  # two routes for one path
@@ -119,6 +128,7 @@ class ServerModel(CamelModel):
             authentication=tuple(one.built() for one in spec.authentication),
             trusted_proxies=spec.trusted_proxies.built(),
             admin=spec.admin.built(),
+            gates=tuple(gate.built() for gate in spec.gates),
             queues=spec.queues.built(),
             streams=spec.streams.built(),
             telemetry=spec.telemetry.built(),

@@ -6,6 +6,7 @@ it one question. The discipline keeps whatever meters it needs, in queues of a c
 =============  ======================================================================================================
 ``advance``    time passes while nothing else happens
 ``arrive``     a ticket is about to join its queue
+``rejoin``     a ticket that has arrived is put before those who came after it: a gate had kept it aside meanwhile
 ``serve``      a ticket arrives and is to be seated in the same step, because nobody waits and it fits
 ``leave``      a ticket has left its queue unserved
 ``dispatch``   a queue's oldest ticket has left it for its seats
@@ -58,6 +59,12 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def arrive(self, queue: QueueT, ticket: Ticket) -> None:
         """``ticket`` is about to be appended to ``queue``."""
+
+    def rejoin(self, queue: QueueT, ticket: Ticket) -> None:
+        """``ticket``, of which `arrive` has told, was inserted before others of ``queue``: it came before them.
+
+        It takes up no more than a newcomer would. Nor may it cost those behind it what they are owed.
+        """
 
     @abstractmethod
     def serve(self, queue: QueueT, ticket: Ticket) -> None:

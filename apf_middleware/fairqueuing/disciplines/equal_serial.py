@@ -120,6 +120,12 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             else:
                 agenda.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
 
+    def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
+            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
+        if queue.oldest is ticket:
+            self._schedule(queue)
+
     def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         ticket.arrival_r = ticket.start_r = r = self.r
         if not queue.executing:

@@ -192,6 +192,10 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         else:
             self._changed(queue, ticket.width, ticket)
 
+    def rejoin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        if queue.oldest is ticket:
+            self._changed(queue, 0)
+
     def serve(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         self._turn = queue.index
         self._occupy(ticket.width)

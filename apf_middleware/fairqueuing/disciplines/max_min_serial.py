@@ -132,6 +132,13 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             queue.width = ticket.width
         self._demand(queue, queue.rho + ticket.width, moved=is_first)
 
+    def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+        if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
+            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
+        if queue.oldest is ticket:
+            self._aim(queue)
+            self._schedule(queue)
+
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         ticket.arrival_r = position = self._here(queue)
         if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower

@@ -107,6 +107,14 @@ class Adjusting(Sharing):
         self._note(now, level)
         return [*ended, *seated] if ended else seated
 
+    def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        ended = self._advance(now)
+        level.wake()
+        level.quick_width = 0
+        seated = level.queueset.unpark(now, ticket)
+        self._note(now, level)
+        return [*ended, *seated]
+
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         queueset = level.queueset
         if ticket.state is not _SEATED or ticket.queueset is not queueset:
@@ -192,7 +200,7 @@ class Adjusting(Sharing):
                 self._waiting.remove(level)
         if not waits and queueset.is_idle:
             if level.is_draining:
-                if level in self.draining:
+                if level in self.draining and not queueset.parked:
                     self.draining.remove(level)
             else:
                 level.rest(now)

@@ -109,6 +109,18 @@ class Sharing(ABC):
         """
 
     @abstractmethod
+    def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """``ticket``, which a gate had parked, may have a turn again."""
+
+    def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """Let ``ticket`` in at ``level``, parked until `unpark`; or it is rejected."""
+        ended = self.tick(now)
+        level.wake()
+        level.quick_width = 0
+        level.queueset.arrive_parked(now, ticket)
+        return ended
+
+    @abstractmethod
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """``ticket`` has finished. Its seats come free now, or when its linger ends."""
 
@@ -146,6 +158,15 @@ class Sharing(ABC):
             level.queueset.quiesce(reopen=not closing, closing=closing)
         seated = self._retell(now)
         return [*ended, *seated]
+
+    def forget_drained(self, now: int) -> None:
+        """Somebody has left a queue without any of the calls above: perhaps that was the last one of a level."""
+        for level in list(self.draining):
+            self._note(now, level)
+
+    @abstractmethod
+    def _note(self, now: int, level: SharedLevel) -> None:
+        """Something has happened to ``level``."""
 
     def _adopt(self, now: int, seats: int, wanted: Wanted, kinship: Kinship) -> None:
         """Open the levels that are missing, and let those go that aren't wanted."""

@@ -149,6 +149,15 @@ class Lending(Pool):
         seated = self._dispatch(now) if self.waiting else _NOBODY
         return [*ended, *seated] if ended else seated
 
+    def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        ended = self._advance(now)
+        level.wake()
+        level.quick_width = 0
+        level.queueset.concurrency = 0
+        level.queueset.unpark(now, ticket)
+        self._note(now, level)
+        return [*ended, *self._dispatch(now)]
+
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         if level.alone is ticket and now < self._ends_at and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
@@ -253,11 +262,17 @@ class Lending(Pool):
             if ticket is None and self._backfills and (passing := find_passing(self, turn)) is not None:
                 level, ticket = passing.level, passing.ticket
             if level is None or ticket is None:
+                if self._park_barred(now, turn):
+                    continue
                 for one, passed in turn.passed:
                     one.queueset.no_accommodation += 1
                     passed.pass_over()
                 break
             level.queueset.tick(now)
+            gatekeeper = level.queueset.gatekeeper
+            if gatekeeper is not None and not gatekeeper.admits(now, ticket):
+                self._note(now, level)
+                continue
             level.queueset.seat_head(now, ticket)
             if passing is not None:
                 passing.note()
@@ -267,6 +282,15 @@ class Lending(Pool):
             seated.append(ticket)
             self._note(now, level)
         return seated
+
+    def _park_barred(self, now: int, turn: Turn) -> bool:
+        """Of those for whom seats are saved up, park who may not pass its gates; whether there was one."""
+        for level, ticket in turn.passed:
+            gatekeeper = level.queueset.gatekeeper
+            if gatekeeper is not None and gatekeeper.bars(now, ticket):
+                self._note(now, level)
+                return True
+        return False
 
     def _may_seat(self) -> bool:
         """Whether a survey is worth while: somebody waits, and any seat is free for somebody who does."""
@@ -331,7 +355,8 @@ class Lending(Pool):
                 self.waiting.remove(level)
         if not (used or queueset.waiting):
             if level.is_draining:
-                self._forget(now, level)
+                if not queueset.parked:
+                    self._forget(now, level)
             elif level.is_closing and level.least:
                 self._wake_all()
                 self._recount(now)  # it is closed, and promised nothing any more

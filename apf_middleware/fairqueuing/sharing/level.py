@@ -193,6 +193,8 @@ class SharedLevel:
     def rest(self, now: int) -> None:
         """The level is idle: the next one may be alone."""
         is_promised = self.least or self.exempt
+        if self.queueset.parked:
+            return  # whoever is kept waiting by a gate isn't to find somebody alone
         is_open = not (self.is_held or self.queueset.is_quiescing)
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.quick_width = 1

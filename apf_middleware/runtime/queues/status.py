@@ -76,6 +76,7 @@ class QueueStatus:
 class _Counts:
     used: int = 0
     inqueue: int = 0
+    pending: int = 0
     running: int = 0
     finished: int = 0
     failed: int = 0
@@ -87,6 +88,8 @@ class _Counts:
         queueset = at_work.shared.queueset
         self.used += queueset.seats_in_use + (1 if at_work.shared.alone else 0)
         self.is_idle = self.is_idle and at_work.shared.is_idle
+        self.pending += queueset.parked
+        self.inqueue -= queueset.parked  # who is parked counts as waiting below
         for tally in at_work.tallies.values():
             self.inqueue += tally.waiting
             self.running += tally.executing
@@ -157,7 +160,7 @@ def _look(
         max=min(limits.max, controller.configuration.server.seats),
         capacity=min(_most(controller, name), controller.configuration.server.seats),
         inqueue=counts.inqueue,
-        pending=0,
+        pending=counts.pending,
         running=counts.running,
         completed=counts.finished - counts.failed - counts.aborted,
         failed=counts.failed,

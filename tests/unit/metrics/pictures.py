@@ -6,7 +6,15 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.metrics import APFCollector, DemandPicture, LevelPicture, SchemaPicture, ServerPicture, Tally
+from apf_middleware.metrics import (
+    APFCollector,
+    DemandPicture,
+    GatePicture,
+    LevelPicture,
+    SchemaPicture,
+    ServerPicture,
+    Tally,
+)
 from apf_middleware.metrics.picture import QueuePicture
 
 MS = 10**6
@@ -64,6 +72,7 @@ FULL = picture(
     queues=(QueuePicture("work", "Paused", 3, 6, 20, 12.5, 10, 0.8, 4, 1, 9, 100, 7, 2, 5),),
     live_changes=1,
     unknown_queues={"queue-not-found": 1},
+    gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, ((1, *([0] * 13)), SECOND)),),
 )
 """With something for every metric."""
 

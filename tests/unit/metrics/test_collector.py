@@ -51,11 +51,14 @@ OWN = {
     "open_streams",
     "info",
 }
+OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
+OWN |= {"gate_rescues_total", "gate_rejected_requests_total"}
 OWN |= {suffix for suffix, *_ in QUEUE_NUMBERS}
 DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
 BUCKETS = {
     "request_wait_duration_seconds": DURATIONS,
     "request_execution_seconds": DURATIONS,
+    "gate_wait_seconds": DURATIONS,
     "request_queue_length_after_enqueue": "0 10 25 50 100 250 500 1000",
     "work_estimated_seats": "1 2 4 8 16 32 64 100",
     "priority_level_seat_utilization": "0 .1 .2 .3 .4 .5 .6 .7 .8 .9 .95 .99 1",

@@ -1,0 +1,57 @@
+"""The gates of a Server document in ``apf/v1``."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from apf_middleware.config.dialects.base import Broken
+from apf_middleware.config.dialects.http import DistinguisherModel
+from apf_middleware.config.dialects.rules import CamelModel
+from apf_middleware.config.dialects.values import DnsSubdomain
+from apf_middleware.config.gates import GateSettings
+from apf_middleware.config.problems import Absent
+
+__all__ = ["GateModel"]
+
+
+class _TokensModel(CamelModel):
+    rate: float = Field(gt=0, le=1e9, description="A second.")
+    burst: int = Field(ge=1, le=1_000_000_000)
+
+
+class GateModel(CamelModel):
+    """A gate that schemas and routes can name."""
+
+    name: DnsSubdomain
+    capacity: int | None = Field(default=None, ge=0, le=1_000_000_000, description="At most so many at a time.")
+    tokens: _TokensModel | None = None
+    key: DistinguisherModel | None = Field(default=None, description="It counts for each value of this apart.")
+    per: Literal["server", "level", "schema", "flow"] | None = None
+    status: int | None = Field(default=None, ge=400, le=599)
+    max_parked: int | None = Field(default=None, ge=1, description="By default half of each queue.")
+    release: Literal["response", "headers"] = "response"
+
+    def rules(self) -> Iterator[Broken]:
+        if (self.capacity is None) is (self.tokens is None):
+            yield Broken((), Absent.ABSENT, "a gate must have exactly one of capacity and tokens")
+        if self.key is not None and self.per is not None:
+            yield Broken(("per",), self.per, "it must be absent where there is a key")
+        if self.tokens is not None and self.release != "response":
+            yield Broken(("release",), self.release, "tokens are used up and never given back")
+
+    def built(self) -> GateSettings:
+        """The domain's object."""
+        tokens = self.tokens
+        return GateSettings(
+            self.name,
+            "capacity" if tokens is None else "tokens",
+            limit=self.capacity or 0,
+            rate=0 if tokens is None else tokens.rate,
+            burst=0 if tokens is None else tokens.burst,
+            key=None if self.key is None else self.key.built(),
+            per=self.per or "server",
+            status=self.status or (503 if tokens is None else 429),
+            max_parked=self.max_parked,
+            release=self.release,
+        )

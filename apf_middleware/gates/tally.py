@@ -1,0 +1,39 @@
+"""What is counted of a gate, as plain integers, where it happens."""
+
+from bisect import bisect_left
+from typing import Final
+
+__all__ = ["WAIT_BOUNDS_NS", "GateTally"]
+
+_MS: Final = 10**6
+WAIT_BOUNDS_NS: Final = tuple(
+    ms * _MS for ms in (0, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000)
+)
+"""Buckets for how long requests waited for a gate, those of all durations."""
+
+
+class GateTally:
+    """A gate's counters. ``evaluations`` are by result: passed, parked, rejected, error."""
+
+    __slots__ = ("evaluations", "events", "hint_errors", "rejected", "rescues", "wait_counts", "wait_total")
+
+    def __init__(self) -> None:
+        self.evaluations = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
+        self.events = 0
+        self.rescues = 0
+        self.rejected = 0
+        self.hint_errors = 0
+        self.wait_counts = [0] * (len(WAIT_BOUNDS_NS) + 1)
+        self.wait_total = 0
+
+    def observe_wait(self, waited_ns: int) -> None:
+        """A request that it had kept waiting goes on, or away."""
+        self.wait_counts[bisect_left(WAIT_BOUNDS_NS, waited_ns)] += 1
+        self.wait_total += waited_ns
+
+    @property
+    def evaluated(self) -> int:
+        return sum(self.evaluations.values())
+
+    def __repr__(self) -> str:
+        return f"<GateTally: {self.evaluations}, {self.events} events, {self.rescues} rescues>"

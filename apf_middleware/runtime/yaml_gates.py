@@ -1,0 +1,71 @@
+"""The gates that a configuration has: made from its settings, and changed when it is another one."""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Final
+
+from apf_middleware.classification import FlowSchema
+from apf_middleware.classification.distinguisher import compile_distinguisher
+from apf_middleware.config import Configuration
+from apf_middleware.config.gates import GateSettings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.gates import Capacity, GateRequest, Gates, Terms, Tokens
+
+__all__ = ["adopt_gates", "require_gates"]
+
+_Key = Callable[[GateRequest], Hashable]
+_PER: Final[dict[str, _Key]] = {
+    "server": lambda _: "",
+    "level": lambda request: request.level,
+    "schema": lambda request: request.schema,
+    "flow": lambda request: (request.schema, request.flow),
+}
+
+
+def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str] = ()) -> None:
+    """InvalidValueError if a schema or a route has a gate that nobody has defined."""
+    known = {*gates.keeper.gates, *more}
+    for owner, names in configuration.gates_by_owner():
+        for name in names:
+            if name not in known:
+                hint = f"There are: {', '.join(sorted(known)) or 'none'}; define it in the Server's gates or in Gates"
+                raise InvalidValueError(f"gate of {owner}", name, "there is no gate of this name", hint)
+
+
+def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[GateSettings]) -> None:
+    """Make the gates ``after``, and change those that were there ``before``; who holds a lease keeps it."""
+    old = {settings.name: settings for settings in before}
+    keeper = gates.keeper
+    for settings in after:
+        known = old.pop(settings.name, None)
+        if known is None or known.kind != settings.kind or known.key != settings.key or known.per != settings.per:
+            if known is not None:
+                keeper.retire(gates.now(), known.name)
+            keeper.add(_make(settings))
+        elif known != settings:
+            gate = keeper.gates[settings.name]
+            gate.terms = _terms(settings)
+            if isinstance(gate, Capacity):
+                gate.resize(settings.limit)
+            elif isinstance(gate, Tokens):
+                gate.resize(settings.rate, settings.burst)
+            keeper.open_slots(gates.now(), gate, "resize")
+    for name in old:
+        keeper.retire(gates.now(), name)
+
+
+def _make(settings: GateSettings) -> Capacity | Tokens:
+    key = _key(settings)
+    if settings.kind == "capacity":
+        return Capacity(settings.name, settings.limit, _terms(settings), key)
+    return Tokens(settings.name, settings.rate, settings.burst, terms=_terms(settings), key=key)
+
+
+def _terms(settings: GateSettings) -> Terms:
+    return Terms(status=settings.status, max_parked=settings.max_parked, release=settings.release)
+
+
+def _key(settings: GateSettings) -> _Key:
+    if settings.key is None:
+        return _PER[settings.per]
+    read = compile_distinguisher(FlowSchema(settings.name, "", 1, (), settings.key))
+    return lambda request: "" if request.digest is None else read(request.digest)

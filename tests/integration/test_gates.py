@@ -1,0 +1,441 @@
+"""Gates behind the middleware: requests wait for a dependency without a seat, and leases come back on every path."""
+
+import asyncio
+import threading
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from apf_middleware import Gates
+from apf_middleware.asgi import APFMiddleware, telemetry
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.gates import GateRequest, Park
+from apf_middleware.runtime import Admission, GatedController
+from apf_middleware.runtime.waiting import wait_in_scope
+from tests.integration.conversation import Conversation, websocket_scope
+from tests.integration.stage import Stage, problem, settle
+
+pytestmark = pytest.mark.anyio
+
+
+def configuration(
+    gates: str = "[db]", *, seats: int = 10, wait: str = "10s", server: str = "", response: str = "Queue"
+) -> Configuration:
+    queuing = "\n  queuing: {queues: 1, handSize: 1, queueLengthLimit: 100}" if response == "Queue" else ""
+    limit = f"\n  waitLimit: {wait}" if response == "Queue" else ""
+    return load_text(
+        f"""
+apiVersion: apf/v1
+kind: Server
+spec: {{seats: {seats}, defaults: none{server}}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: crowd}}
+spec:
+  shares: 1000
+  response: {response}{queuing}{limit}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: gated}}
+spec:
+  level: crowd
+  precedence: 10
+  gates: {gates}
+  distinguisher: {{source: header, name: X-User}}
+  rules:
+  - httpRules: [{{paths: ["/db/*"]}}]
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: others}}
+spec:
+  level: crowd
+  rules:
+  - httpRules: [{{}}]
+"""
+    )
+
+
+DB = ", gates: [{name: db, capacity: 1}]"
+
+
+class GatedStage(Stage):
+    def __init__(self, tasks: anyio.abc.TaskGroup, config: Configuration, gates: Gates | None = None) -> None:
+        super().__init__(tasks)
+        self.middleware = APFMiddleware(self._app, config, gates=gates)
+
+    @property
+    def controller(self) -> GatedController:
+        controller = self.middleware.service.controller
+        assert isinstance(controller, GatedController)
+        return controller
+
+    @property
+    def gates(self) -> Gates:
+        return self.controller.gates
+
+    def is_at_rest(self) -> bool:
+        self.gates.keeper.check()
+        return super().is_at_rest() and not list(self.gates.keeper) and not self.used("db")
+
+    def used(self, gate: str) -> int:
+        return self.gates.keeper.gates[gate].used("") or 0
+
+
+@pytest.fixture(params=["each in its own way", "the plain way"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "the plain way":
+        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
+async def test_who_needs_the_database_waits_for_it_and_others_pass() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        holder = await stage.holder("/db/hold")
+        waiter = stage.comes("/db/waiter")
+        other = stage.comes("/other")
+        await other.end()
+        await settle()
+
+        assert stage.started == ["/db/hold", "/other"]
+        [status] = stage.gates.list()
+        assert (status.gate, status.state, status.parked, status.acquired, status.limit) == ("db", "shut", 1, 1, 1)
+        stage.let_go("/db/hold")
+        await waiter.end()
+        await holder.end()
+        assert waiter.status == 200
+        assert stage.is_at_rest()
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("end", ["hang up", "cancel", "raise", "time out", "close"])
+async def test_leases_come_back_however_a_request_ends(end: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB, wait="50ms" if end == "time out" else "10s"))
+        holder = await stage.holder("/db/hold")
+        waiter = stage.comes("/db/boom" if end == "raise" else "/db/waiter")
+        await anyio.sleep(0.01)
+        if end == "hang up":
+            waiter.hang_up()
+        elif end == "cancel":
+            waiter.cancel_scope.cancel()
+        elif end == "close":
+            stage.controller.close()
+        elif end == "raise":
+            stage.let_go("/db/hold")
+        await waiter.ended.wait()
+        if end == "time out":
+            assert waiter.status == 503
+            assert problem(waiter)["gate"] == "db"
+        elif end == "close":
+            assert waiter.status == 503
+            assert problem(waiter)["reason"] == "queue-closed"
+        stage.let_go("/db/hold")
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_lease_given_in_the_instant_of_cancellation_is_handed_on() -> None:
+    """Whoever cancels the task doesn't know yet that the request has just been seated."""
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        holder = await stage.holder("/db/hold")
+        first = stage.opens("/db/first").body()
+        task = asyncio.get_running_loop().create_task(stage.middleware(first.scope, first.receive, first.send))
+        await settle()
+        second = stage.comes("/db/second")
+        await settle()
+        holding = holder.scope["apf"]
+        assert isinstance(holding, Admission)
+
+        stage.controller.release(holding)  # first is seated and woken, and its task hasn't run yet
+        assert stage.used("db") == 1
+        task.cancel()
+        await second.end()
+
+        assert "/db/first" not in stage.started
+        assert task.cancelled()
+        stage.let_go("/db/hold")
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+async def test_a_condition_is_asked_again_when_its_event_comes_from_another_thread() -> None:
+    gates = Gates()
+    state = {"open": False}
+
+    @gates.condition("db", on="breaker")
+    def breaker(_: GateRequest) -> bool:
+        return state["open"]
+
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(), gates)
+        waiters = [stage.comes(f"/db/{number}", user=f"u{number % 3}") for number in range(10)]
+        await settle()
+        assert stage.started == []
+
+        state["open"] = True
+        thread = threading.Thread(target=partial(gates.emit_threadsafe, "breaker"))
+        thread.start()
+        with anyio.fail_after(5):
+            for waiter in waiters:
+                await waiter.end()
+        thread.join()
+        assert stage.is_at_rest()
+        assert gates.list()[0].rescues == 0
+
+
+async def test_an_asynchronous_gate_is_asked_outside_of_the_dispatcher() -> None:
+    gates = Gates()
+    asked = anyio.Event()
+    answer = anyio.Event()
+    state = {"open": False}
+
+    @gates.condition("db", on="breaker")
+    async def remote(_: GateRequest) -> bool:
+        found = state["open"]
+        asked.set()
+        await answer.wait()
+        return found
+
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(), gates)
+        waiter = stage.comes("/db/1")
+        await asked.wait()
+        state["open"] = True
+        gates.emit("breaker")  # between the question and its answer
+        answer.set()
+        with anyio.fail_after(5):
+            await waiter.end()
+
+        assert waiter.status == 200
+        assert gates.keeper.gates["db"].tally.evaluations["parked"] == 1
+        assert stage.is_at_rest()
+
+
+async def test_an_asynchronous_lease_that_comes_too_late_is_given_back() -> None:
+    class Remote:
+        name = "db"
+
+        def __init__(self) -> None:
+            self.answer = anyio.Event()
+            self.out = 0
+
+        async def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> str:
+            await self.answer.wait()
+            self.out += 1
+            return "lease"
+
+        def release(self, lease: str) -> None:
+            assert lease == "lease"
+            self.out -= 1
+
+    gates = Gates()
+    remote = Remote()
+    gates.add(remote)
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(), gates)
+        leaver = stage.comes("/db/leaver")
+        await settle()
+        leaver.hang_up()
+        await leaver.ended.wait()
+        remote.answer.set()
+        await settle()
+
+        assert remote.out == 0
+        assert stage.is_at_rest()
+
+
+async def test_a_quota_that_cannot_be_had_in_time_is_429_at_once_with_an_honest_time() -> None:
+    server = ", gates: [{name: db, tokens: {rate: 0.01, burst: 1}, per: flow}]"
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=server, wait="1s"))
+        served = await stage.comes("/db/1").end()
+        rejected = await stage.comes("/db/2").end()
+        other = await stage.comes("/db/3", user="bob").end()
+
+        assert (served.status, rejected.status, other.status) == (200, 429, 200)
+        assert 90 <= int(rejected.headers["retry-after"]) <= 100
+        assert problem(rejected)["reason"] == "gate"
+        assert problem(rejected)["gate"] == "db"
+
+
+async def test_a_gate_of_the_app_that_breaks_admits_unless_it_says_otherwise() -> None:
+    gates = Gates()
+
+    @gates.condition("db", on_error="reject", status=502)
+    def broken(_: GateRequest) -> bool:
+        raise OSError("gone")
+
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(), gates)
+        assert (await stage.comes("/db/1").end()).status == 502
+
+
+async def test_where_nothing_queues_a_shut_gate_rejects_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB, response="Reject"))
+        holder = await stage.holder("/db/hold")
+        rejected = await stage.comes("/db/1").end()
+        assert rejected.status == 503
+        stage.let_go("/db/hold")
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+@pytest.mark.parametrize("release", ["response", "headers"])
+async def test_a_stream_holds_its_lease_to_the_end_unless_told_otherwise(release: str) -> None:
+    server = f", gates: [{{name: db, capacity: 1, release: {release}}}]"
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=server))
+        used: list[int] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            used.append(stage.used("db"))
+            scope["apf"].release()
+            used.append(stage.used("db"))
+            await send({"type": "http.response.body", "body": b""})
+
+        stage.middleware.app = app
+        await stage.comes("/db/stream").end()
+        assert used == ([1, 1] if release == "response" else [0, 0])
+        assert stage.is_at_rest()
+
+
+async def test_a_websocket_holds_gates_for_its_handshake_only() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        used: list[int] = []
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
+            used.append(stage.used("db"))
+            await send({"type": "websocket.accept"})
+            used.append(stage.used("db"))
+
+        stage.middleware.app = app
+        conversation = Conversation(stage.middleware, websocket_scope("/db/socket"), tasks).start()
+        await conversation.ended.wait()
+        assert used == [1, 0]
+        assert stage.is_at_rest()
+
+
+async def test_an_app_can_see_what_holds_a_request() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        holder = await stage.holder("/db/hold")
+        waiter = stage.comes("/db/waiter", user="bob")
+        await settle()
+        [parked] = stage.gates.parked()
+        assert (parked.gate, parked.flow, parked.stage) == ("db", "bob", "parked")
+        passage = next(iter(one for one in stage.gates.keeper if one.number == parked.id))
+        assert isinstance(passage.ticket, Admission)
+        assert passage.ticket.held_by is not None
+        assert holder.scope["apf"].held_by is None
+        assert stage.gates.kick("db", parked.id) == 1
+        assert "/db/waiter" not in stage.started
+        stage.let_go("/db/hold")
+        await waiter.end()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+async def test_operators_close_and_open_a_gate() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        stage.gates.close("db", for_=0.05)
+        waiter = stage.comes("/db/waiter")
+        await settle()
+        assert stage.started == []
+        assert stage.gates.list()[0].state == "closed"
+        with anyio.fail_after(5):
+            await waiter.end()
+        assert waiter.status == 200
+        stage.gates.close("db")
+        second = stage.comes("/db/second")
+        await settle()
+        assert "/db/second" not in stage.started
+        stage.gates.open("db")
+        await second.end()
+        assert stage.is_at_rest()
+
+
+async def test_a_hopeless_wait_for_a_closed_gate_ends_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB, wait="1s"))
+        stage.gates.close("db", for_=60)
+        rejected = await stage.comes("/db/1").end()
+        assert rejected.status == 503
+        assert 55 <= int(rejected.headers["retry-after"]) <= 60
+
+
+async def test_gates_change_when_the_configuration_does() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        holder = await stage.holder("/db/hold")
+        waiters = [stage.comes(f"/db/{number}") for number in range(5)]
+        await settle()
+        assert stage.started == ["/db/hold"]
+        stage.controller.reconfigure(configuration(server=", gates: [{name: db, capacity: 3}]"))
+        for waiter in waiters:
+            await waiter.end()
+        stage.let_go("/db/hold")
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+async def test_those_who_wait_for_a_gate_that_is_gone_may_pass() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(server=DB))
+        holder = await stage.holder("/db/hold")
+        waiter = stage.comes("/db/waiter")
+        await settle()
+        stage.controller.reconfigure(configuration("[]"))
+        await waiter.end()
+        stage.let_go("/db/hold")
+        await holder.end()
+        assert not list(stage.gates.keeper)
+
+
+async def test_a_polled_gate_is_tried_again_by_itself() -> None:
+    class Memory:
+        name, poll = "db", 0.005
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> object:
+            self.asked += 1
+            return "lease" if self.asked >= 4 else Park()
+
+        def release(self, lease: object) -> None: ...
+
+    gates = Gates()
+    memory = Memory()
+    gates.add(memory)
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(), gates)
+        with anyio.fail_after(5):
+            waiter = await stage.comes("/db/1").end()
+        assert waiter.status == 200
+        assert memory.asked == 4
+
+
+async def test_a_gate_that_nobody_has_defined_is_an_error() -> None:
+    with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
+        APFMiddleware(Stage._app, configuration("[nothing]"))  # type: ignore[arg-type]
+
+
+async def test_a_server_that_began_without_gates_needs_a_restart_to_have_some() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration("[]"))
+        with pytest.raises(InvalidValueError, match="Restart the server"):
+            stage.middleware.service.controller.reconfigure(configuration(server=DB))

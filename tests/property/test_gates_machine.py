@@ -1,0 +1,283 @@
+"""Whatever happens at gates: nobody is left standing, no lease is lost or given twice, and each has one end.
+
+Hypothesis draws requests of two levels with four gates (a capacity, a capacity of sizes, a breaker, a token bucket),
+and what happens to them: they finish, time out, hang up; events come, come for nothing, or are lost; operators open,
+close, kick and resize. After each step the world is looked at from the outside.
+"""
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import Phase
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Adjusting,
+    Lending,
+    Reason,
+    SharedLevel,
+)
+from apf_middleware.gates import (
+    NO_LEASE,
+    Capacity,
+    Condition,
+    GateRequest,
+    Hold,
+    Passage,
+    Reject,
+    Stage,
+    Terms,
+    Tokens,
+)
+from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+
+pytestmark = pytest.mark.timeout(600)
+
+_GATES = ("db", "memory", "breaker", "quota")
+_OWN = st.lists(st.sampled_from(_GATES), max_size=3, unique=True).map(tuple)
+
+
+class _Machine(RuleBasedStateMachine):
+    @initialize(
+        share=st.sampled_from((Lending, Lending, Adjusting)),
+        discipline=st.sampled_from(sorted(DISCIPLINES)),
+        fifo=st.sampled_from((False, False, True)),
+        length=st.sampled_from((3, 100)),
+        least=st.integers(0, 1),
+    )
+    def begin(self, share: Any, discipline: str, fifo: bool, length: int, least: int) -> None:  # noqa: ANN401, FBT001
+        self.is_well = True
+        self.was_lost = False
+        self.number = 0
+        terms = Terms(max_parked=1000, most_bypasses=3)
+        self.db = Capacity("db", 2, terms, key=lambda request: request.state.get("shard"))
+        self.memory = Capacity("memory", 4, terms, cost=lambda request: int(request.state.get("size", 1)))
+        self.breaker = Condition("breaker", self._ask, Terms(max_parked=1000, events=("breaker.state",)))
+        self.quota = Tokens("quota", 20, 2, terms=terms, key=lambda request: request.flow)
+        self.world = GateWorld(
+            self.db,
+            self.memory,
+            self.breaker,
+            self.quota,
+            levels={
+                "a": level(2, queues=4, length=length, least=least, fifo=fifo),
+                "b": level(3, queues=1, length=length),
+            },
+            share=share,
+            discipline=DISCIPLINES[discipline],
+            careful=False,
+        )
+        self.running: list[str] = []
+        self.waiting: list[str] = []
+        self.arrived = self.ended = 0
+
+    def _ask(self, _: GateRequest) -> bool:
+        return self.is_well
+
+    def _note(self) -> None:
+        """Where everybody is after a step."""
+        for name in self.waiting.copy():
+            ticket = self.world.tickets[name]
+            if ticket.is_waiting:
+                continue
+            self.waiting.remove(name)
+            if ticket.is_seated:
+                self.running.append(name)
+            else:
+                assert ticket.reason is Reason.GATE
+                assert name in self.world.refused, f"{name} was refused and nobody was told"
+                self.ended += 1
+
+    # Requests
+
+    @rule(
+        flow=st.sampled_from("xyz"),
+        to=st.sampled_from("ab"),
+        gates=_OWN,
+        width=st.sampled_from((1, 1, 1, 2)),
+        size=st.integers(1, 4),
+        shard=st.integers(0, 1),
+        limit=st.sampled_from((50 * MS, SECOND, 60 * SECOND)),
+    )
+    def arrive(  # noqa: PLR0917 - hypothesis passes them by name
+        self, flow: str, to: str, gates: tuple[str, ...], width: int, size: int, shard: int, limit: int
+    ) -> None:
+        self.number += 1
+        self.arrived += 1
+        name = str(self.number)
+        ticket = self.world.arrive(name, *gates, flow=flow, to=to, width=width, size=size, shard=shard, limit_ns=limit)
+        if ticket.is_seated:
+            self.running.append(name)
+        elif ticket.is_waiting:
+            self.waiting.append(name)
+        else:
+            assert name not in self.world.refused, f"{name} was told by its arrival already"
+            self.ended += 1
+        self._note()
+
+    @precondition(lambda self: self.running)
+    @rule(index=st.integers(0, 50))
+    def finish(self, index: int) -> None:
+        self.world.finish(self.running.pop(index % len(self.running)))
+        self.ended += 1
+        self._note()
+
+    @precondition(lambda self: self.waiting)
+    @rule(index=st.integers(0, 50), reason=st.sampled_from((Reason.TIME_OUT, Reason.CANCELLED)))
+    def give_up(self, index: int, reason: Reason) -> None:
+        name = self.waiting[index % len(self.waiting)]
+        ticket = self.world.tickets[name]
+        self.world.give_up(name, reason)
+        if ticket.is_rejected:
+            self.waiting.remove(name)
+            self.ended += 1
+        else:
+            self.world.tickets[name] = ticket
+        self._note()
+
+    # Gates
+
+    @rule(well=st.booleans(), is_told=st.sampled_from((True, True, False)))
+    def turn(self, well: bool, is_told: bool) -> None:  # noqa: FBT001
+        self.is_well = well
+        if is_told:
+            self.world.emit("breaker.state")
+            self.was_lost = False
+        else:
+            self.was_lost = True
+        self._note()
+
+    @rule(event=st.sampled_from((*_GATES, "breaker.state", "nobody")), key=st.sampled_from((None, 0, "x")))
+    def tell_for_nothing(self, event: str, key: object) -> None:
+        self.world.emit(event, key)
+        self._note()
+
+    @rule(gate=st.sampled_from(_GATES), is_open=st.booleans())
+    def operate(self, gate: str, is_open: bool) -> None:  # noqa: FBT001
+        if is_open:
+            self.world.open(gate)
+        else:
+            self.world.close(gate)
+        self._note()
+
+    @rule(gate=st.sampled_from(_GATES))
+    def open_again(self, gate: str) -> None:
+        self.world.open(gate)
+        self._note()
+
+    @rule(limit=st.integers(0, 4))
+    def resize(self, limit: int) -> None:
+        self.memory.resize(limit)
+        self.world.open("memory")
+        self._note()
+
+    @precondition(lambda self: self.waiting)
+    @rule(index=st.integers(0, 50))
+    def kick(self, index: int) -> None:
+        name = self.waiting[index % len(self.waiting)]
+        if self.world.keeper.passage(self.world.tickets[name]) is not None:
+            self.world.kick(name)
+        self._note()
+
+    @rule(ns=st.sampled_from((1, MS, 60 * MS, 2 * SECOND)))
+    def wait(self, ns: int) -> None:
+        self.world.wait(ns)
+        if ns > SECOND:
+            self.was_lost = False  # all have been rescued
+        self._note()
+
+    # What must hold
+
+    @invariant()
+    def all_adds_up(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.world.sharing.check()
+        assert self.arrived == self.ended + len(self.running) + len(self.waiting)
+        shards = [self.db.used(shard) for shard in (0, 1)]
+        held = [
+            (need.gate.name, need.key, need.lease)
+            for name in self.running
+            if (passage := self.world.keeper.passage(self.world.tickets[name])) is not None
+            for need in passage.needs
+        ]
+        assert all(used <= 2 for used in shards)
+        assert shards == [sum(1 for gate, key, _ in held if (gate, key) == ("db", shard)) for shard in (0, 1)]
+        assert self.memory.used("") == sum(int(str(lease)) for gate, _, lease in held if gate == "memory")
+        for name in self.waiting:
+            passage = self.world.keeper.passage(self.world.tickets[name])
+            assert passage is None or all(need.lease is None for need in passage.needs), f"{name} waits with a lease"
+
+    @invariant()
+    def nobody_who_could_pass_is_left_standing(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        levels = self.world.sharing.levels.values()
+        if any(level.queueset.waiting for level in levels):
+            return  # seats are saved up for somebody, or the queue sets' own tests say why
+        for name in self.waiting:
+            passage = self.world.passage(name)
+            if passage.stage is Stage.BEHIND:
+                continue
+            width = passage.ticket.width
+            if self._has_seats(passage.level, width):
+                assert not self._would_pass(passage), f"{passage!r} could go on"
+
+    def _has_seats(self, level: SharedLevel, width: int) -> bool:
+        return level.queueset.seats_in_use + width <= self.world.sharing.sharing.limit_of(level)
+
+    def _would_pass(self, passage: Passage) -> bool:
+        """Asked without a trace, and without what may rightly keep it: the turn of a bigger one, an event not told."""
+        taken = []
+        would = True
+        for need in passage.needs:
+            gate = need.gate
+            slot = gate.slots.get(need.key)
+            if gate.is_closed or (slot is not None and slot.is_reserved and slot.big is not passage):
+                would = False
+            elif would and not (gate is self.breaker and self.was_lost):
+                answer = gate.acquire(self.world.now, passage.request, need.key, need.cost)
+                if isinstance(answer, Hold | Reject):
+                    would = False
+                elif answer is not NO_LEASE:
+                    taken.append((gate, need.key, answer))
+            else:
+                would = False
+        for gate, key, lease in taken:
+            gate.undo(key, lease)
+        return would
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        self.turn(well=True, is_told=True)
+        for gate in _GATES:
+            self.open_again(gate)
+        self.resize(4)
+        for _ in range(10 * (len(self.waiting) + len(self.running)) + 10):
+            if self.running:
+                self.finish(0)
+            self.world.wait(100 * MS)
+            self._note()
+        assert not self.waiting, f"{[self.world.passage(name) for name in self.waiting]} wait for ever"
+        assert not self.running
+        assert self.arrived == self.ended
+        assert not list(self.world.keeper), "requests are remembered"
+        assert not self.db.used(0) and not self.memory.used("")  # noqa: PT018
+        self.world.wait(60 * SECOND)
+        assert not any(gate.slots or gate.parked for gate in self.world.keeper.gates.values())
+        assert not len(self.world.keeper._turnstiles)
+        self.world.sharing.check()
+
+
+TestGates = _Machine.TestCase
+TestGates.settings = hypothesis_settings(
+    max_examples=int(os.environ.get("APF_EXAMPLES", "60")),
+    stateful_step_count=50,
+    deadline=None,
+    phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),
+)

@@ -1,0 +1,163 @@
+"""A small server under virtual time for tests of gates: levels that lend seats, gates, and requests with names."""
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from apf_middleware.fairqueuing import (
+    Adjusting,
+    Discipline,
+    EqualSerial,
+    Lending,
+    LevelLimits,
+    QueueSetSettings,
+    Reason,
+    SharedLevel,
+    Ticket,
+    Work,
+    flow_hash,
+)
+from apf_middleware.gates import Gate, GateKeeper, GateRequest, Passage
+from apf_middleware.gates.sharing import Asked, GatedSharing
+
+if TYPE_CHECKING:
+    from apf_middleware.gates import Refusal
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+class Asker(Ticket):
+    """A request that knows its gates."""
+
+    __slots__ = ("gates", "level", "limit_ns", "name", "state_of_request")
+
+    level: SharedLevel
+    gates: tuple[str, ...]
+    limit_ns: int
+    name: str
+    state_of_request: dict[str, Any]
+
+
+def level(
+    seats: int = 1, *, queues: int = 64, hand: int = 1, length: int = 100_000, least: int = 0, fifo: bool = False
+) -> tuple[QueueSetSettings, LevelLimits]:
+    settings = QueueSetSettings(seats, queues, hand if queues else 0, length if queues else 0, fifo=fifo)
+    return settings, LevelLimits(max(seats, 1), least, seats)
+
+
+class GateWorld:
+    """Levels by name; ``served`` are the names of requests in the order in which they got their seats."""
+
+    def __init__(
+        self,
+        *gates: Gate,
+        seats: int = 1,
+        levels: dict[str, tuple[QueueSetSettings, LevelLimits]] | None = None,
+        share: type[Lending | Adjusting] = Lending,
+        discipline: type[Discipline[Any]] = EqualSerial,
+        chance: float = 0.5,
+        limit_ns: int = 10 * SECOND,
+        careful: bool = True,
+    ) -> None:
+        self.now = 0
+        self.limit_ns = limit_ns
+        self.keeper = GateKeeper(gates, chance=lambda: chance)
+        wanted = levels or {"level": level(seats)}
+        total = max(1, sum(limits.nominal for _, limits in wanted.values()))
+        self.sharing = GatedSharing(
+            share(total if levels else seats, wanted, discipline=discipline), self.keeper, self._describe, self._refused
+        )
+        self.served: list[str] = []
+        self.refused: list[str] = []
+        self.refusals: dict[str, Refusal | None] = {}
+        self.tickets: dict[str, Asker] = {}
+        self.careful = careful
+
+    @staticmethod
+    def _describe(ticket: Ticket) -> Asked | None:
+        assert isinstance(ticket, Asker)
+        if not ticket.gates and not ticket.level.queueset.settings.fifo:
+            return None
+        request = GateRequest(
+            ticket.level.name, "schema", ticket.flow, ticket.width, scope={"state": ticket.state_of_request}
+        )
+        return Asked(request, ticket.gates, ticket.limit_ns)
+
+    def _refused(self, now: int, passage: Passage, is_newcomer: bool) -> None:  # noqa: FBT001
+        assert now == self.now
+        ticket = passage.ticket
+        assert isinstance(ticket, Asker)
+        self.refusals[ticket.name] = passage.refusal
+        if not is_newcomer:
+            self.refused.append(ticket.name)
+
+    def note(self, seated: Iterable[Ticket]) -> list[str]:
+        names = [ticket.name for ticket in seated if isinstance(ticket, Asker)]
+        self.served += names
+        if self.careful:
+            self.sharing.check()
+        return names
+
+    # Steps
+
+    def arrive(
+        self,
+        name: str,
+        *gates: str,
+        flow: str = "flow",
+        to: str = "level",
+        width: int = 1,
+        limit_ns: int | None = None,
+        **state: object,
+    ) -> Asker:
+        ticket = Asker(flow, flow_hash("schema", flow), Work(width))
+        ticket.name, ticket.gates, ticket.state_of_request = name, gates, state
+        ticket.level = self.sharing.levels[to]
+        ticket.limit_ns = self.limit_ns if limit_ns is None else limit_ns
+        self.tickets[name] = ticket
+        self.note(self.sharing.arrive(self.now, ticket.level, ticket))
+        return ticket
+
+    def finish(self, name: str) -> list[str]:
+        ticket = self.tickets.pop(name)
+        return self.note(self.sharing.release(self.now, ticket.level, ticket))
+
+    def give_up(self, name: str, reason: Reason = Reason.TIME_OUT) -> list[str]:
+        ticket = self.tickets.pop(name)
+        return self.note(self.sharing.abandon(self.now, ticket.level, ticket, reason))
+
+    def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
+        return self.note(self.sharing.emit(self.now, event, key, payload))
+
+    def open(self, gate: str) -> list[str]:
+        self.keeper.open_gate(self.now, self.keeper.gates[gate])
+        return self.note(self.sharing.settle(self.now))
+
+    def close(self, gate: str, until: int | None = None) -> None:
+        self.keeper.close_gate(self.keeper.gates[gate], until)
+
+    def kick(self, name: str) -> list[str]:
+        self.keeper.kick(self.now, self.passage(name))
+        return self.note(self.sharing.settle(self.now))
+
+    def wait(self, ns: int) -> list[str]:
+        """Let time pass, and what is due on the way happen at its own time."""
+        until, seated = self.now + ns, []
+        while (due := self.sharing.next_event_at()) is not None and due <= until:
+            self.now = max(self.now, due)
+            seated += self.note(self.sharing.tick(self.now))
+        self.now = until
+        return seated
+
+    # Looking
+
+    def passage(self, name: str) -> Passage:
+        passage = self.keeper.passage(self.tickets[name])
+        assert passage is not None
+        return passage
+
+    def gate(self, name: str) -> Gate:
+        return self.keeper.gates[name]
+
+    def evaluated(self, name: str) -> int:
+        return self.keeper.gates[name].tally.evaluated
