@@ -77,9 +77,8 @@ class Service:
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         costs = configuration.server.estimation.learning.costs()
         self._sources = Sources(costs, inventory, self.controller.watches.interested)
-        self.reception: Reception = Reception(
-            configuration, self.controller, self.chain, self.labels, sources=self._sources
-        )
+        known = configuration, self.controller, self.chain, self.labels
+        self.reception: Reception = Reception(*known, sources=self._sources)
         self.controller.costs = self.reception.learned
         self.roll: Roll = Roll(now())
         self.admin: Admin = Admin(self, configuration.server.admin)

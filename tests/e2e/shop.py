@@ -46,10 +46,10 @@ class Shop:
     def pids(self) -> list[int]:
         return [one.pid for one in find_sockets(self.sockets)]
 
-    def apf(self, *arguments: object, **environment: str) -> Outcome:
+    def apf(self, *arguments: object, group: str = "queue", **environment: str) -> Outcome:
         """``apf queue …`` in this process, which takes a tenth of the time."""
         told = {"APF_RUNTIME_DIR": str(self.sockets), "APF_TOKEN": "", "COLUMNS": "200", **environment}
-        result = CliRunner().invoke(app, ["queue", *map(str, arguments)], env=told, prog_name="apf")
+        result = CliRunner().invoke(app, [group, *map(str, arguments)], env=told, prog_name="apf")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Outcome(result.exit_code, result.stdout, result.stderr)

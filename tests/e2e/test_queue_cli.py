@@ -242,6 +242,42 @@ def test_close_open_and_update_succeed(batch: Shop) -> None:
         assert (result.returncode, rows(result)["batch"]["STATE"]) == (DONE, state)
 
 
+# Gates
+
+
+async def test_a_gate_that_is_closed_keeps_requests_waiting_and_fails_none(shop: Shop) -> None:
+    def gates(*arguments: str) -> Outcome:
+        return shop.apf(*arguments, group="gate")
+
+    def parked() -> int:
+        return sum(one["parked"] for one in json.loads(gates("list", "-o", "json").stdout)["gates"])
+
+    closed = gates("close", "db")
+    async with httpx.AsyncClient(base_url=shop.server.url, timeout=30, trust_env=False) as client:
+        asked = [asyncio.create_task(client.get("/who", headers={"X-User": str(number)})) for number in range(6)]
+        async with asyncio.timeout(10):
+            while parked() < 6:  # noqa: ASYNC110 - workers don't tell
+                await asyncio.sleep(0.02)
+        listed, shown = gates("list"), shop.apf("get", "web")
+        kicked = gates("kick", "db")
+        still = parked()
+        opened = gates("open", "db")
+        answers = await asyncio.gather(*asked)
+
+    assert (closed.returncode, closed.stderr) == (DONE, "")
+    assert " ".join(closed.stdout.splitlines()[0].split()) == (
+        "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES"
+    )
+    assert listed.stdout.splitlines()[1].split()[0] == "db"
+    assert "closed" in listed.stdout
+    assert "6 pending" in shown.stdout
+    assert "gates:     db 6, oldest" in shown.stdout
+    assert (kicked.stdout, still) == ("kicked 6\n", 6), "closed is closed"
+    assert opened.returncode == DONE
+    assert [answer.status_code for answer in answers] == [200] * 6
+    assert gates("open", "nobody").returncode == REFUSED
+
+
 # By an address
 
 

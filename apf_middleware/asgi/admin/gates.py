@@ -5,7 +5,7 @@ of letting them fail. Like all changes it concerns this worker alone.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from apf_middleware.asgi.admin.answers import Trouble, shown_json
 from apf_middleware.asgi.admin.desk import Ask, Handler, changed, refused, worker_of
@@ -13,7 +13,7 @@ from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.orders import Field, Fields, read_order
 from apf_middleware.asgi.responses import Answer
 
-__all__ = ["MOST_PARKED", "GateBoard", "GateDesk", "GateState", "Parked"]
+__all__ = ["MOST_PARKED", "GateBoard", "GateDesk", "GateState", "Parked", "key_text"]
 
 MOST_PARKED: Final = 100
 """Of those who wait at a gate, so many are told one by one."""
@@ -41,6 +41,14 @@ class Parked(Protocol):
 
     @property
     def id(self) -> int: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def gate(self) -> str: ...
+    @property
+    def key(self) -> Hashable: ...
+    @property
+    def parked_for(self) -> float: ...
 
 
 class GateBoard(Protocol):
@@ -131,8 +139,11 @@ class GateDesk:
 
 
 def _record(one: GateState | Parked, names: tuple[str, ...]) -> dict[str, object]:
-    """The fields by name; a key may be anything, and is told as text."""
-    record = {name: getattr(one, name) for name in names}
-    if record["key"] is not None:
-        record["key"] = str(record["key"])
+    record: dict[str, Any] = {name: getattr(one, name) for name in names}
+    record["key"] = key_text(record["key"])
     return record
+
+
+def key_text(key: Hashable) -> str | None:
+    """A key may be anything, and is told as text; where nothing is told apart there is none."""
+    return None if key is None else str(key) or None

@@ -79,6 +79,7 @@ QUEUE_SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "DeletedQueue": object_of(worker={"$ref": "#/components/schemas/Worker"}, deleted=TEXT),
     "WaitingFlow": object_of(flow=TEXT, waiting=COUNT, seats=COUNT, oldest=NUMBER),
+    "HoldingGate": object_of(gate=TEXT, key=or_null(TEXT), parked=COUNT, oldest=NUMBER),
     "Waiting": object_of(
         worker={"$ref": "#/components/schemas/Worker"},
         queue=TEXT,
@@ -86,6 +87,7 @@ QUEUE_SCHEMAS: Final[Mapping[str, Schema]] = {
         seats=COUNT,
         oldest=NUMBER,
         flows=list_of("WaitingFlow"),
+        gates=list_of("HoldingGate"),
     ),
     "QueueCreation": object_of(*_CHANGES, name=TEXT, **_CHANGES),
     "QueueChange": object_of(*_CHANGES, **_CHANGES),

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from apf_middleware.asgi.admin.answers import FieldError, Trouble, shown_json
 from apf_middleware.asgi.admin.desk import Ask, Handler, refused, signature, worker_of
+from apf_middleware.asgi.admin.gates import Parked, key_text
 from apf_middleware.asgi.admin.notes import View
 from apf_middleware.asgi.admin.orders import Field, Fields, read_order, unfit
 from apf_middleware.asgi.request import query_of
@@ -92,7 +93,11 @@ class QueueDesk:
         now = controller.now()
         working = [controller.levels[name] for name in (status.children or (ask.name,)) if name in controller.levels]
         tickets = [ticket for at_work in working for queue in at_work.shared.queueset.deck for ticket in queue]
-        return shown_json({"worker": worker_of(self._app), "queue": ask.name, **_waiting(tickets, now)})
+        gates = getattr(controller, "gates", None)  # a controller without gates has none
+        names = {at_work.name for at_work in working}
+        parked = [] if gates is None else [one for one in gates.parked() if one.level in names]
+        told = {**_waiting(tickets, now), "gates": _holding(parked)}
+        return shown_json({"worker": worker_of(self._app), "queue": ask.name, **told})
 
     # Changing
 
@@ -208,6 +213,17 @@ def _waiting(tickets: list[Ticket], now: int) -> dict[str, object]:
             for flow, number in numbers.most_common(MOST_FLOWS)
         ],
     }
+
+
+def _holding(parked: Iterable[Parked]) -> list[dict[str, object]]:
+    """Which gates keep how many of them waiting, and since when."""
+    found: dict[tuple[str, str | None], list[float]] = {}
+    for one in parked:
+        found.setdefault((one.gate, key_text(one.key)), []).append(one.parked_for)
+    return [
+        {"gate": gate, "key": key, "parked": len(times), "oldest": round(max(times), 3)}
+        for (gate, key), times in sorted(found.items(), key=lambda item: -len(item[1]))[:MOST_FLOWS]
+    ]
 
 
 def _seconds(duration_ns: int) -> float:

@@ -39,7 +39,7 @@ def combine_gates(replies: Sequence[Reply]) -> list[GateTogether]:
     return [
         _combine_one(gate, key, records)
         for (gate, key), records in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-        if key is not None or gate not in keyed or any(record["parked"] for record in records.values())
+        if key is not None or gate not in keyed  # where nobody waits, there are no keys to be told
     ]
 
 
@@ -87,7 +87,7 @@ def _cells(one: GateTogether) -> tuple[str, ...]:
     acquired = "-" if fields["acquired"] is None else str(fields["acquired"])
     return (
         printable(one.gate, most=40),
-        "-" if one.key is None else printable(one.key, most=40) or '""',
+        "-" if one.key is None else printable(one.key, most=40),
         fields["state"],
         str(fields["parked"]),
         "-" if fields["oldest"] is None else f"{fields['oldest']:.1f}s",

@@ -56,15 +56,15 @@ def show_queues(queues: Sequence[Together], replies: Sequence[Reply], form: Form
 
 def show_one(queue: Together, replies: Sequence[Reply], waiting: Sequence[Reply], form: Form) -> None:
     """One queue, with who waits in it."""
-    flows = _flows(waiting)
+    flows, holding = _flows(waiting), _holding(waiting)
     if form is Form.JSON:
         oldest = max((flow["oldest"] for flow in flows), default=0.0)
-        more = {"workers": _workers(replies), "oldest": oldest, "flows": flows}
+        more = {"workers": _workers(replies), "oldest": oldest, "flows": flows, "gates": holding}
         show_json({"queue": _as_dict(queue), **more})
     elif form is Form.YAML:
         show_yaml(first_documents(replies))
     else:
-        for line in _lines(queue, flows):
+        for line in _lines(queue, flows, holding):
             typer.echo(line)
 
 
@@ -91,7 +91,24 @@ def _flows(waiting: Sequence[Reply]) -> list[dict[str, Any]]:
     return sorted(found.values(), key=lambda one: (-one["waiting"], one["flow"]))
 
 
-def _lines(queue: Together, flows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _holding(waiting: Sequence[Reply]) -> list[dict[str, Any]]:
+    """Which gates keep requests waiting in any worker, the most first."""
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for reply in waiting:
+        for gate in reply.document.get("gates", ()) if reply.is_done else ():
+            key = gate["gate"], gate["key"]
+            one = found.setdefault(key, {"gate": key[0], "key": key[1], "parked": 0, "oldest": 0.0})
+            one["parked"] += gate["parked"]
+            one["oldest"] = max(one["oldest"], gate["oldest"])
+    return sorted(found.values(), key=lambda one: (-one["parked"], one["gate"]))
+
+
+def _gate(gate: Mapping[str, Any]) -> str:
+    key = "" if gate["key"] is None else f"[{printable(gate['key'], most=40)}]"
+    return f"{printable(gate['gate'], most=40)}{key} {gate['parked']}, oldest {gate['oldest']:.1f} s"
+
+
+def _lines(queue: Together, flows: Sequence[Mapping[str, Any]], holding: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     fields = queue.fields
     rejected = ", ".join(f"{reason} {number}" for reason, number in fields["rejected"].items())
     told = {
@@ -110,6 +127,7 @@ def _lines(queue: Together, flows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{fields['dequeue_strategy']}",
         "source": "as in the files" if fields["source"] == "file" else "changed live",
         "workers": ", ".join(f"{worker} {state}" for worker, state in queue.states.items()),
+        "gates": "; ".join(map(_gate, holding[:_MOST_FLOWS])) + ("; …" if holding[_MOST_FLOWS:] else ""),
         "waiting": "; ".join(_flow(flow) for flow in flows[:_MOST_FLOWS]) + ("; …" if flows[_MOST_FLOWS:] else ""),
     }
     return [f"{name + ':':11}{value}" for name, value in told.items() if value != ""]

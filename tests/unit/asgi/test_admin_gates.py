@@ -82,7 +82,7 @@ class Board:
 @pytest.fixture
 def board() -> Board:
     return Board(
-        [State("db", ("eu", 3), state="shut", parked=2, oldest=2.5), State("quota", acquired=None, limit=None)],
+        [State("db", ("eu", 3), state="shut", parked=2, oldest=2.5), State("quota", "", acquired=None, limit=None)],
         [Waiting(9, "db"), Waiting(8, "db", key=None), Waiting(7, "quota")],
     )
 
@@ -177,3 +177,15 @@ async def test_a_server_without_gates_has_none() -> None:
 
     assert (await office.orders("GET", "gates"))[1]["gates"] == []
     assert (await office.orders("POST", "gates/db/open", {}))[0] == 404
+
+
+async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: Office, board: Board) -> None:
+    board.waiting.append(Waiting(10, "db", level="exempt"))
+    board.waiting.append(Waiting(11, "db", parked_for=4.0))
+    _, told = await office.orders("GET", "queues/crowd/waiting")
+
+    assert told["gates"] == [
+        {"gate": "db", "key": "shard-3", "parked": 2, "oldest": 4.0},
+        {"gate": "db", "key": None, "parked": 1, "oldest": 2.5},
+        {"gate": "quota", "key": "shard-3", "parked": 1, "oldest": 2.5},
+    ]
