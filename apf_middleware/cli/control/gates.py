@@ -39,7 +39,8 @@ def combine_gates(replies: Sequence[Reply]) -> list[GateTogether]:
     return [
         _combine_one(gate, key, records)
         for (gate, key), records in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
-        if key is not None or gate not in keyed  # where nobody waits, there are no keys to be told
+        # A worker where nobody waits tells a gate without its keys, which is no row beside theirs.
+        if key is not None or gate not in keyed or any(record["parked"] for record in records.values())
     ]
 
 
