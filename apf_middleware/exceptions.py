@@ -18,6 +18,8 @@ A rejected request is none of these: a rejection is a value.
 Every message says which name had which value, the rule that it breaks, and where it helps the next step.
 """
 
+from typing import Any
+
 __all__ = [
     "MOST_AMOUNT",
     "APFError",
@@ -109,7 +111,7 @@ class QueueInvalidError(QueueError, ValueError):
     def __init__(self, queue: str, problems: "tuple[tuple[str, object, str], ...]") -> None:
         rule = "; ".join(f"{field} is {value!r}, but {rule}" for field, value, rule in problems)
         super().__init__(queue, rule)
-        self.args = queue, problems  # what it is made of again
+        self.args: tuple[Any, ...] = (queue, problems)  # what it is made of again
         self.problems = problems
 
     @property

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from starlette.types import Scope
 
@@ -29,6 +29,9 @@ from apf_middleware.estimation import Choice, Estimate, LearnedCosts, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["GatedSeen", "Reception", "Seen"]
 
@@ -70,7 +73,9 @@ class GatedSeen(Seen):
     __slots__ = ("digest", "gates", "scope")
 
     def told(self, gates: tuple[str, ...], digest: RequestDigest, scope: Scope) -> Self:
-        self.gates, self.digest, self.scope = gates, digest, scope
+        self.gates: Sequence[str] = gates
+        self.digest: RequestDigest | None = digest
+        self.scope: Mapping[str, Any] = scope
         return self
 
 
@@ -126,6 +131,8 @@ class Reception:
     Once it has a ``successor``, whoever is still being received is received by that anew: what this one knows doesn't
     hold any more, and the level that it would find may have gone.
     """
+
+    unknown_queues: Counter[str]
 
     def __init__(
         self,

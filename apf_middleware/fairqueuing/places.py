@@ -38,6 +38,9 @@ class Places:
 
     __slots__ = ("_discipline", "_guests", "_idle", "_queues", "first", "most", "own")
 
+    first: int
+    most: int
+
     def __init__(self, discipline: Discipline[Any], queues: list[Queue]) -> None:
         self._discipline = discipline
         self._queues = queues

@@ -32,6 +32,10 @@ class Reservation:
 
     __slots__ = ("_members", "_passed", "head", "other_seats", "own_seats", "own_tickets", "rounds")
 
+    other_seats: int
+    own_seats: int
+    own_tickets: int
+
     def __init__(self, passed: Passed) -> None:
         self._passed = passed
         self._members: dict[Ticket, bool] = {}  # who passed in this round, and whether it is one of its own

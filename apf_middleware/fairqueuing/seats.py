@@ -53,7 +53,7 @@ class Seats:
         self._strict = strict
         self._lingering = Lingering()
         self.passed: Passed = {}
-        self.reservation = Reservation(self.passed)
+        self.reservation: Reservation = Reservation(self.passed)
         self.executing = self.dispatched = 0
         self.seats_in_use = self._queueless_seats = self._phantom_seats = 0
         self._charges: dict[Ticket, float] = {}  # seats that a seated ticket is billed for, where not its own

@@ -123,6 +123,9 @@ class Tally:
         "widths",
     )
 
+    aborted: Endings
+    failed: Endings
+
     after_wait: int
     at_once: int
     cut: int

@@ -297,8 +297,7 @@ class Controller(Levels):
         limits = derive_limits(configuration)
         seats, kinship = configuration.server.seats, derive_kinship(configuration)
         seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
-        self.configuration, self.limits = configuration, limits
-        self._adopt(now)
+        self._adopt(now, configuration, limits)
         self._wake(now, seated)
         self.queues.apply_states()
         self.look(now)

@@ -47,7 +47,7 @@ class GatedController(Controller):
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         super().__init__(configuration, now=now, alarm=alarm)
-        self.gates = Gates() if gates is None else gates
+        self.gates: Gates = Gates() if gates is None else gates
         self._plain = self._sharing
         keeper = self.gates.keeper
         adopt_gates(self.gates, (), configuration.server.gates)

@@ -5,17 +5,13 @@ The controller drives them; here they are found, made, kept when the configurati
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_limits
-from apf_middleware.fairqueuing import Sharing
+from apf_middleware.fairqueuing import LevelLimits, Sharing
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.sharing import share_seats
 from apf_middleware.runtime.streams import StreamBook
-
-if TYPE_CHECKING:
-    from apf_middleware.fairqueuing import LevelLimits
 
 __all__ = ["Levels"]
 
@@ -34,7 +30,7 @@ class Levels:
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.streams: StreamBook = StreamBook(now)
-        self._adopt(begin)
+        self._adopt(begin, configuration, self.limits)
 
     @property
     def levels(self) -> Mapping[str, LevelAtWork]:
@@ -60,8 +56,10 @@ class Levels:
         if self._has_leftovers:
             self._forget_leftovers(now)
 
-    def _adopt(self, now: int) -> None:
-        """Find to each level of the sharing the one at work, or make it."""
+    def _adopt(self, now: int, configuration: Configuration, limits: Mapping[str, LevelLimits]) -> None:
+        """The sharing has the levels of this ``configuration`` now: find to each the one at work, or make it."""
+        self.configuration = configuration
+        self.limits = limits
         before = {id(at_work.shared): at_work for at_work in self._all()}
         named = {at_work.name: at_work for at_work in self._all()}
         timeout = self.configuration.server.request_timeout_ns

@@ -23,7 +23,7 @@ class Agenda:
         self._events: list[tuple[int, int, Callable[[Any], object], object]] = []
         self._planned = 0
         self._stopped = False
-        self.now = 0
+        self.now: int = 0
 
     def read(self) -> int:
         """The time, as whoever needs a clock wants to read it."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from apf_middleware.runtime import Admission, Destination
 
 if TYPE_CHECKING:
+    from apf_middleware.runtime.waiting import Waiter
     from apf_middleware.simulation.clients import Client, Connection
     from apf_middleware.simulation.site import Site
 
@@ -36,25 +37,28 @@ class Call(Admission):
         "weight",
     )
 
+    asked_at: int
+    due: int
+
     site: "Site"
 
     def __init__(
         self, client: "Client", due: int, service_ns: int, destination: Destination, asked_seats: int = 0
     ) -> None:
         super().__init__(destination)
-        self.client = client
+        self.client: Client = client
         self.due = self.asked_at = due
-        self.service_ns = service_ns
-        self.asked_seats = asked_seats
-        self.weight = asked_seats or self.width
-        self.tries = 0
-        self.called = 0
-        self.is_settled = False
-        self.has_failed = False
+        self.service_ns: int = service_ns
+        self.asked_seats: int = asked_seats
+        self.weight: int = asked_seats or self.width
+        self.tries: int = 0
+        self.called: int = 0
+        self.is_settled: bool = False
+        self.has_failed: bool = False
         self.parent: Call | None = None
         self.connection: Connection | None = None
 
     def wake(self) -> None:
         """Its wait is over; what follows is planned, for whoever wakes it is in the midst of something."""
-        self.waiter = None
+        self.waiter: Waiter | None = None
         self.site.woken(self)

@@ -39,10 +39,10 @@ class Party:
     def __init__(
         self, meter: "TenantMeter", timeouts: Deadlines[Call], timeout_ns: int = 0, retries: Retries | None = None
     ) -> None:
-        self.meter = meter
-        self.timeouts = timeouts
-        self.timeout_ns = timeout_ns
-        self.retries = retries
+        self.meter: TenantMeter = meter
+        self.timeouts: Deadlines[Call] = timeouts
+        self.timeout_ns: int = timeout_ns
+        self.retries: Retries | None = retries
         self.calls: tuple[tuple[Client, ...], ...] = ()
 
 
@@ -66,12 +66,19 @@ class Client:
         "tenant",
     )
 
+    all_asked_ns: int
+    all_got_ns: int
+    asked_ns: int
+    begun_ns: int
+    got_ns: int
+    open_ns: int
+
     def __init__(self, party: Party, asker: Asker, tenant: Tenant | None = None, seed: str = "") -> None:
-        self.party = party
-        self.meter = party.meter
-        self.asker = asker
-        self.tenant = tenant
-        self.dice = Random(seed)  # noqa: S311 - a simulation
+        self.party: Party = party
+        self.meter: TenantMeter = party.meter
+        self.asker: Asker = asker
+        self.tenant: Tenant | None = tenant
+        self.dice: Random = Random(seed)  # noqa: S311 - a simulation
         self.open_ns = self.begun_ns = self.asked_ns = self.got_ns = 0
         self.all_asked_ns = self.all_got_ns = 0
 

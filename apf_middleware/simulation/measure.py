@@ -47,12 +47,25 @@ class TenantMeter:
         "window_served",
     )
 
+    aside: Sketch
+    failed: int
+    fair_s: float
+    fresh: Sketch
+    got_s: float
+    latencies: Sketch
+    requests: int
+    served: int
+    timeouts: int
+    tries: int
+    turned_away: int
+    turned_away_before: int
+
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self.requests = self.served = self.failed = self.tries = self.timeouts = 0
         self.rejected: dict[Reason, int] = {}
         self.latencies, self.fresh, self.aside = Sketch(), Sketch(), Sketch()
-        self.useful_ns = 0  # seat-nanoseconds
+        self.useful_ns: int = 0  # seat-nanoseconds
         self.turned_away = self.turned_away_before = 0  # counted or not
         self.got_s = self.fair_s = 0.0
 
@@ -92,8 +105,12 @@ class LevelMeter:
 
     __slots__ = ("_changed_at", "_seat_ns", "latencies", "seats", "total_ns", "waits")
 
+    latencies: Sketch
+    total_ns: int
+    waits: Sketch
+
     def __init__(self) -> None:
-        self.seats = 0
+        self.seats: int = 0
         self._seat_ns = self._changed_at = self.total_ns = 0
         self.waits, self.latencies = Sketch(), Sketch()
 
@@ -115,8 +132,8 @@ class Ledger:
     """All meters of one simulation, and its windows."""
 
     def __init__(self, tenants: Sequence[str], sites: Sequence["Site"], window_ns: int, warm_up_ns: int) -> None:
-        self.tenants = [TenantMeter(name) for name in tenants]
-        self.levels = {name: LevelMeter() for name in sites[0].controller.levels}
+        self.tenants: list[TenantMeter] = [TenantMeter(name) for name in tenants]
+        self.levels: dict[str, LevelMeter] = {name: LevelMeter() for name in sites[0].controller.levels}
         self.clients: list[Client] = []
         self.windows: list[Window] = []
         self._sites = sites

@@ -71,9 +71,9 @@ class Simulation:
         windows: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        self.agenda = Agenda()
+        self.agenda: Agenda = Agenda()
         self.scenario = scenario
-        self.asked = 0
+        self.asked: int = 0
         self._on_progress = on_progress
         self._from_ns = scenario.warm_up_ns
         self._end_ns = recording.span_ns if recording else scenario.duration_ns
@@ -84,12 +84,14 @@ class Simulation:
         self._open = 0
         self._is_over = False
         self._dice = Random(f"{scenario.seed}/simulation")  # noqa: S311 - a simulation
-        self.sites = [Site(self.agenda, configuration, scenario.backend, self) for _ in range(scenario.servers)]
+        self.sites: list[Site] = [
+            Site(self.agenda, configuration, scenario.backend, self) for _ in range(scenario.servers)
+        ]
         self._directories = [Directory(configuration, site.controller) for site in self.sites]
         self._turns: Iterator[int] | None = cycle(range(len(self.sites))) if self._in_turn(scenario) else None
         self._responses = configuration.server.responses
         names = [*(tenant.name for tenant in scenario.tenants), *(recording.names if recording else ())]
-        self.ledger = Ledger(names, self.sites, self._window_ns, self._from_ns)
+        self.ledger: Ledger = Ledger(names, self.sites, self._window_ns, self._from_ns)
         self._prepare(recording)
 
     @staticmethod

@@ -49,6 +49,9 @@ class Site:
         "wasted_ns",
     )
 
+    ended_ns: int
+    wasted_ns: int
+
     def __init__(self, agenda: Agenda, configuration: Configuration, backend: Backend, watcher: Watcher) -> None:
         def alarm(ring: Callable[[], None], _now: Callable[[], int]) -> VirtualAlarm:
             return VirtualAlarm(agenda, ring)
@@ -59,9 +62,9 @@ class Site:
         self._free_at = 0
         self._half_ns = backend.overhead_ns // 2
         self._limits: dict[str, Deadlines[Call]] = {}
-        self.controller = Controller(configuration, now=agenda.read, alarm=alarm)
-        self.places = configuration.server.seats if backend.places is None else backend.places
-        self.load = 0
+        self.controller: Controller = Controller(configuration, now=agenda.read, alarm=alarm)
+        self.places: int = configuration.server.seats if backend.places is None else backend.places
+        self.load: int = 0
         self.ended_ns = self.wasted_ns = 0
 
     def ask(self, call: Call) -> None:

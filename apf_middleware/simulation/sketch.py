@@ -19,9 +19,9 @@ class Sketch:
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
-        self.count = 0
-        self.total = 0
-        self.most = 0
+        self.count: int = 0
+        self.total: int = 0
+        self.most: int = 0
 
     def add(self, duration_ns: int) -> None:
         """One more."""

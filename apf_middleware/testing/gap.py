@@ -27,7 +27,7 @@ class ServiceGap:
         self._since = dict.fromkeys(self._seats, 0)
         self._waiting = dict.fromkeys(self._seats, 0)
         self._range: dict[tuple[int, int], tuple[int, int] | None] = dict.fromkeys(combinations(self._seats, 2))
-        self.largest = 0
+        self.largest: int = 0
 
     @property
     def seat_seconds(self) -> float:

@@ -78,7 +78,13 @@ class _Part(CamelModel):
 class _Duration(CamelModel):
     """A duration as text is constant; a mapping says by its ``type`` how it is drawn."""
 
-    renamed: ClassVar = {"average": "mean", "min": "least", "max": "most", "alpha": "shape", "distribution": "type"}
+    renamed: ClassVar[dict[str, str]] = {
+        "average": "mean",
+        "min": "least",
+        "max": "most",
+        "alpha": "shape",
+        "distribution": "type",
+    }
 
     type: Literal["constant", "uniform", "exponential", "lognormal", "pareto", "mixture"]
     value: Duration = "0s"
@@ -128,7 +134,12 @@ def _constant(text: str) -> _Duration:
 
 
 class _Arrivals(CamelModel):
-    renamed: ClassVar = {"rps": "rate", "threads": "connections", "users": "connections", "thinkTime": "think"}
+    renamed: ClassVar[dict[str, str]] = {
+        "rps": "rate",
+        "threads": "connections",
+        "users": "connections",
+        "thinkTime": "think",
+    }
 
     type: Literal["poisson", "constant", "bursts", "closed", "replay", "called"]
     rate: _Rate = 1.0
@@ -165,7 +176,7 @@ def _any_trouble() -> list[_Trouble]:
 
 
 class _Retries(CamelModel):
-    renamed: ClassVar = {"max": "most", "retryAfter": "obeyRetryAfter", "backoff": "backOff"}
+    renamed: ClassVar[dict[str, str]] = {"max": "most", "retryAfter": "obeyRetryAfter", "backoff": "backOff"}
 
     most: Annotated[int, Field(ge=1, le=100)]
     back_off: _Duration = Field(default_factory=lambda: _constant("100ms"))
@@ -188,7 +199,7 @@ class _Retries(CamelModel):
 
 
 class _Request(CamelModel):
-    renamed: ClassVar = {"url": "path", "verb": "method"}
+    renamed: ClassVar[dict[str, str]] = {"url": "path", "verb": "method"}
 
     method: NonEmpty = "GET"
     path: NonEmpty = "/"
@@ -209,7 +220,7 @@ class _Width(CamelModel):
 
 
 class _Tenant(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "clients": "count",
         "duration": "service",
         "deadline": "timeout",
@@ -276,7 +287,7 @@ class _Tenant(CamelModel):
 
 
 class _Backend(CamelModel):
-    renamed: ClassVar = {"capacity": "places", "seats": "places", "cpu": "overhead"}
+    renamed: ClassVar[dict[str, str]] = {"capacity": "places", "seats": "places", "cpu": "overhead"}
 
     places: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     exponent: Annotated[float, Field(ge=0, le=10)] = 1.5
@@ -288,7 +299,12 @@ class _Metadata(CamelModel):
 
 
 class _Spec(CamelModel):
-    renamed: ClassVar = {"clients": "tenants", "config": "configuration", "length": "duration", "warmup": "warmUp"}
+    renamed: ClassVar[dict[str, str]] = {
+        "clients": "tenants",
+        "config": "configuration",
+        "length": "duration",
+        "warmup": "warmUp",
+    }
 
     about: str = ""
     duration: Duration = "1m"

@@ -60,7 +60,7 @@ class MaxMinQueue(Queue):
         self.base = self.mark = 0
         self.on_r: bool = False
         self.finish: int | None = None
-        self.width = 1  # of the ticket whose finish it is
+        self.width: int = 1  # of the ticket whose finish it is
         self.end: int | None = None
         self.key: int | None = None
         self.key_of_end: int | None = None

@@ -41,9 +41,15 @@ class Parent:
 
     __slots__ = ("counted", "least", "limits", "most", "name", "promised", "total")
 
+    counted: int
+    least: int
+    most: int
+    promised: int
+    total: int
+
     def __init__(self, name: str, limits: LevelLimits) -> None:
-        self.name = name
-        self.limits = limits
+        self.name: str = name
+        self.limits: LevelLimits = limits
         self.least = self.most = self.promised = self.total = self.counted = 0
 
     def begin(self, promised: int) -> None:

@@ -62,7 +62,7 @@ class Lending(Pool):
     def _prepare(self, now: int) -> None:
         self._clock = now
         self._turns = 0
-        self.waiting = []
+        self.waiting: list[SharedLevel] = []
         self._lingering: list[SharedLevel] = []
         self._ends_at = _NEVER  # the first linger
         self._is_restless = self._backfills = False

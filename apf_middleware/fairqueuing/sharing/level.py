@@ -95,6 +95,12 @@ class SharedLevel:
         "waits",
     )
 
+    is_closing: bool
+    is_common: bool
+    is_held: bool
+    is_over: bool
+    parent: "Parent | None"
+
     alone_count: int
     alone_ns: int
     booked_count: int
@@ -158,7 +164,7 @@ class SharedLevel:
 
     def rank_borrower(self, priority: int) -> None:
         """Among borrowers the highest priority comes first, and of one priority those that have nominal seats."""
-        self.borrows_as = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.limits.nominal else 1)
+        self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.limits.nominal else 1)
 
     # Resting
 

@@ -25,8 +25,8 @@ class Passing:
     __slots__ = ("_passed", "level", "ticket")
 
     def __init__(self, level: "SharedLevel", ticket: "Ticket") -> None:
-        self.level = level
-        self.ticket = ticket
+        self.level: SharedLevel = level
+        self.ticket: Ticket = ticket
         self._passed: list[tuple[Reservation, bool]] = []
 
     def passes(self, level: "SharedLevel") -> None:

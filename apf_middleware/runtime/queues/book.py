@@ -41,7 +41,7 @@ class QueueBook:
     def __init__(self, controller: "Controller") -> None:
         self._controller = controller
         self.files: Configuration = controller.configuration
-        self.changes = LiveChanges()
+        self.changes: LiveChanges = LiveChanges()
         self.put_in_force: Callable[[Configuration], None] = controller.reconfigure
         self._generations: dict[str, int] = {}  # of parents; a level at work has its own
 

@@ -42,7 +42,7 @@ class LiveChanges:
     __slots__ = ("entries",)
 
     def __init__(self, entries: Mapping[str, Entry] = MappingProxyType({})) -> None:
-        self.entries = dict(entries)
+        self.entries: dict[str, Entry] = dict(entries)
 
     def changed(self, files: Configuration, name: str, level: Level | None) -> "LiveChanges":
         """With one queue as it is from now on; as the files have it, it is no live change."""
