@@ -145,7 +145,7 @@ class GateKeeper(WaitingRoom):
             return
         for need in passage.needs:
             if need.lease is not None and not (early and need.gate.terms.release == "response"):
-                self._release(now, need)
+                self._release(now, need, need.gate.release)
         if not early:
             del self._passages[ticket]
             passage.stage = Stage.ENDED
@@ -273,7 +273,7 @@ class GateKeeper(WaitingRoom):
             if not isinstance(answer, Hold | Reject):
                 gone = Need(gate, need.key, need.cost)
                 gone.lease = answer
-                self._release(now, gone)
+                self._release(now, gone, gate.undo)
             return
         passage.check = None
         self._end_check(check)

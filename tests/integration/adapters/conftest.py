@@ -1,0 +1,31 @@
+"""Real databases, one of each for all tests; without them there is nothing to test."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks import databases
+from benchmarks.databases import Postgres, Redis
+
+
+def need(found: object, package: str) -> None:
+    """Skip where a package isn't installed, which may not happen unnoticed in CI."""
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{package} is not installed")
+        pytest.skip(f"{package} is not installed: apt-get install {package}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    need(databases.postgres_programs(), "postgresql")
+    with databases.postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Redis]:
+    need(databases.redis_program(), "redis-server")
+    with databases.redis() as server:
+        yield server
