@@ -278,7 +278,6 @@ class GateKeeper(WaitingRoom):
         passage.check = None
         self._end_check(check)
         slot = self._slot(gate, need.key)
-        passage.stage = Stage.PARKED
         if isinstance(answer, Reject):
             passage.slot = None
             gate.parked -= 1
@@ -292,6 +291,7 @@ class GateKeeper(WaitingRoom):
         else:
             need.lease = answer
         self._move_to(now, passage, None)  # it has got its lease, or something has happened since it was asked
+        passage.stage = Stage.PARKED
         self._ready.append(passage)
 
     # Events and operators
