@@ -1,0 +1,190 @@
+"""Parked requests and the places that they keep: in queues, in levels that rest or drain, and in virtual time."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Adjusting,
+    EqualSerial,
+    Lending,
+    LevelLimits,
+    QueueSetSettings,
+    Reason,
+    Ticket,
+    Work,
+)
+from apf_middleware.gates import Capacity, Condition, GateRequest, Reject, Terms
+from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+
+if TYPE_CHECKING:
+    from apf_middleware.gates import Check
+
+WIDE = Terms(max_parked=100_000)
+
+
+class Switch:
+    def __init__(self) -> None:
+        self.is_on = False
+        self.answer: object = None
+
+    def __call__(self, _: GateRequest) -> object:
+        return self.answer or self.is_on
+
+    def gate(self) -> Condition:
+        return Condition("switch", self, WIDE)
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_a_level_does_not_rest_while_a_gate_keeps_somebody_waiting(share: type[Lending]) -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(2, least=2)}, share=share)
+    shared = world.sharing.levels["l"]
+    world.arrive("parked", "switch", to="l")
+    world.arrive("alone", to="l")
+    assert shared.alone is None
+    world.give_up("parked")
+    world.finish("alone")
+    world.arrive("alone again", to="l")
+    assert shared.alone is world.tickets["alone again"]
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+@pytest.mark.parametrize("end", ["served", "given up", "refused"])
+def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: type[Lending], end: str) -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), levels={"old": level(2), "new": level(2)}, share=share)
+    world.arrive("parked", "switch", to="old")
+    world.arrive("runs", to="old", flow="x")
+    wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
+    world.note(world.sharing.reconfigure(world.now, 2, wanted))
+    world.finish("runs")
+    assert len(world.sharing.draining) == 1
+    if end == "served":
+        switch.is_on = True
+        assert world.emit("switch") == ["parked"]
+        world.finish("parked")
+    elif end == "given up":
+        world.give_up("parked")
+    else:
+        switch.answer = Reject()
+        world.emit("switch")
+        assert world.refused == ["parked"]
+    assert list(world.sharing.draining) == []
+
+
+def test_who_comes_back_stands_before_those_who_came_later() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), levels={"l": level(1, queues=1)})
+    world.arrive("runs", to="l")
+    world.arrive("parked", "switch", to="l")  # there is no seat, so nobody asks yet
+    world.finish("runs")
+    world.now += MS
+    world.arrive("runs too", to="l")
+    world.now += MS
+    world.arrive("later", to="l")
+    switch.is_on = True
+    world.emit("switch")
+    assert world.finish("runs too") == ["parked"]
+
+
+@pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
+def test_nothing_is_saved_up_while_a_gate_keeps_a_flow_waiting(discipline: str) -> None:
+    """Parked at its turn, so that it has been in virtual time before, and behind by all that passed meanwhile."""
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND, discipline=DISCIPLINES[discipline])
+    world.arrive("runs", flow="up")
+    for number in range(60):
+        world.arrive(f"down{number}", "switch", flow="down")
+    for number in range(200):
+        world.arrive(f"up{number}", flow="up")
+    for _ in range(100):
+        world.now += 100 * MS
+        world.finish(world.served[-1])
+    assert not any(name.startswith("down") for name in world.served)
+    switch.is_on = True
+    world.emit("switch")
+    for _ in range(40):
+        world.now += 100 * MS
+        world.finish(world.served[-1])
+    assert 18 <= sum(name.startswith("down") for name in world.served[-40:]) <= 22
+
+
+def test_coming_back_costs_those_behind_in_the_same_queue_nothing() -> None:
+    """A queue that lags in virtual time must not be put behind all others because one of it comes back."""
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=1, levels={"l": level(1, queues=2)}, careful=False)
+    world.arrive("runs", flow="a", to="l")
+    queueset = world.sharing.levels["l"].queueset
+    for number in range(4):
+        world.arrive(f"parked{number}", "switch", flow="a", to="l")
+    for number in range(20):
+        world.arrive(f"a{number}", flow="a", to="l")
+        world.arrive(f"b{number}", flow="c", to="l")
+    served: list[str] = []
+    for turn in range(30):
+        world.now += 100 * MS
+        served += world.finish(world.served[-1])
+        switch.is_on = turn % 4 == 3
+        world.emit("switch")
+    assert queueset.waiting
+    assert 10 <= sum(name.startswith("b") for name in served) <= 20
+
+
+def test_a_queue_that_is_full_of_parked_requests_takes_no_more_of_any_kind() -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, length=2)})
+    world.arrive("one", "switch", to="l")
+    world.arrive("two", "switch", to="l")
+    assert world.arrive("three", "switch", to="l").reason is Reason.QUEUE_FULL
+
+
+def test_a_lease_given_early_for_a_seat_that_is_passed_on_is_passed_on_too() -> None:
+    db = Capacity("db", 1, WIDE)
+    world = GateWorld(db, seats=1)
+    world.arrive("a", "db")
+    world.arrive("b", "db")
+    assert world.finish("a") == ["b"]
+    assert world.finish("b") == []
+    assert db.used("") == 0
+
+
+def test_a_queue_full_of_parked_requests_is_full_for_those_without_gates_too() -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, length=2)})
+    world.arrive("one", "switch", to="l")
+    assert world.arrive("runs", to="l", flow="x").is_seated
+    world.arrive("waits", to="l", flow="x")
+    assert world.arrive("too many", to="l", flow="x").reason is Reason.QUEUE_FULL
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_a_drained_level_is_forgotten_when_its_last_request_is_refused_asynchronously(share: type[Lending]) -> None:
+    async def ask(_: GateRequest) -> bool:
+        return True
+
+    world = GateWorld(Condition("remote", ask, WIDE), levels={"old": level(2), "new": level(2)}, share=share)
+    checks: list[Check] = []
+    world.keeper.ask = lambda _now, check: checks.append(check)
+    world.arrive("asked", "remote", to="old")
+    wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
+    world.note(world.sharing.reconfigure(world.now, 2, wanted))
+    assert len(world.sharing.draining) == 1
+    world.note(world.sharing.conclude(world.now, checks[0], Reject()))
+    assert world.refused == ["asked"]
+    assert list(world.sharing.draining) == []
+
+
+def test_who_comes_back_does_not_lift_the_start_of_a_queue_that_others_wait_in() -> None:
+    discipline = EqualSerial(1)
+    queue = discipline.open_queue(0)
+    later, back = (Ticket("flow", 1, Work()) for _ in range(2))
+    back.arrived_at, later.arrived_at = 1, 2
+    back.total_work = later.total_work = 10
+    discipline.arrive(queue, later)
+    queue.append(later)
+    discipline.advance(10_000, 1)
+    discipline.arrive(queue, back)
+    queue.insert(back)
+    discipline.rejoin(queue, back)
+    assert discipline.r > 0
+    assert queue.oldest is back
+    assert queue.next_dispatch_r == 0, "it is owed the time since"
