@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from apf_middleware import Gates
-from apf_middleware.gates.adapters.asyncpg import pool_gate
+from apf_middleware.adapters.asyncpg import pool_gate
 from benchmarks.databases import Postgres
 from tests.integration.adapters.scene import Scene, until
 

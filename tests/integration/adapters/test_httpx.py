@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from apf_middleware import Gates
+from apf_middleware.adapters.httpx import HostGate, host_gate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest
-from apf_middleware.gates.adapters.httpx import HostGate, host_gate
 from tests.integration.adapters.scene import Scene, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]

@@ -11,9 +11,9 @@ import pytest
 from redis.asyncio import Redis
 
 from apf_middleware import Gates
+from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Own, Park, Reject
-from apf_middleware.gates.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
 from benchmarks import databases
 from benchmarks.databases import Redis as RedisServer
 from tests.integration.adapters.scene import Scene, until
@@ -71,7 +71,6 @@ async def test_a_bucket_is_shared_and_no_token_is_spent_twice(redis: Redis) -> N
     found = await asyncio.gather(passed(one, 25), passed(other, 25))
 
     assert sum(found) == 20
-
 
 
 async def test_each_key_has_a_bucket_and_costs_are_heeded(redis: Redis) -> None:

@@ -15,8 +15,8 @@ from sqlalchemy import Engine, NullPool, create_engine, event, exc, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from apf_middleware import Gates
+from apf_middleware.adapters.sqlalchemy import engine_gate
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.gates.adapters.sqlalchemy import engine_gate
 from tests.integration.adapters.scene import Scene, until
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from collections.abc import Coroutine, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
-from apf_middleware.gates.adapters.lua import (
+from apf_middleware.adapters.lua import (
     ACQUIRE_PLACES,
     RELEASE_PLACES,
     TAKE_QUOTA,
@@ -23,6 +22,7 @@ from apf_middleware.gates.adapters.lua import (
     UNDO_QUOTA,
     UNDO_TOKENS,
 )
+from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
 from apf_middleware.gates.gates import Gates
 from apf_middleware.gates.kinds import CostOf, KeyOf, Own, everybody, one
 from apf_middleware.gates.outcomes import Park, Reject

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import Unpack
 
+from apf_middleware.adapters.shared import SharedCapacity
 from apf_middleware.exceptions import MissingExtraError, require_integer
-from apf_middleware.gates.adapters.shared import SharedCapacity
 from apf_middleware.gates.gate import Terms
 from apf_middleware.gates.gates import Gates
 from apf_middleware.gates.kinds import CostOf, one

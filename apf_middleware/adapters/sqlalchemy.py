@@ -10,8 +10,8 @@ than requests have in their hands, one is on its way, and it looks again a milli
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from apf_middleware.adapters.shared import SharedCapacity
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
-from apf_middleware.gates.adapters.shared import SharedCapacity
 from apf_middleware.gates.backoff import pause
 from apf_middleware.gates.gate import Terms
 from apf_middleware.gates.gates import Gates

@@ -11,7 +11,7 @@ until the number in use is seen to grow, or some time has passed.
 from collections.abc import Hashable
 from typing import Final, Protocol, Unpack
 
-from apf_middleware.gates.adapters.shared import SharedCapacity
+from apf_middleware.adapters.shared import SharedCapacity
 from apf_middleware.gates.gate import Terms
 from apf_middleware.gates.gates import Gates
 from apf_middleware.gates.kinds import CostOf, everybody, one

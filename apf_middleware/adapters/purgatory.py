@@ -6,7 +6,7 @@ The library itself isn't needed here: whoever has a factory has it.
 import time
 from typing import TYPE_CHECKING, Final, Unpack
 
-from apf_middleware.gates.adapters.breakers import BreakerState, Circuit
+from apf_middleware.adapters.breakers import BreakerState, Circuit
 from apf_middleware.gates.gates import Gates
 from apf_middleware.gates.terms import TermsGiven
 
