@@ -65,6 +65,9 @@ class _Database:
                 os.kill(pid, number)
 
     def stop(self) -> None:
+        """End it, also if it is paused or has ended."""
+        if self.process.poll() is not None:
+            return
         self.resume()
         self.process.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
         try:
@@ -84,7 +87,26 @@ def _children(parent: int) -> list[int]:
 
 
 class Postgres(_Database):
-    """A cluster with nothing in it but the database ``postgres``."""
+    """A cluster with nothing in it but the database ``postgres``, started by ``command`` as ``user``."""
+
+    def __init__(self, command: Sequence[str], folder: Path, user: tuple[int, int] | None) -> None:
+        super().__init__(_start(command, folder, user), folder)
+        self._command = command
+        self._user = user
+        self.await_ready()
+
+    def await_ready(self) -> None:
+        _await(self, lambda: _connects(self.folder / ".s.PGSQL.5432"))
+        told = self.folder / "data" / "postmaster.pid"
+        _await(self, lambda: told.read_text().rstrip().endswith("ready"))
+
+    def halt(self) -> None:
+        """Shut it down, hanging up on everybody; `restart` begins it again."""
+        self.stop()
+
+    def restart(self) -> None:
+        self.process = _start(self._command, self.folder, self._user)
+        self.await_ready()
 
     @property
     def url(self) -> str:
@@ -123,10 +145,8 @@ def postgres() -> Iterator[Postgres]:
         _run([str(programs / "initdb"), *options, "--pgdata", str(data)], folder, user)
         settings = [part for one in ("listen_addresses=", *_QUICK) for part in ("-c", one)]
         command = [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *settings]
-        database = Postgres(_start(command, folder, user), folder)
+        database = Postgres(command, folder, user)
         try:
-            _await(database, lambda: _connects(folder / ".s.PGSQL.5432"))
-            _await(database, lambda: (data / "postmaster.pid").read_text().rstrip().endswith("ready"))
             yield database
         finally:
             database.stop()

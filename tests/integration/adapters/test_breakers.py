@@ -53,7 +53,7 @@ class Pybreaker:
     """Its breakers hold a lock while a call lasts, so calls are made in threads."""
 
     def __init__(self, gates: Gates, threshold: int, ttl: float, probes: int) -> None:
-        self.breaker = pybreaker.CircuitBreaker(fail_max=threshold, reset_timeout=ttl)  # type: ignore[arg-type]
+        self.breaker = pybreaker.CircuitBreaker(fail_max=threshold, reset_timeout=ttl)
         self.circuit = pybreaker_gate(gates, "db", self.breaker, probes=probes)
 
     async def call(self, what: Use) -> None:
