@@ -25,9 +25,12 @@ from benchmarks.databases import Postgres, postgres
 from benchmarks.measure import print_json, print_table
 from benchmarks.servers import Server, serve
 
-__all__ = ["TENANTS", "Outage", "Phase", "Plan", "endure"]
+__all__ = ["CONNECTIONS", "TENANTS", "Outage", "Phase", "Plan", "endure"]
 
 TENANTS: Final = {"elephant": 300, "ant": 50, "bee": 50, "cat": 50, "dog": 50}
+
+CONNECTIONS: Final = 5
+"""Of the app's pool."""
 
 How = Literal["paused", "stopped"]
 

@@ -20,11 +20,11 @@ from starlette.routing import Route
 from apf_middleware import APFMiddleware, Gates
 from apf_middleware.adapters.purgatory import purgatory_gate
 from apf_middleware.adapters.sqlalchemy import engine_gate
+from benchmarks.outage import CONNECTIONS
 
-__all__ = ["CONNECTIONS", "SERVICE_MS", "app"]
+__all__ = ["app"]
 
-CONNECTIONS: Final = 5
-SERVICE_MS: Final = 20
+_SERVICE_MS: Final = 20
 
 engine = create_async_engine(
     os.environ.get("APF_DATABASE", "sqlite+aiosqlite://"), pool_size=CONNECTIONS, max_overflow=0, pool_timeout=1
@@ -41,7 +41,7 @@ async def rows(_request: Request) -> Response:
     happened["most"] = max(happened["most"], happened["now"])
     try:
         async with await breakers.get_breaker("database"), engine.connect() as connection:
-            await connection.execute(text(f"SELECT pg_sleep({SERVICE_MS / 1000})"))
+            await connection.execute(text(f"SELECT pg_sleep({_SERVICE_MS / 1000})"))
     except exc.TimeoutError:
         happened["pool time-outs"] += 1
         return PlainTextResponse("no connection came free", 504)

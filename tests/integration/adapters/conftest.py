@@ -17,9 +17,13 @@ def need(found: object, package: str) -> None:
         pytest.skip(f"{package} is not installed: apt-get install {package}")
 
 
+def need_postgres() -> None:
+    need(databases.postgres_programs(), "postgresql")
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    need(databases.postgres_programs(), "postgresql")
+    need_postgres()
     with databases.postgres() as server:
         yield server
 
