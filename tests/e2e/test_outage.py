@@ -8,7 +8,7 @@ import pytest
 from benchmarks.outage import CONNECTIONS, TENANTS, Outage, Phase, Plan, endure, main
 from tests.integration.adapters.conftest import need_postgres
 
-PLAN = Plan(before=2.5, outage=2.5, after=4.5, limit=10)
+PLAN = Plan(before=2, outage=2, after=3.5, limit=10)
 SLACK = 2.0  # seconds, for a machine that is busy with something else too
 
 
