@@ -76,12 +76,6 @@ class EngineGate(SharedCapacity):
             self._is_wanted = self.parked > 0
         return answer
 
-    def is_full(self, key: Hashable) -> bool:
-        self._is_wanted = True  # who comes next will wait without being asked
-        is_full = super().is_full(key)
-        self._is_wanted = is_full or self.parked > 0
-        return is_full
-
     def look_again_at(self, now: int, key: Hashable) -> int | None:
         """Soon, if a connection is on its way from or to somebody, and isn't leased to those who are in."""
         in_hands = sum(1 for entry in tuple(self._out) if entry.in_use)

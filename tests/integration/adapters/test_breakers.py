@@ -175,6 +175,20 @@ async def test_who_cannot_wait_for_it_is_rejected_at_once_and_told_when_to_come_
         assert scene.started == []
 
 
+async def test_a_breaker_that_somebody_closes_by_hand_lets_everybody_go_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        guarded = Pybreaker(gates, 1, 30, 1)
+        guarded.breaker.open()
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="60s")
+        waiters = scene.come(3)
+        await until(lambda: scene.parked == 3)
+        await anyio.to_thread.run_sync(guarded.breaker.close)
+        with anyio.fail_after(5):
+            for waiter in waiters:
+                await waiter.end()
+
+
 async def test_pybreaker_tells_before_the_breaker_itself_says_so() -> None:
     """Why the state is taken from what is told."""
     seen = []

@@ -102,6 +102,14 @@ async def test_a_bucket_that_is_full_is_forgotten(redis: Redis) -> None:
     assert 0 < await redis.pttl("apf:db:alice") <= 12
 
 
+async def test_times_are_kept_to_the_microsecond(redis: Redis) -> None:
+    """Lua writes large numbers with fourteen digits; these have sixteen."""
+    _, one = rate(redis, 7, 2)
+    await passed(one, 1)
+
+    assert (await redis.get("apf:db:alice")).isdigit()
+
+
 async def test_what_a_server_thinks_the_time_is_does_not_matter(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     (_, one), (_, other) = rate(redis, 0.1, 3), rate(redis, 0.1, 3)
     assert await passed(one, 3) == 3

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, event, exc, text
@@ -241,6 +242,7 @@ async def test_a_disposed_engines_new_pool_counts(tmp_path: Path) -> None:
     async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         gate = engine_gate(gates, "db", engine)
+        assert gate.used("") == 0
         await engine.dispose()
         scene = Scene(tasks, gates, partial(Use().awaits, engine))
         outsiders = [await engine.connect() for _ in range(3)]
@@ -265,6 +267,19 @@ async def test_while_nobody_waits_a_connection_that_comes_back_costs_no_event(tm
             await scene.comes(f"/db/{number}").end()
 
         assert gate.tally.events == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_who_was_let_in_and_took_no_connection_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
+        gates = Gates()
+        gate = engine_gate(gates, "db", engine)
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        for waiter in scene.come(10):
+            await waiter.end()
+
+        assert gate.used("") == 0
+        gate.check()
 
 
 async def test_without_the_gate_the_same_load_runs_into_the_pools_time_out(tmp_path: Path) -> None:
