@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format bench docs types dist clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -14,7 +14,7 @@ demo: $(READY)  ## an elephant and some mice before a real server, with and with
 	@$(BIN)/python -m examples.demo
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
@@ -31,8 +31,22 @@ bench: $(READY)  ## speed of the core and of classification, then fairness
 	$(BIN)/python -m benchmarks.classify
 	$(BIN)/python -m benchmarks.fairness
 
+docs: $(READY)  ## the documentation's site, into site/
+	$(BIN)/python -m apf_middleware.config.jsonschema
+	$(BIN)/python -m docs.generate.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "look at site/index.html"
+
+types: $(READY)  ## is everything that users can import typed? (pyright)
+	PATH="$(CURDIR)/$(BIN):$$PATH" pyright --verifytypes apf_middleware --ignoreexternal
+
+dist: $(READY)  ## wheel and source distribution, into dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m twine check --strict dist/*
+
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

@@ -6,6 +6,10 @@ APFError
 │   └── InfeasibleError        an allocation problem without a solution
 ├── ConfigurationError         a configuration can't be used: all its problems (also a ValueError; in `config`)
 ├── TicketStateError           a ticket was used out of turn, say released twice (also a RuntimeError)
+├── QueueError                 a live server's named queues can't be changed so; its ``kind`` says why
+│   ├── QueueNotFoundError     there is no such queue (also a LookupError)
+│   ├── QueueConflictError     not as things are now (also a RuntimeError)
+│   └── QueueInvalidError      fields break rules: all of them, by name (also a ValueError)
 ├── MissingAdmissionError      a request that hasn't come through the middleware (also a LookupError)
 ├── TraceFormatError           a trace file is not what it should be (also a ValueError)
 └── MissingExtraError          an optional package is not installed (also an ImportError)
@@ -13,6 +17,8 @@ APFError
 A rejected request is none of these: a rejection is a value.
 Every message says which name had which value, the rule that it breaks, and where it helps the next step.
 """
+
+from typing import Any
 
 __all__ = [
     "MOST_AMOUNT",
@@ -22,6 +28,10 @@ __all__ = [
     "InvalidValueError",
     "MissingAdmissionError",
     "MissingExtraError",
+    "QueueConflictError",
+    "QueueError",
+    "QueueInvalidError",
+    "QueueNotFoundError",
     "TicketStateError",
     "TraceFormatError",
     "require_amount",
@@ -64,6 +74,49 @@ class TicketStateError(APFError, RuntimeError):
 
 class TraceFormatError(APFError, ValueError):
     """A trace file is not what it should be; the message names file and field."""
+
+
+class QueueError(APFError):
+    """A named queue can't be changed so; the message says what to do. ``kind`` is for those who translate it."""
+
+    kind = "queue"
+
+    def __init__(self, queue: str, rule: str, hint: str = "") -> None:
+        super().__init__(queue, rule, hint)
+        self.queue = queue
+        self.rule = rule
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"queue {self.queue!r}: {self.rule}{'. ' if self.hint else ''}{self.hint}"
+
+
+class QueueNotFoundError(QueueError, LookupError):
+    """There is no such queue."""
+
+    kind = "not-found"
+
+
+class QueueConflictError(QueueError, RuntimeError):
+    """Not in the state in which things are now."""
+
+    kind = "conflict"
+
+
+class QueueInvalidError(QueueError, ValueError):
+    """Fields break rules; ``problems`` are all of them, each with field, value and rule."""
+
+    kind = "invalid"
+
+    def __init__(self, queue: str, problems: "tuple[tuple[str, object, str], ...]") -> None:
+        rule = "; ".join(f"{field} is {value!r}, but {rule}" for field, value, rule in problems)
+        super().__init__(queue, rule)
+        self.args: tuple[Any, ...] = (queue, problems)  # what it is made of again
+        self.problems = problems
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(field for field, _, _ in self.problems)
 
 
 class MissingAdmissionError(APFError, LookupError):

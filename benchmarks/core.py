@@ -14,6 +14,8 @@ alone        beside two other levels, each request is the only one in its level
 lending      likewise, with another request of the level running all the time
 reclaiming   likewise, with some 160 waiting in each of the three; a finish seats one of the level whose turn it is
 
+With ``--exact`` there are as many flows as queues, and each has its own; a fresh flow finds an idle queue, or shares.
+
 The flows of the requests were seen lately (there are 4,096), so that their hands are remembered. In the cases with
 ``-fresh-flows`` each request is of a flow never seen before and deals a new hand. ``bytes_per_ticket`` is the memory
 that a waiting ticket takes, remembered hands included. ``unit_us`` is the time to push 1,000 entries onto a heap and to
@@ -47,6 +49,7 @@ BACKLOGS = (1, 50)
 CROWDS = (1_000, 100_000)
 CROWD_QUEUES = 64
 FLOWS_SEEN = 4096
+SHARED = (64, 6)  # queues and hand beside exact ones
 BATCH = 50
 STEP_NS = 500  # virtual time between two calls
 
@@ -56,14 +59,16 @@ Row = dict[str, Any]
 class Load:
     """A queue set, virtual time, and flows to draw from."""
 
-    def __init__(self, queues: int, discipline: str, *, fresh: bool) -> None:
+    def __init__(self, queues: int, discipline: str, *, fresh: bool, exact: bool = False) -> None:
         settings = QueueSetSettings(CONCURRENCY, queues, HANDS[queues], queue_length_limit=10**9)
+        if exact:
+            settings = QueueSetSettings(CONCURRENCY, *SHARED, queue_length_limit=10**9, exact=queues)
         self.queueset = QueueSet(settings, discipline=DISCIPLINES[discipline])
         self.now = 0
         self.running: deque[Ticket] = deque()
         self._random = random.Random(1)
         self._fresh = fresh
-        self._seen = [self._random.getrandbits(64) for _ in range(FLOWS_SEEN)]
+        self._seen = [self._random.getrandbits(64) for _ in range(queues if exact else FLOWS_SEEN)]
         self.work = Work(1)
 
     def entropies(self, number: int) -> Sequence[int]:
@@ -76,6 +81,10 @@ class Load:
         """All seats taken, and exactly so many waiting in every queue."""
         for entropy in self.entropies(CONCURRENCY):
             self.arrive(entropy)
+        if self.queueset.settings.exact:
+            for entropy in self._seen * backlog:
+                self.arrive(entropy)
+            return
         queues, hand = self.queueset.deck.queues, self.queueset.settings.hand_size
         dealer = Dealer(len(queues), hand)
         missing = len(queues) * backlog
@@ -220,11 +229,11 @@ CASES: dict[str, Callable[[Load, int], Callable[[], int]]] = {"uncontended": unc
 
 
 def measure(options: argparse.Namespace) -> Iterator[Row]:
-    about: Row = {"discipline": options.discipline, "unit_us": round(unit_us(), 2)}
+    about: Row = {"discipline": options.discipline, "exact": options.exact, "unit_us": round(unit_us(), 2)}
     for queues in options.queues:
         for case, backlogs in (("uncontended", (0,)), ("saturated", BACKLOGS)):
             for backlog, fresh in product(backlogs, (False, True)):
-                load = Load(queues, options.discipline, fresh=fresh)
+                load = Load(queues, options.discipline, fresh=fresh, exact=options.exact)
                 if backlog:
                     load.fill(backlog)
                 cost = median_us(CASES[case](load, options.requests), options.repetitions)
@@ -253,6 +262,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description="The cost of the fair-queuing core.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--sharing", action="store_true", help="measure levels that share their seats instead")
+    parser.add_argument("--exact", action="store_true", help="a queue for each flow, as many flows as queues")
     parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
     parser.add_argument("--queues", type=int, nargs="+", choices=HANDS, default=list(HANDS), metavar="N")
     parser.add_argument("--requests", type=int, default=20_000, help="requests in one repetition")

@@ -1,68 +1,167 @@
-"""What each fairness scenario reaches: ``python -m benchmarks.fairness [--discipline NAME] [--json]``.
+"""What each fairness scenario reaches: ``python -m benchmarks.fairness [--discipline NAME] [--exact] [--json]``.
 
 For each scenario the seats that its clients had on average, beside those that they should have had, the largest
-relative distance between the two, and the verdict by Kubernetes' own margins. "unfair, as it must be" marks the
-controls and the known defect that a scenario is there to show.
+relative distance between the two, and the verdict by the scenario's own margin. "unfair, as it must be" marks the
+controls and the known defect that a scenario is there to show; scenarios of our own (`more_scenarios`) have no verdict,
+for what they show is the difference between disciplines and settings.
+
+``--exact`` gives each flow a queue of its own, ``--backfill N`` lets others pass wide requests in N rounds.
+``--compare`` plays those scenarios that tell the disciplines apart with each of them, and prints one table.
+
+``gap`` is the largest difference in seat-seconds that ever came about between two clients while requests of both
+waited; ``utilisation`` is the seats in use by those that would be in use with fair shares and no seat left idle.
 """
 
 import argparse
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from apf_middleware.fairqueuing import DISCIPLINES
+from apf_middleware.fairqueuing import DISCIPLINES, Discipline
 from apf_middleware.testing import jain_index, play
+from benchmarks.level_scenario import EXPECTED, play_levels
 from benchmarks.measure import print_json, print_table
-from benchmarks.scenarios import SCENARIOS, worst_deviation
+from benchmarks.more_scenarios import MORE_SCENARIOS
+from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
+
+__all__ = ["Variant", "measure"]
+
+Row = dict[str, Any]
+
+_PLACES: Final = 2048  # more than any scenario has flows
+_TELLING: Final = ("uniform flows, hand of 3", "different widths", "too wide", "windup, upper bound")
+_SHOWN: Final = 8  # of more clients, the least and the most
 
 
-def measure(discipline: str, *, strict_upstream: bool) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """How the queue sets are set up."""
+
+    discipline: str = "equal-serial"
+    exact: bool = False
+    backfill: int = 0
+    strict_upstream: bool = False
+
+    @property
+    def make(self) -> Callable[[int, int], Discipline[Any]]:
+        return DISCIPLINES[self.discipline]
+
+
+def measure(variant: Variant) -> Iterator[Row]:
+    """Every scenario, window by window."""
     for case in SCENARIOS:
-        outcome = play(case.scenario, discipline=DISCIPLINES[discipline], strict_upstream=strict_upstream)
-        for window, expectation in enumerate(case.expectations):
-            expected = case.expected(window)
-            deviation = worst_deviation(expected, outcome, window)
-            got = outcome.averages[window]
-            yield {
-                "scenario": case.name,
-                "window": window + 1,
-                "discipline": discipline,
-                "seats": [round(seats, 4) for seats in got],
-                "expected": [round(seats, 4) for seats in expected],
-                "deviation": round(deviation, 4),
-                "margin": expectation.margin,
-                "must_be_fair": expectation.must_be_fair(discipline),
-                "as_it_must_be": (deviation <= expectation.margin) is expectation.must_be_fair(discipline),
-                "jain": round(jain_index([seats / fair for seats, fair in zip(got, expected, strict=True)]), 4),
-                "rejected": sum(outcome.rejected),
-            }
+        yield from _play(case, variant, is_judged=True)
+    for case in MORE_SCENARIOS:
+        yield from _play(case, variant, is_judged=False)
+    yield _levels(variant)
 
 
-def verdict(line: dict[str, Any]) -> str:
+def _play(case: FairnessCase, variant: Variant, *, is_judged: bool) -> Iterator[Row]:
+    settings = case.scenario.settings
+    if settings.queues:
+        settings = replace(settings, exact=_PLACES if variant.exact else 0, backfill=variant.backfill)
+    scenario = replace(case.scenario, settings=settings)
+    outcome = play(scenario, discipline=variant.make, strict_upstream=variant.strict_upstream)
+    for window, expectation in enumerate(case.expectations):
+        expected = case.expected(window)
+        row = _row(case.name, variant, outcome.averages[window], expected, outcome.gap)
+        row |= {"window": window + 1, "deviation": round(worst_deviation(expected, outcome, window), 4)}
+        row["rejected"] = sum(outcome.rejected)
+        if is_judged:
+            fair = expectation.must_be_fair(variant.discipline)
+            as_it_must_be = (row["deviation"] <= expectation.margin) is fair
+            row |= {"margin": expectation.margin, "must_be_fair": fair, "as_it_must_be": as_it_must_be}
+        yield row
+
+
+def _row(name: str, variant: Variant, got: Sequence[float], expected: Sequence[float], gap: float) -> Row:
+    parts = [seats / fair for seats, fair in zip(got, expected, strict=True)]
+    return {
+        "scenario": name,
+        "window": 1,
+        "discipline": variant.discipline,
+        "exact": variant.exact,
+        "backfill": variant.backfill,
+        "seats": [round(seats, 4) for seats in got],
+        "expected": [round(seats, 4) for seats in expected],
+        "deviation": round(max(abs(part - 1) for part in parts), 4),
+        "gap": round(gap, 3),
+        "jain": round(jain_index(parts), 4),
+        "utilisation": round(sum(got) / sum(expected), 4),
+    }
+
+
+def _levels(variant: Variant) -> Row:
+    got, gap = play_levels(variant.make, _PLACES if variant.exact else 0, variant.backfill)
+    return _row("weights through levels", variant, got, EXPECTED, gap)
+
+
+def compare() -> Iterator[Row]:
+    """The last windows of the scenarios that tell disciplines and settings apart."""
+    cases = [case for case in SCENARIOS if case.name in _TELLING] + list(MORE_SCENARIOS)
+    for exact, backfill in ((False, 0), (True, 0), (True, 2)):
+        for discipline in DISCIPLINES:
+            variant = Variant(discipline, exact, backfill)
+            for case in cases:
+                yield list(_play(case, variant, is_judged=False))[-1]
+            yield _levels(variant)
+
+
+def verdict(line: Row) -> str:
+    if "as_it_must_be" not in line:
+        return "-"
     if not line["as_it_must_be"]:
         return "FAILS"
     return "fair" if line["must_be_fair"] else "unfair, as it must be"
+
+
+def _print_comparison(lines: Sequence[Row]) -> None:
+    """A table for each setting: deviation and gap of each discipline."""
+    for exact, backfill in ((False, 0), (True, 0), (True, 2)):
+        print(f"\n{'a queue for each flow' if exact else 'sharded'}, back-fill in {backfill} rounds\n")
+        chosen = [line for line in lines if (line["exact"], line["backfill"]) == (exact, backfill)]
+        names = dict.fromkeys(line["scenario"] for line in chosen)
+        rows = []
+        for name in names:
+            played = {line["discipline"]: line for line in chosen if line["scenario"] == name}
+            cells = [
+                f"{line['deviation']:.1%} · {line['gap']:.4g} · {line['jain']:.3f} · {line['utilisation']:.0%}"
+                for line in played.values()
+            ]
+            rows.append((name, *cells))
+        print_table(("scenario", *DISCIPLINES), rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description="What each scenario reaches.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
+    parser.add_argument("--exact", action="store_true", help="a queue for each flow")
+    parser.add_argument("--backfill", type=int, default=0, metavar="ROUNDS", help="let others pass wide requests")
     parser.add_argument("--strict", action="store_true", help="reproduce upstream's known defects too")
+    parser.add_argument("--compare", action="store_true", help="all disciplines, where they differ")
     options = parser.parse_args()
-    lines = list(measure(options.discipline, strict_upstream=options.strict))
+    variant = Variant(options.discipline, options.exact, options.backfill, options.strict)
+    lines = list(compare() if options.compare else measure(variant))
     if options.json:
         print_json(lines)
+    elif options.compare:
+        _print_comparison(lines)
     else:
-        header = ("scenario", "window", "seats", "expected", "deviation", "margin", "jain", "verdict")
+        header = ("scenario", "window", "seats", "expected", "deviation", "gap", "jain", "utilisation", "verdict")
         rows = ({**line, "verdict": verdict(line)} for line in lines)
         print_table(header, ([_listed(line[column]) for column in header] for line in rows))
-    if not all(line["as_it_must_be"] for line in lines):
+    if not all(line.get("as_it_must_be", True) for line in lines):
         sys.exit(1)
 
 
 def _listed(value: object) -> object:
-    return " / ".join(f"{seats:g}" for seats in value) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    if len(value) > _SHOWN:
+        return f"{min(value):g} to {max(value):g}"
+    return " / ".join(f"{seats:g}" for seats in value)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ bare              nothing
 uvicorn-limit-N   ``uvicorn --limit-concurrency N``
 semaphore         asyncio.Semaphore(10): whoever comes first
 semaphore-reject  the same, and whoever finds no place free is refused
-ours              10 seats, flows by the header X-Tenant, 128 queues and a hand of 6 as in the web defaults
+ours              10 seats, flows by the header X-Tenant, a queue for each as in the web defaults
+ours-sharded      the same with 128 queues and a hand of 6
 ours-small-hand   the same with a hand of 2: with fewer queues an elephant has fewer turns, but hands collide sooner
 
 A fresh server for each row and round, on one core, the load on the other. Figures are medians of the rounds, except
@@ -73,6 +74,7 @@ ROWS: Final = (
     OverloadRow("uvicorn-limit-100", options=("--limit-concurrency", "100")),
     OverloadRow("semaphore", "semaphore"),
     OverloadRow("semaphore-reject", "semaphore-reject"),
+    OverloadRow("ours-sharded", "ours", "overload-sharded"),
     OverloadRow("ours", "ours", "overload"),
     OverloadRow("ours-small-hand", "ours", "overload-small-hand"),
 )

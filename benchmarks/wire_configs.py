@@ -54,7 +54,8 @@ CONFIGS: Final[Mapping[str, str]] = {
     "contended": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=50),
     "memory": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=10_000),
     # Callers give up after a second: whoever can't be served by then had better be told so before.
-    "overload": _SEATS.format(wait_limit="800ms", queues=128, hand=6, length=50),
+    "overload": _SEATS.format(wait_limit="800ms", queues="exact", hand=6, length=50),
+    "overload-sharded": _SEATS.format(wait_limit="800ms", queues=128, hand=6, length=50),
     "overload-small-hand": _SEATS.format(wait_limit="800ms", queues=128, hand=2, length=150),
 }
 """By name; without a name the middleware has its defaults."""

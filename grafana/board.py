@@ -6,6 +6,7 @@ Queries use no recording rules, so that it works as soon as Prometheus scrapes a
 from typing import Any, Final
 
 from grafana.causes import borrowing, clients, fairness, rejections, servers
+from grafana.named import queues
 from grafana.panels import DATASOURCE, Json, lay_out
 from grafana.queries import SERVER
 from grafana.service import level, overview, waiting
@@ -43,7 +44,7 @@ def _variable(name: str, label: str, query: str) -> Json:
 
 def dashboard() -> dict[str, Any]:
     """All of it, as Grafana reads it."""
-    rows = (overview(), level(), waiting(), fairness(), rejections(), borrowing(), clients(), servers())
+    rows = (overview(), level(), waiting(), fairness(), rejections(), borrowing(), queues(), clients(), servers())
     return {
         "uid": "apf",
         "title": TITLE,

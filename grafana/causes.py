@@ -67,6 +67,13 @@ def _widths() -> list[Json]:
             "Estimated, on average.",
             Query(average("work_estimated_seats", "flow_schema"), "{{flow_schema}}"),
         ),
+        timeseries(
+            "Estimates that were cut",
+            "Requests that were estimated to take more seats than their level lets one have.",
+            Query(rate("cut_requests_total", "flow_schema"), "{{flow_schema}}"),
+            unit="reqps",
+            width=24,
+        ),
     ]
 
 

@@ -178,5 +178,11 @@ def waiting() -> Row:
                 Query(quantile(0.99, "request_execution_seconds", where=', type="watch"'), BY_LEVEL),
                 unit="s",
             ),
+            timeseries(
+                "Open streams",
+                "Requests that gave their seats back and go on.",
+                Query(gauge("open_streams"), BY_LEVEL),
+                width=24,
+            ),
         ],
     )

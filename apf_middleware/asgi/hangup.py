@@ -4,26 +4,33 @@ Nobody tells an app that its client has hung up, unless the app asks for the nex
 the request waits, and must keep what is heard, for the app is to hear it too, in order and complete. At most one
 message is kept: when a body comes in parts, the first part is, and nothing more is asked for, so that an upload stays
 where it is, with the client.
+
+A client that expects ``100 Continue`` holds its body back until it is asked for, and servers (uvicorn) take the app's
+first question for that. Nobody asks in the app's place then: a body that is called for before there is a seat would
+come for nothing when the request is rejected.
 """
 
 import asyncio
 
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope
 
-__all__ = ["Hearing"]
+__all__ = ["Hearing", "begin_to_listen"]
 
 _GONE = frozenset({"http.disconnect", "websocket.disconnect"})
 
 
 class Hearing:
-    """Listens in the app's place, and hands over what was heard; `receive` is then the app's."""
+    """Listens in the app's place, and hands over what was heard; `receive` is then the app's.
+
+    One that ``is_silent`` asks for nothing, so it hears nothing either.
+    """
 
     __slots__ = ("_heard", "_receive", "_stopped", "listening")
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, *, is_silent: bool = False) -> None:
         self._receive = receive
         self._heard: list[Message] = []
-        self._stopped = False
+        self._stopped = is_silent
         self.listening: asyncio.Task[bool] | None = None
 
     async def listen(self) -> bool:
@@ -66,3 +73,13 @@ class Hearing:
 
     def __repr__(self) -> str:
         return f"<Hearing: {len(self._heard)} messages kept>"
+
+
+def begin_to_listen(scope: Scope, receive: Receive) -> Hearing:
+    """Who listens to the client of this request."""
+    return Hearing(receive, is_silent=_expects_continue(scope))
+
+
+def _expects_continue(scope: Scope) -> bool:
+    """Whether the client waits to be asked for its body; of expectations HTTP knows no other."""
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in scope.get("headers") or ())

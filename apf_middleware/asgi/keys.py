@@ -10,7 +10,7 @@ from typing import Final
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.classification import FlowSchema, HttpRule, Rule, Source
+from apf_middleware.classification import Distinguisher, FlowSchema, HttpRule, Rule, Source
 from apf_middleware.config import Configuration
 from apf_middleware.estimation.base import STEADY, Dependence
 
@@ -38,8 +38,10 @@ class Keys:
         self._certificate = "extensions" if chain.reads_certificate else ""
         facts = _Facts(configuration.schemas)
         facts.always |= {name.encode("latin-1", "replace") for name in costs.headers}
+        if configuration.server.queues.header:
+            facts.always.add(_bytes(configuration.server.queues.header))
         self._query = facts.query or costs.query or configuration.server.resolver == "kubernetes"
-        self.is_memorable = chain.memorable and facts.are_known
+        self.is_memorable: bool = chain.memorable and facts.are_known
         self._wanted = _Wanted(facts, chain.headers)
         self._by_method: dict[str, frozenset[bytes]] = {}
 
@@ -101,7 +103,8 @@ class _Facts:
                         self._add(http)
                 else:
                     self.always.add(_HOST)  # which a conjunction may look at
-            self._add_distinguisher(schema)
+            self._add_distinguisher(schema.distinguisher)
+            self._add_distinguisher(schema.queue)
 
     def _add(self, rule: HttpRule) -> None:
         names = {_bytes(match.name) for match in rule.headers}
@@ -110,8 +113,7 @@ class _Facts:
         self.query = self.query or bool(rule.query)
         self.by_methods.append((frozenset(method.upper() for method in rule.methods), names))
 
-    def _add_distinguisher(self, schema: FlowSchema) -> None:
-        distinguisher = schema.distinguisher
+    def _add_distinguisher(self, distinguisher: Distinguisher | None) -> None:
         if distinguisher is None:
             return
         if distinguisher.source is Source.HEADER:

@@ -12,17 +12,26 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live
+from apf_middleware.asgi.naming import UnknownQueue
 from apf_middleware.asgi.reception import Seen
-from apf_middleware.asgi.responses import answer_rejected, answer_unauthenticated, send_answer
+from apf_middleware.asgi.responses import (
+    answer_rejected,
+    answer_unauthenticated,
+    answer_unknown_queue,
+    send_answer,
+)
 from apf_middleware.asgi.service import Service
+from apf_middleware.asgi.streams import begin_response, follow, is_event_stream, prepare
+from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
+from apf_middleware.estimation import Inventory
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission, wait_for_seat
+from apf_middleware.runtime import Admission
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -30,6 +39,9 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 """A configuration, or the files, directories and globs to read it from."""
 
 _SEATED: Final = TicketState.SEATED
+_UNHEARD: Hearing | None = None
+_WAITING: Final = TicketState.WAITING
+_E: Final = frozenset(b"eE")  # of text/event-stream
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -38,8 +50,9 @@ class APFMiddleware:
 
     ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
-    serves none itself. ``gates`` are conditions of the app's own (see `Gates`). A configuration that came from files is
-    read again on `reload`, on SIGHUP, and with ``watch`` when the files change.
+    serves none itself. ``gates`` are conditions of the app's own (see `Gates`). ``inventory`` tells how many objects of
+    a kind there are, for estimates as Kubernetes makes them. A configuration that came from files is read again on
+    `reload`, on SIGHUP, and with ``watch`` when the files change.
     """
 
     def __init__(
@@ -49,21 +62,26 @@ class APFMiddleware:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
+        inventory: Inventory = lambda _: None,
         watch: bool = False,
         gates: Gates | None = None,
     ) -> None:
-        self.app = app
+        self._app = app
+        self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
-        self.service = Service(
+        self.service: Service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
+            inventory=inventory,
             sources=sources,
             watch=watch,
             warnings=reading.warnings,
             gates=gates,
         )
+        self.service.on_adopt = self._observe
+        self._observe()
 
     async def reload(self) -> bool:
         """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
@@ -73,7 +91,7 @@ class APFMiddleware:
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
         sender = _SENDERS.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
@@ -85,27 +103,34 @@ class APFMiddleware:
             seen = await self._receive(scope, receive, send, now)
             if seen is None:
                 return
+            if seen.gates:
+                sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
-        controller = service.controller
-        admission = Admission(seen)
-        controller.arrive(now, admission)
-        hearing: Hearing | None = None
-        if admission.state is not _SEATED:
-            if admission.is_waiting:
-                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
-            if not admission.is_seated:
+        controller, extras = service.controller, seen.extras
+        admission, hearing = Admission(seen), _UNHEARD
+        try:
+            if extras is None or prepare(now, admission, extras, scope):
+                controller.arrive(now, admission)
+            if admission.state is _WAITING:
+                begin = partial(begin_to_listen, scope, receive)
+                hearing = await service.wait(admission, seen.at_work.wait_limit_ns, begin)
+                if hearing is not None:
+                    receive = hearing.receive
+            if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
                 return
-            if hearing is not None:
-                receive = hearing.receive
-        scope["apf"] = admission
-        try:
+            if extras is not None:
+                send = follow(admission, extras, scope, send)
+            scope["apf"] = admission
             await self.app(scope, receive, partial(sender, send, seen.headers, admission))
+        except BaseException as error:
+            admission.fail(aborted=not isinstance(error, Exception))
+            raise
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if hearing is not None:
-                hearing.stop()
+            if hearing is not None or admission.stream is not None or seen.gates:
+                _end(admission, hearing)
 
     async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
         """Find out what isn't known about a request; None when it has been answered already."""
@@ -116,61 +141,43 @@ class APFMiddleware:
             await service.scrape.answer(scope, send)
             return None
         if service.admin.is_for(scope):
-            found: Seen | Identity | Refused = await service.reception.identify(scope, now)
+            found: Seen | Identity | Refused | UnknownQueue = await service.reception.identify(scope, now)
         else:
             found = await service.reception.receive(scope, now)
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
             return None
+        if isinstance(found, UnknownQueue):
+            await send_answer(answer_unknown_queue(found.status, found.reason, service.labels), scope, send)
+            return None
         if isinstance(found, Identity):
             await service.admin.answer(scope, receive, send, found)
             return None
-        if found.gates:
-            await self._serve_gated(found, scope, receive, send)
-            return None
         return found
-
-    async def _serve_gated(self, seen: Seen, scope: Scope, receive: Receive, send: Send) -> None:
-        """What `__call__` does, for a request that has gates to pass: what it has from them is held until its end."""
-        controller = self.service.controller
-        admission = Admission(seen)
-        controller.arrive(self.service.now(), admission)
-        hearing: Hearing | None = None
-        try:
-            if admission.is_waiting:
-                hearing = await wait_for_seat(admission, seen.at_work.wait_limit_ns, partial(Hearing, receive))
-            if not admission.is_seated:
-                await self._reject(admission, hearing, scope, send)
-                return
-            scope["apf"] = admission
-            sender = _GATED_SENDERS[scope["type"]]
-            heard = receive if hearing is None else hearing.receive
-            await self.app(scope, heard, partial(sender, send, seen.headers, admission))
-        finally:
-            if admission.state is _SEATED:
-                controller.release(admission)
-            controller.end(admission)
-            if hearing is not None:
-                hearing.stop()
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
-        if hearing is not None:
-            hearing.stop()
+        _end(admission, hearing)
         service = self.service
         service.rejections.note(admission)
+        if service.tracing is not None:
+            service.tracing.note(admission)
         if admission.reason is not Reason.CANCELLED:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
 
+    def _observe(self) -> None:
+        """Call the app as the configuration in force wants it observed."""
+        self.app = observed(self._app, self.service.configuration, self.service.tracing)
+
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             try:
-                await live(self.app, scope, receive, send, begin=self.service.begin, end=self.service.end)
+                await live(self._app, scope, receive, send, begin=self.service.begin, end=self.service.end)
             finally:
                 self.service.controller.open()  # whoever comes after the end is a test's client, not a server's
         else:
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
 
 
 def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:
@@ -180,21 +187,40 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return (source,) if isinstance(source, str | PathLike) else tuple(source)
 
 
-def _send_http(send: Send, headers: _Headers, _admission: Admission, message: Message) -> Awaitable[None]:
-    """Pass on what an app sends; the start of its response tells schema and level, too."""
+def _end(admission: Admission, hearing: Hearing | None) -> None:
+    """Nobody listens to the client any more, and what lasts as long as the request is over."""
+    admission.destination.controller.end(admission)
+    if admission.stream is not None:
+        admission.stream.close()
+    if hearing is not None:
+        hearing.stop()
+
+
+def _send_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+    """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] == "http.response.start":
-        message = dict(message)  # the app's own stays as it is
-        message["headers"] = [*message.get("headers", ()), *headers]
+        if message["status"] >= 500:
+            admission.fail()
+        told = [*message.get("headers", ()), *headers]
+        message = {**message, "headers": told}  # the app's own stays as it is
+        for name, value in told:
+            if name == b"content-type":
+                if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
+                    begin_response(admission, is_stream=is_event_stream(value))
+                break
+        else:
+            if admission.stream is not None:
+                begin_response(admission, is_stream=False)
     return send(message)
 
 
 def _send_websocket(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
-    """The same for a WebSocket, which holds no seats once it is accepted."""
+    """The same for a WebSocket, which is a stream once it is accepted."""
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
         message = {**message, "headers": [*message.get("headers", ()), *headers]}
         if kind == "websocket.accept":
-            admission.release()
+            begin_response(admission, is_stream=True)
     return send(message)
 
 

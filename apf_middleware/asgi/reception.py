@@ -9,15 +9,17 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from starlette.types import Scope
 
 from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
+from apf_middleware.asgi.naming import REASONS, QueueNaming, UnknownQueue
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
+from apf_middleware.asgi.streams import Extras
 from apf_middleware.classification import Classification, Identity, RequestDigest, RouteTable
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config import Configuration
@@ -28,12 +30,15 @@ from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 __all__ = ["GatedSeen", "Reception", "Seen"]
 
 _REMEMBERED: Final = 4096
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
-_ONE_SEAT: Final = Work()
+_ONE_SEAT: Final = Estimate(Work(), 1)
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -41,10 +46,10 @@ Headers = list[tuple[bytes, bytes]]
 class Seen(Destination):
     """Where requests like one that was seen go; ``until`` is when that must be found anew.
 
-    ``headers`` go back with their responses.
+    ``headers`` go back with their responses. ``extras`` are there where a request may be more than a seat.
     """
 
-    __slots__ = ("details", "headers", "until")
+    __slots__ = ("details", "extras", "headers", "until")
 
     details: Details
 
@@ -57,8 +62,9 @@ class Seen(Destination):
         work: Work,
     ) -> None:
         super().__init__(controller, classification, work, caller.identity)
-        self.headers = headers
-        self.until = caller.until
+        self.headers: Headers = headers
+        self.until: int = caller.until
+        self.extras: Extras | None = None
 
 
 class GatedSeen(Seen):
@@ -67,7 +73,9 @@ class GatedSeen(Seen):
     __slots__ = ("digest", "gates", "scope")
 
     def told(self, gates: tuple[str, ...], digest: RequestDigest, scope: Scope) -> Self:
-        self.gates, self.digest, self.scope = gates, digest, scope
+        self.gates: Sequence[str] = gates
+        self.digest: RequestDigest | None = digest
+        self.scope: Mapping[str, Any] = scope
         return self
 
 
@@ -109,13 +117,12 @@ class _Costs:
 
     def estimate(
         self, digest: RequestDigest, classification: Classification
-    ) -> tuple[Choice | None, Work | Awaitable[Estimate]]:
-        """Who estimates, and the work or what must be awaited for it."""
+    ) -> tuple[Choice | None, Estimate | Awaitable[Estimate]]:
+        """Who estimates, and the estimate or what must be awaited for it."""
         if self._estimation is None:
             return None, _ONE_SEAT
         choice = self._estimation.choose(digest, classification)
-        found = choice.estimate(digest, classification)
-        return choice, found.work if isinstance(found, Estimate) else found
+        return choice, choice.estimate(digest, classification)
 
 
 class Reception:
@@ -124,6 +131,8 @@ class Reception:
     Once it has a ``successor``, whoever is still being received is received by that anew: what this one knows doesn't
     hold any more, and the level that it would find may have gone.
     """
+
+    unknown_queues: Counter[str]
 
     def __init__(
         self,
@@ -134,6 +143,7 @@ class Reception:
         *,
         sources: Sources | None = None,
         refused: Counter[str] | None = None,
+        unknown_queues: Counter[str] | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = controller
@@ -143,6 +153,8 @@ class Reception:
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
+        self._naming = QueueNaming(configuration, chain) if configuration.lets_name_queues else None
+        self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
         self._gates = _Gates(configuration)
@@ -165,13 +177,12 @@ class Reception:
         except (KeyError, TypeError):
             return None
 
-    async def receive(self, scope: Scope, now: int) -> Seen | Refused:
+    async def receive(self, scope: Scope, now: int) -> Seen | Refused | UnknownQueue:
         """Find out about a request that wasn't seen lately, and remember it."""
         key = self._key(scope)
-        if key is not None:
-            known = self._memory.get(key)
-            if known is not None and known.until > now:
-                return known
+        known = None if key is None else self._memory.get(key)
+        if known is not None and known.until > now:
+            return known
         caller = self._known_caller(scope, now)
         if caller is None:
             met = await self._meet(scope, now)
@@ -182,21 +193,23 @@ class Reception:
             caller = met
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         classification = self._classify(digest) if key is None else self._decide(digest)
-        choice, work = self._costs.estimate(digest, classification)
-        if not isinstance(work, Work):
-            work = (await work).work
+        if self._naming is not None:
+            placed = self._naming.place(scope, digest, classification)
+            if isinstance(placed, UnknownQueue):
+                return self._miss(placed)
+            classification = placed
+        choice, estimate = self._costs.estimate(digest, classification)
+        if not isinstance(estimate, Estimate):
+            estimate = await estimate
             if self.successor is not None:
                 return await self.successor.receive(scope, now)
         gates = self._gates.names(digest, classification.schema)
-        headers = self._labels.headers(classification)
-        if gates:
-            key = None  # the next one is another request
-            seen: Seen = GatedSeen(self._controller, classification, caller, headers, work).told(gates, digest, scope)
-        else:
-            seen = Seen(self._controller, classification, caller, headers, work)
+        place = self._controller, classification, caller, self._labels.headers(classification), estimate.work
+        seen: Seen = GatedSeen(*place).told(gates, digest, scope) if gates else Seen(*place)
         seen.details = Details(digest.verb, digest.path, digest.resource)
+        seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
         seen.route = route_key(digest) if self._learned is not None else None
-        if key is not None and (choice is None or choice.dependence.is_steady):
+        if key is not None and not gates and (choice is None or choice.dependence.is_steady):
             self._memory.put(key, seen)
         return seen
 
@@ -206,6 +219,10 @@ class Reception:
         if self.successor is not None:
             return await self.successor.identify(scope, now)
         return self._refuse(caller) if isinstance(caller, Refused) else caller.identity
+
+    def _miss(self, unknown: UnknownQueue) -> UnknownQueue:
+        self.unknown_queues[unknown.reason] += 1
+        return unknown
 
     def _refuse(self, refused: Refused) -> Refused:
         self.refused[refused.reason] += 1

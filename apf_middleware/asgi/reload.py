@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count
 from os import PathLike, fspath
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -29,6 +29,9 @@ from apf_middleware.config.source import read_files
 from apf_middleware.exceptions import APFError, InvalidValueError
 from apf_middleware.runtime import SETTLED_AT_START, tell
 
+if TYPE_CHECKING:
+    from apf_middleware.asgi.tracing import Tracing
+
 __all__ = ["Fresh", "Reloader", "Target", "needs_restart"]
 
 _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
@@ -37,12 +40,14 @@ _WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 
 
 class Fresh(NamedTuple):
-    """A configuration, and what is made of it before it comes in force."""
+    """A configuration, and what is made of it before it comes in force; ``files`` is without live changes."""
 
+    files: Configuration
     configuration: Configuration
     chain: Chain
     labels: Labels
     reception: Reception
+    tracing: "Tracing | None"
 
 
 class Target(Protocol):
@@ -84,9 +89,9 @@ class Reloader:
         self._orders = count(1)
         self._latest = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.loads = Counter({"success": 1, "failure": 0})
+        self.loads: Counter[str] = Counter({"success": 1, "failure": 0})
         self.error: ConfigurationError | None = None
-        self.warnings = tuple(warnings)
+        self.warnings: tuple[Problem, ...] = tuple(warnings)
 
     async def reload(self) -> bool:
         """Read again, and put in force what was read; False if something is wrong, and all stays as it was.

@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 
 from starlette.types import Scope, Send
 
+from apf_middleware.asgi.timing import timing_header
 from apf_middleware.classification import Classification
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.fairqueuing import Reason
@@ -23,7 +24,14 @@ from apf_middleware.runtime import Admission, retry_after_s
 if TYPE_CHECKING:
     from starlette.types import Message
 
-__all__ = ["Answer", "Labels", "answer_rejected", "answer_unauthenticated", "send_answer"]
+__all__ = [
+    "Answer",
+    "Labels",
+    "answer_rejected",
+    "answer_unauthenticated",
+    "answer_unknown_queue",
+    "send_answer",
+]
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -31,12 +39,15 @@ _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _PROBLEM: Final = (b"content-type", b"application/problem+json")
 _KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # the close code for "come back later"
+_CLOSED: Final = frozenset({Reason.QUEUE_CLOSED, Reason.QUEUE_CLOSING})
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
     Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and nothing waits there.",
     Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
     Reason.CANCELLED: "The client has gone.",
-    Reason.QUEUE_CLOSED: "The server is shutting down.",
+    Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
+    Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
+    Reason.STREAM_LIMIT: "As many streams like this one are open as there may be.",
     Reason.GATE: "What this request needs is not available in time.",
 }
 
@@ -56,7 +67,7 @@ class Labels:
     __slots__ = ("_known", "_names", "settings")
 
     def __init__(self, settings: ResponseSettings) -> None:
-        self.settings = settings
+        self.settings: ResponseSettings = settings
         self._known: dict[tuple[str, str], Headers] = {}
         self._names = {
             "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
@@ -95,32 +106,23 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     reason = admission.reason
     assert reason is not None, "only who is rejected is told why"
     settings = labels.settings
-    closing = reason is Reason.QUEUE_CLOSED
+    ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
     refusal = getattr(admission, "refusal", None)
-    status = 503 if closing else settings.status if refusal is None else refusal.status
+    status = 503 if reason in _CLOSED else settings.status if refusal is None else refusal.status
     at_work = admission.destination.at_work
-    rate = at_work.drain.sample(now, at_work.dispatched)
-    seconds = retry_after_s(
-        at_work.shared.queueset.waiting + 1,
-        rate,
-        least=settings.retry_after_least_s,
-        most=settings.retry_after_most_s,
-        chance=chance,
-    )
+    seconds = _retry_after(admission, settings, now, chance)
     if refusal is not None and refusal.retry_after is not None:
         seconds = max(1, ceil(refusal.retry_after))
     problem: dict[str, object] = {
         "type": f"urn:apf:{reason.value}",
         "title": HTTPStatus(status).phrase if status in _KNOWN else "Rejected",
         "status": status,
-        "detail": _DETAILS[reason],
+        "detail": "The server is shutting down." if ends else _DETAILS[reason],
         "reason": reason.value,
         "waited": round(admission.waited, 3),
         "retry_after": seconds,
     }
-    if (
-        reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1
-    ):  # flows don't matter to a single one
+    if reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1:
         problem["own_flow"] = _is_own_flow(admission)
     if refusal is not None and labels.are_names:
         problem["gate"] = refusal.gate
@@ -128,15 +130,45 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
         problem["level"] = admission.level
         problem["schema"] = admission.schema
     headers = [_PROBLEM, (b"retry-after", b"%d" % seconds), *labels.headers(admission.destination.classification)]
-    if closing:
+    if ends:
         headers.append((b"connection", b"close"))
+    if settings.server_timing:
+        headers.append(timing_header(admission))
     return _answer(status, headers, problem)
+
+
+def _retry_after(admission: Admission, settings: ResponseSettings, now: int, chance: Random) -> int:
+    """In how many seconds those who are ahead will have been served, as things go at present."""
+    at_work = admission.destination.at_work
+    if admission.reason is Reason.STREAM_LIMIT:
+        ahead, rate = 1, at_work.streams.drain.sample(now, at_work.streams.closed)
+    else:
+        ahead, rate = at_work.shared.queueset.waiting + 1, at_work.drain.sample(now, at_work.dispatched)
+    least, most = settings.retry_after_least_s, settings.retry_after_most_s
+    return retry_after_s(ahead, rate, least=least, most=most, chance=chance)
 
 
 def _is_own_flow(admission: Admission) -> bool:
     """Whether it is the caller's own requests that fill the queue."""
     queue = admission.queue
     return queue is not None and 2 * sum(ticket.flow == admission.flow for ticket in queue) >= queue.length
+
+
+def answer_unknown_queue(status: int, reason: str, labels: Labels) -> Answer:
+    """The answer to a request that names a queue to which it can't go."""
+    problem: dict[str, object] = {
+        "type": f"urn:apf:{reason}",
+        "title": "Service Unavailable" if status == 503 else "Not Found",
+        "status": status,
+        "detail": "The queue that the request names takes no requests itself."
+        if reason == "not-leaf"
+        else "There is no queue of the name that the request gives.",
+        "reason": reason,
+    }
+    headers = [_PROBLEM]
+    if status == 503:
+        headers.append((b"retry-after", b"%d" % labels.settings.retry_after_least_s))
+    return _answer(status, headers, problem)
 
 
 def answer_unauthenticated(challenge: str, reason: str) -> Answer:

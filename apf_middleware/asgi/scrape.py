@@ -57,6 +57,11 @@ class Scrape:
             and method_of(scope) in {"GET", "HEAD"}
         )
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether there may be other workers, who are to know what this one has counted."""
+        return self._publisher is not None
+
     def publish(self) -> None:
         """Let other workers know."""
         if self._publisher is not None:

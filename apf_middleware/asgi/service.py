@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
@@ -17,12 +18,21 @@ from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
+from apf_middleware.config.objects import Level
+from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, GatedController, RejectionLog, picture_server, tell
+from apf_middleware.runtime import QueueBook, RejectionLog, control, picture_server, tell
+from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.top_flows import Roll
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.identity import Chain
+    from apf_middleware.asgi.telemetry import Wait
+    from apf_middleware.runtime import Controller
 
 __all__ = ["Service"]
 
@@ -33,7 +43,8 @@ class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
     ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd. ``gates`` are those that the app has defined.
+    they change. ``warnings`` are what reading has found odd. ``inventory`` tells how many objects of a kind there are.
+    ``gates`` are those that the app has defined. ``on_adopt`` is called when another configuration has come in force.
     """
 
     def __init__(
@@ -42,40 +53,55 @@ class Service:
         *,
         authenticators: Iterable[Authenticator] = (),
         registry: CollectorRegistry | None = None,
+        inventory: Inventory = lambda _: None,
         now: Callable[[], int] = time.monotonic_ns,
         sources: Sequence[str | PathLike[str]] = (),
         watch: bool = False,
         warnings: Sequence[Problem] = (),
         gates: Gates | None = None,
     ) -> None:
-        self.configuration = configuration
+        self.configuration: Configuration = configuration
         self.now = now
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
-        self.labels = Labels(configuration.server.responses)
-        if gates is None and not configuration.has_gates:
-            self.controller = Controller(configuration, now=now)
-        else:
-            self.controller = GatedController(configuration, gates, now=now)
-        self.chain = build_chain(configuration.server, self._authenticators)
-        self._sources = Sources(configuration.server.estimation.learning.costs())
-        self.reception = Reception(configuration, self.controller, self.chain, self.labels, sources=self._sources)
+        self.labels: Labels = Labels(configuration.server.responses)
+        self.tracing = build_tracing(configuration)
+        self.wait: Wait = choose_wait(self.tracing)
+        self.on_adopt: Callable[[], None] | None = None
+        self.controller: Controller = control(configuration, gates, now=now)
+        self.queues.put_in_force = self._adopt_live
+        self.chain: Chain = build_chain(configuration.server, self._authenticators)
+        costs = configuration.server.estimation.learning.costs()
+        self._sources = Sources(costs, inventory, self.controller.watches.interested)
+        self.reception: Reception = Reception(
+            configuration, self.controller, self.chain, self.labels, sources=self._sources
+        )
         self.controller.costs = self.reception.learned
-        self.roll = Roll(now())
-        self.admin = Admin(self, configuration.server.admin)
+        self.roll: Roll = Roll(now())
+        self.admin: Admin = Admin(self, configuration.server.admin)
         self._keep_roll()
-        self.scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
-        self.rejections = RejectionLog(now)
-        self.chance = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due = now() + _HOUSEKEEPING_NS
+        self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
+        self.rejections: RejectionLog = RejectionLog(now)
+        self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
+        # With other workers the first request is to be told to them, and housekeeping sees to that.
+        self.due: int = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)
         self._signals = Signals()
+        self._publishing = Alarm(self._publish, now)
 
     def keep_house(self, now: int) -> None:
-        """See to what needs no more than a look a second: files that may have changed, numbers to be published."""
+        """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
         self.due = now + _HOUSEKEEPING_NS
         self.reception.refresh()
         self.roll.age(now)
+        if self.scrape.is_shared:
+            self._publishing.ask(self.due)  # after which whoever comes keeps house again
+
+    def _publish(self) -> None:
+        """Let other workers know what has happened, and again later if somebody is still here."""
         self.scrape.publish()
+        levels = [at_work.shared for at_work in self.controller.shown]
+        if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
+            self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
     def picture(self) -> ServerPicture:
         """Everything as it is now, for metrics."""
@@ -84,6 +110,7 @@ class Service:
             authentication_failures=self.reception.refused,
             version=__version__,
             configuration_loads=self._reloader.loads,
+            unknown_queues=self.reception.unknown_queues,
         )
 
     # Another configuration
@@ -106,26 +133,57 @@ class Service:
         error = self._reloader.error
         return (*self._reloader.warnings, *(error.problems if error is not None else ()))
 
+    @property
+    def queues(self) -> QueueBook:
+        """The named queues: what they do, and how to operate them."""
+        return self.controller.queues
+
     def prepare(self, configuration: Configuration) -> Fresh:
-        """What can be made of another configuration before it is in force; a thread may do it."""
+        """What can be made of another configuration of files before it is in force; a thread may do it."""
+        return self._make(configuration, self.queues.reload(configuration))
+
+    def _make(self, files: Configuration, configuration: Configuration) -> Fresh:
         old, new = self.configuration.server, configuration.server
         stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
         chain = self.chain if stays else build_chain(new, self._authenticators)  # it may have fetched keys
         labels = Labels(new.responses)
         reception = Reception(
-            configuration, self.controller, chain, labels, sources=self._sources, refused=self.reception.refused
+            configuration,
+            self.controller,
+            chain,
+            labels,
+            sources=self._sources,
+            refused=self.reception.refused,
+            unknown_queues=self.reception.unknown_queues,
         )
-        return Fresh(configuration, chain, labels, reception)
+        return Fresh(files, configuration, chain, labels, reception, build_tracing(configuration))
 
     def adopt(self, fresh: Fresh) -> None:
         """Put another configuration in force: one step, in which nobody waits or runs less than before."""
+        if fresh.configuration != self.queues.reload(fresh.files):  # queues were changed meanwhile
+            fresh = self.prepare(fresh.files)
+        self._put_in_force(fresh)
+        self.queues.note_in_force(fresh.files)
+
+    def _adopt_live(self, configuration: Configuration) -> None:
+        """A queue was changed while the server runs."""
+        if _without_states(configuration) == _without_states(self.configuration):
+            self.controller.reconfigure(configuration)  # everybody goes where they went
+            self.configuration = configuration
+        else:
+            self._put_in_force(self._make(self.queues.files, configuration))
+
+    def _put_in_force(self, fresh: Fresh) -> None:
         self.controller.reconfigure(fresh.configuration)
         self.configuration, self.chain, self.labels = fresh.configuration, fresh.chain, fresh.labels
+        self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
         self.reception.successor, self.reception = fresh.reception, fresh.reception
         self.controller.costs = fresh.reception.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin)
         self._keep_roll()
+        if self.on_adopt is not None:
+            self.on_adopt()
 
     def _keep_roll(self) -> None:
         """The roll costs a little per request, so it is kept only where somebody may ask for it."""
@@ -138,6 +196,7 @@ class Service:
         self.controller.open()
         self._signals.listen(caller_on_loop(self.controller.close))
         self._reloader.begin()
+        self.scrape.publish()
         tell(logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels))
 
     def end(self) -> None:
@@ -145,6 +204,12 @@ class Service:
         self._reloader.end()
         self._signals.forget()
         self.controller.close()
+        self._publishing.cancel()
         self.scrape.close()
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")
+
+
+def _without_states(configuration: Configuration) -> dict[str, Level]:
+    """All that a reception is made for: whether a queue is open doesn't matter to it."""
+    return {name: replace(level, state="open") for name, level in configuration.levels.items()}

@@ -92,7 +92,7 @@ class Classifier:
         flowless_levels: Iterable[str] = (),
         remembered: int = 4096,
     ) -> None:
-        self.schemas = _in_order(schemas)
+        self.schemas: tuple[FlowSchema, ...] = _in_order(schemas)
         if not callable(hash_flow):
             raise InvalidValueError("hash_flow", hash_flow, "it must be a function of two strings")
         require_integer("remembered", remembered, least=1)

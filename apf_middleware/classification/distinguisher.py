@@ -23,6 +23,9 @@ ADDRESSES_REMEMBERED = 4096
 
 _LONGEST_ADDRESS = 64  # of text that is remembered; an IPv6 address with a zone takes less
 
+_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_QUAD = re.compile(r"\.".join([_OCTET] * 4))
+
 Reader = Callable[[RequestDigest], str]
 
 
@@ -53,6 +56,11 @@ def depends_only_on_identity_and_resource(distinguisher: Distinguisher | None) -
 
 def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
     """The network of so many bits, say ``192.0.2.0/24``."""
+    quad = _QUAD.fullmatch(address)
+    if quad is not None:  # the same as below, in a tenth of the time: new clients come all the time
+        a, b, c, d = map(int, quad.groups())
+        bits = (a << 24 | b << 16 | c << 8 | d) & (0xFFFFFFFF << (32 - prefix_v4))
+        return f"{bits >> 24}.{bits >> 16 & 255}.{bits >> 8 & 255}.{bits & 255}/{prefix_v4}"
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -76,7 +76,8 @@ class Distinguisher:
 class FlowSchema:
     """Requests that one of ``rules`` accepts go to ``level``; the lowest precedence wins, then the name.
 
-    Without a distinguisher all of them are one flow.
+    Without a distinguisher all of them are one flow. A ``queue`` finds in each request the name of the level that it
+    goes to instead; ``level`` takes those in which it finds nothing.
     """
 
     name: str
@@ -84,6 +85,7 @@ class FlowSchema:
     precedence: int = 1000
     rules: tuple[Rule | Conjunction, ...] = ()
     distinguisher: Distinguisher | None = None
+    queue: Distinguisher | None = None
 
     def __post_init__(self) -> None:
         require_text("name of a schema", self.name)

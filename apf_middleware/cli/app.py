@@ -10,11 +10,13 @@ from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
 from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
+from apf_middleware.cli.recommend import recommend
 from apf_middleware.cli.replay import replay
+from apf_middleware.cli.simulate import simulate
 
 __all__ = ["app", "options"]
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="API Priority and Fairness for Python web servers.",
     no_args_is_help=True,
     add_completion=False,
@@ -38,5 +40,5 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
-for command in (check, explain, convert, collisions, replay, dump):
-    app.command()(command)
+for _command in (check, explain, convert, simulate, recommend, collisions, replay, dump):
+    app.command()(_command)

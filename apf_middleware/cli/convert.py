@@ -6,7 +6,9 @@ import typer
 
 from apf_middleware.cli.output import Paths, require_paths
 from apf_middleware.config import ConfigurationError, load
-from apf_middleware.config.emit import Target, emit
+from apf_middleware.config.emit import Target
+from apf_middleware.config.emit import convert as written
+from apf_middleware.config.problems import Problems
 
 __all__ = ["convert"]
 
@@ -18,12 +20,19 @@ def convert(
 ) -> None:
     """Read a configuration in any dialect, and write all of it as one.
 
-    What is written says the imagined and suggested objects too, so it means the same anywhere. Exit status 1 if it
-    can't be read, or if the dialect can't say all of it.
+    What is written says the imagined and suggested objects too, so it means the same anywhere. Warnings tell what is
+    left out beside them. Exit status 1 if it can't be read, or if the dialect can't say what belongs where.
     """
     require_paths(paths)
     try:
-        typer.echo(emit(load(*paths), to), nl=False)
+        configuration = load(*paths)
     except ConfigurationError as error:
         typer.echo(error, err=True)
         raise typer.Exit(1) from error
+    problems = Problems()
+    text = written(configuration, to, problems)
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if problems.errors:
+        raise typer.Exit(1)
+    typer.echo(text, nl=False)

@@ -39,6 +39,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
         "precedence": ("spec", "precedence"),
         "name": ("metadata", "name"),
         "shares": ("spec", "shares"),
+        "min": ("spec", "minSeats"),
         "hand": ("spec", "queuing", "handSize"),
     },
 }
@@ -49,6 +50,7 @@ def advise(assembly: Assembly, problems: Problems) -> None:
     _advise_references(assembly, problems)
     _advise_order(assembly, problems)
     _advise_shares(assembly, problems)
+    _advise_promises(assembly, problems)
     for known in assembly.levels.values():
         _advise_hand(known, problems)
 
@@ -70,6 +72,10 @@ def _advise_references(assembly: Assembly, problems: Problems) -> None:
         if known.definition and schema.level not in assembly.levels:
             rule = "there is no such level, so this schema is ignored"
             _warn(problems, known.definition, "level", schema.level, rule=rule, hint="Add the level, or name another")
+    configuration = assembly.configuration()
+    if configuration.lets_name_queues:
+        used |= assembly.levels.keys()  # a request may name any
+    used |= configuration.parents
     ours = {thing.name for thing in builtin("mandatory") if isinstance(thing, Level)}
     for name, level in assembly.levels.items():
         if level.definition and not level.definition.catch_all and name not in used | ours:
@@ -135,11 +141,33 @@ def _advise_shares(assembly: Assembly, problems: Problems) -> None:
             _warn(problems, known.definition, "shares", shares, rule=rule, hint=hint)
 
 
+def _advise_promises(assembly: Assembly, problems: Problems) -> None:
+    """Levels that are promised all seats, or more than there are; told where the most is promised."""
+    promised = [known for known in assembly.levels.values() if known.thing.min_seats and known.thing.parent is None]
+    total = sum(known.thing.min_seats or 0 for known in promised)
+    seats = assembly.server.seats
+    if not promised or total < seats:
+        return
+    most = max(promised, key=lambda known: known.thing.min_seats or 0)
+    if most.definition is not None:
+        among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
+        rule = f"the minSeats of all levels{among} come to {total}, and the server has {seats} seats"
+        nobody = "Nobody can be sure of theirs" if total > seats else "Levels without a min get none"
+        _warn(
+            problems,
+            most.definition,
+            "min",
+            most.thing.min_seats,
+            rule=rule,
+            hint=f"{nobody}. Promise less, or give the server more seats",
+        )
+
+
 def _advise_hand(known: Known[Level], problems: Problems) -> None:
     """Hands so small, or decks, that one elephant is likely to have a mouse's whole hand."""
     queuing = known.thing.queuing
-    if known.definition is None or queuing is None or queuing.queues == 1:
-        return  # with one queue nobody expects flows to be kept apart
+    if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:
+        return  # with one queue nobody expects flows to be kept apart, and with exact ones they are
     likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
     if likely > NOTICEABLE:
         rule = f"one elephant covers {likely:.0%} of all mice with {queuing.queues} queues"

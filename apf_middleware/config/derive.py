@@ -13,20 +13,73 @@ from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, limits_from_shares
+from apf_middleware.fairqueuing.sharing.kin import Kinship
 
-__all__ = ["Resolver", "derive_classifier", "derive_limits", "derive_resolver", "derive_settings", "derive_work"]
+__all__ = [
+    "Resolver",
+    "derive_classifier",
+    "derive_kinship",
+    "derive_limits",
+    "derive_resolver",
+    "derive_settings",
+    "derive_work",
+]
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 """From method, path and query to verb and resource."""
 
 
 def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
-    """Nominal, min and max seats of each level; numbers that it names go before what its shares come to."""
-    shares = {name: level.shares for name, level in configuration.levels.items()}
-    limits = limits_from_shares(
-        configuration.server.seats, shares, strict_upstream=configuration.server.strict_upstream
+    """Nominal, min and max seats of each level; numbers that it names go before what its shares come to.
+
+    Children divide by their shares what their parent has.
+    """
+    strict = configuration.server.strict_upstream
+    found = _limits_among(configuration.server.seats, configuration, None, strict=strict)
+    for parent in sorted(configuration.parents):
+        limits = found[parent]
+        children = _limits_among(limits.nominal, configuration, parent, strict=strict)
+        for name, level in configuration.levels.items():
+            if level.parent == parent and level.max_seats is None and level.shares.borrowing_percent is None:
+                children[name] = replace(children[name], max=max(limits.max, children[name].nominal))
+        found |= _cut_to_fit(limits.max, children, configuration.levels)
+    return {name: found[name] for name in configuration.levels}
+
+
+def _limits_among(
+    seats: int, configuration: Configuration, parent: str | None, *, strict: bool
+) -> dict[str, LevelLimits]:
+    """The limits of all levels with this parent, of which there are so many seats."""
+    levels = {name: level for name, level in configuration.levels.items() if level.parent == parent}
+    limits = limits_from_shares(seats, {name: one.shares for name, one in levels.items()}, strict_upstream=strict)
+    return {name: _with_numbers(level, limits[name]) for name, level in levels.items()}
+
+
+def _cut_to_fit(most: int, children: Mapping[str, LevelLimits], levels: Mapping[str, Level]) -> dict[str, LevelLimits]:
+    """Mins of proportions are rounded up, and together may exceed what their parent can have: the largest give."""
+    found = dict(children)
+    surplus = sum(limits.min for limits in found.values()) - most
+    while surplus > 0:
+        givers = [name for name, limits in found.items() if limits.min and levels[name].min_seats is None]
+        if not givers:
+            break
+        name = max(givers, key=lambda one: (found[one].min, one))
+        found[name] = replace(found[name], min=found[name].min - 1)
+        surplus -= 1
+    return found
+
+
+def derive_kinship(configuration: Configuration) -> Kinship:
+    """Who has which parent, and whose priority isn't 0."""
+    parents, levels = configuration.parents, configuration.levels
+    if not parents and not any(level.priority for level in levels.values()):
+        return Kinship()
+    limits = derive_limits(configuration)
+    return Kinship(
+        {name: limits[name] for name in parents},
+        {name: level.parent for name, level in levels.items() if level.parent is not None},
+        {name: level.priority for name, level in levels.items() if level.priority},
     )
-    return {name: _with_numbers(level, limits[name]) for name, level in configuration.levels.items()}
 
 
 def _with_numbers(level: Level, limits: LevelLimits) -> LevelLimits:
@@ -43,7 +96,15 @@ def derive_settings(level: Level, limits: LevelLimits) -> QueueSetSettings:
     if level.queuing is None:
         return QueueSetSettings.without_queues(limits.nominal)
     queuing = level.queuing
-    return QueueSetSettings(limits.nominal, queuing.queues, queuing.hand_size, queuing.queue_length_limit)
+    return QueueSetSettings(
+        limits.nominal,
+        queuing.queues,
+        queuing.hand_size,
+        queuing.queue_length_limit,
+        fifo=level.dequeue_strategy == "fifo",
+        exact=queuing.exact,
+        backfill=queuing.backfill,
+    )
 
 
 def derive_resolver(configuration: Configuration) -> Resolver:
@@ -67,7 +128,7 @@ def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -
 
 def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
     """How many seats requests take."""
-    hands = {name: level.queuing.hand_size if level.queuing else None for name, level in configuration.levels.items()}
+    hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
     return derive_estimation(
         configuration.server.estimation,
         schemas=configuration.estimates,

@@ -44,7 +44,7 @@ def convert(configuration: Configuration, target: Target, problems: Problems) ->
 def documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
     """One document an object, as plain data: settings, levels by name, schemas in order."""
     if target == "apf":
-        yield server_document(configuration.server)
+        yield server_document(configuration.server, problems)
     else:
         unsaid_settings(configuration.server, problems)
     for level in configuration.levels.values():
@@ -54,4 +54,4 @@ def documents(configuration: Configuration, target: Target, problems: Problems) 
         if target == "apf":
             yield schema_document(schema, problems, estimate, configuration.gates.get(schema.name, ()))
         else:
-            yield schema_manifest(schema, problems)
+            yield schema_manifest(schema, problems, estimate)

@@ -33,13 +33,17 @@ from apf_middleware.config.authentication import (
 from apf_middleware.config.dialects.apf import VERSION
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
+from apf_middleware.config.dialects.queuing import BACKFILL
+from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.dialects.values import load_callable, written_duration
-from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 
 __all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
 
@@ -51,6 +55,8 @@ _AUTHENTICATORS: Final[Mapping[type, str]] = {
     TokenSettings: "tokens",
     UserSettings: "user",
 }
+_NAMELESS: Final = "only a callable that can be imported by its name can be written"
+_NAME_IT: Final = "Define it at the top of a module"
 _OPERATOR_NAMES: Final = {meaning: name for name, meaning in OPERATORS.items()}
 
 
@@ -63,8 +69,9 @@ def _said(**given: Any) -> dict[str, Any]:  # noqa: ANN401 (values of any kind)
     return {key: value for key, value in given.items() if value not in (None, (), [], {}, "")}
 
 
-def server_document(settings: ServerSettings) -> dict[str, Any]:
+def server_document(settings: ServerSettings, problems: Problems) -> dict[str, Any]:
     """All settings, so that none depends on what other documents say."""
+    place = Place("<server>")
     written = {
         "seats": settings.seats,
         "requestTimeout": written_duration(settings.request_timeout_ns),
@@ -79,18 +86,25 @@ def server_document(settings: ServerSettings) -> dict[str, Any]:
         {"path": route.path, "resource": route.resource}
         | _said(subresource=route.subresource, methods=list(route.methods))
         | _said(gates=list(route.gates))
-        | ({} if route.estimate is None else {"estimate": estimate_part(route.estimate, named_callable)})
-        for route in settings.routes
+        | _estimate(route.estimate, problems, place, f"routes[{number}].estimate")
+        for number, route in enumerate(settings.routes)
     ]
+    default = _estimate(settings.estimation.default, problems, place, "estimation.default")
+    estimation = estimation_part(settings.estimation, named_callable)
+    if not default:
+        estimation.pop("default", None)
     more = _said(
         routes=routes,
         authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
         trustedProxies=_changed(settings.trusted_proxies),
-        estimation=estimation_part(settings.estimation, named_callable),
+        estimation=estimation,
         metrics=_metrics_part(settings.metrics),
         responses=_responses_part(settings.responses),
         admin=_changed(settings.admin),
         gates=[_gate_part(gate) for gate in settings.gates],
+        queues=_changed(settings.queues),
+        streams=streams_part(settings.streams),
+        telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)
 
@@ -129,7 +143,15 @@ def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
     return part
 
 
-_Told = AdminSettings | AuthenticatorSettings | TrustedProxySettings | MetricsSettings | ResponseSettings
+_Told = (
+    NamingSettings
+    | AdminSettings
+    | AuthenticatorSettings
+    | TrustedProxySettings
+    | MetricsSettings
+    | ResponseSettings
+    | TelemetrySettings
+)
 
 
 def _changed(told: _Told) -> dict[str, Any]:
@@ -149,12 +171,19 @@ def _changed(told: _Told) -> dict[str, Any]:
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:
-    """The numbers of queues."""
+    """The numbers of queues, as far as v1 has them too."""
     return {
         "queues": queuing.queues,
         "handSize": queuing.hand_size,
         "queueLengthLimit": queuing.queue_length_limit,
     }
+
+
+def _level_queuing_part(queuing: Queuing) -> dict[str, Any]:
+    part = queuing_part(queuing)
+    if queuing.exact:
+        part |= {"queues": "exact", "maxQueues": queuing.exact, "sharedQueues": queuing.queues}
+    return part | ({} if queuing.backfill == BACKFILL else {"backfill": queuing.backfill})
 
 
 def level_document(level: Level) -> dict[str, Any]:
@@ -164,10 +193,18 @@ def level_document(level: Level) -> dict[str, Any]:
     spec["shares"] = shares.shares
     spec |= _said(lendablePercent=shares.lendable_percent or None, borrowingLimitPercent=shares.borrowing_percent)
     spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=[dict(gate) for gate in level.gates])
+    spec |= _said(streams=streams_part(level.streams))
     if not level.exempt:
-        spec |= {"queuing": queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
+        spec |= {"queuing": _level_queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:
         spec["waitLimit"] = written_duration(level.wait_limit_ns)
+    spec |= _said(parent=level.parent, priority=level.priority or None)
+    if not level.reclaimable:
+        spec["reclaimable"] = False
+    if level.dequeue_strategy != "traverse":
+        spec["dequeueStrategy"] = level.dequeue_strategy
+    if level.state != "open":
+        spec["state"] = level.state.capitalize()
     return _document("PriorityLevel", level.name, spec)
 
 
@@ -178,8 +215,9 @@ def schema_document(
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
         spec["distinguisher"] = _distinguisher(f"<schema {schema.name}>", schema.distinguisher, problems)
-    if estimate is not None:
-        spec["estimate"] = estimate_part(estimate, named_callable)
+    if schema.queue:
+        spec["queue"] = _distinguisher(f"<schema {schema.name}>", schema.queue, problems)
+    spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
     spec |= _said(
         gates=list(gates),
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
@@ -198,11 +236,21 @@ def _distinguisher(place: str, told: Distinguisher, problems: Problems) -> dict[
     if told.function is not None:
         name = named_callable(told.function)
         if name is None:
-            rule = "only a callable that can be imported by its name can be written"
-            problems.error(Place(place), rule, field="distinguisher.callable", value=told.function)
+            problems.error(Place(place), _NAMELESS, field="distinguisher.callable", value=told.function, hint=_NAME_IT)
         else:
             part["callable"] = name
     return part
+
+
+def _estimate(settings: EstimateSettings | None, problems: Problems, place: Place, field: str) -> dict[str, Any]:
+    """The key ``estimate``; nothing, and a problem at ``field``, if it is a function that can't be written."""
+    if settings is None:
+        return {}
+    part = estimate_part(settings, named_callable)
+    if isinstance(settings, ComputedEstimate) and part["callable"] is None:
+        problems.error(place, _NAMELESS, field=f"{field}.callable", value=settings.function, hint=_NAME_IT)
+        return {}
+    return {"estimate": part}
 
 
 def named_callable(function: Callable[..., object]) -> str | None:

@@ -19,7 +19,9 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.config.dialects.kubernetes import GROUP
+from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.emit_apf import queuing_part, resource_part
+from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Place, Problems
 
@@ -49,6 +51,13 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "maxSeats": level.max_seats,
         "waitLimit": level.wait_limit_ns,
         "gates": level.gates or None,
+        "streams": streams_part(level.streams) or None,
+        "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
+        "parent": level.parent,
+        "priority": level.priority or None,
+        "reclaimable": None if level.reclaimable else False,
+        "dequeueStrategy": None if level.dequeue_strategy == "traverse" else level.dequeue_strategy,
+        "state": None if level.state == "open" else level.state,
     }
     for field, value in unsaid.items():
         if value is not None:
@@ -68,13 +77,16 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
     return _manifest("PriorityLevelConfiguration", level.name, {"type": "Limited", "limited": seats})
 
 
-def schema_manifest(schema: FlowSchema, problems: Problems) -> dict[str, Any]:
-    """A FlowSchema."""
+def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
+    """A FlowSchema; what its requests are estimated to cost is a warning, for it doesn't change where they belong."""
     place, told = Place(f"<schema {schema.name}>"), schema.distinguisher
     spec: dict[str, Any] = {
         "priorityLevelConfiguration": {"name": schema.level},
         "matchingPrecedence": schema.precedence,
     }
+    if estimate is not None:
+        rule, hint = "v1 has no words for what requests cost, so this is left out", "Keep the FlowSchema of apf/v1"
+        problems.warn(place, rule, field="estimate", value=estimate, hint=hint)
     if told is not None:
         if told.source not in _SOURCES:
             rule = "v1 tells flows apart by user or namespace only"

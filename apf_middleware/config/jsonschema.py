@@ -1,21 +1,27 @@
 """The JSON Schema of ``apf/v1``, for editors: ``python -m apf_middleware.config.jsonschema`` writes it anew.
 
-It is generated from the models, so it can't fall behind them; rules between fields stay with the models alone.
+It is generated from the models, so it can't fall behind them; rules between fields stay with the models alone. What
+fields mean stands in a file beside it, so that starting a server doesn't pay for prose.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import yaml
 from pydantic import Field, TypeAdapter
 
 from apf_middleware.config.dialects.apf import FlowSchemaModel, PriorityLevelModel
 from apf_middleware.config.dialects.server import ServerModel
 
-__all__ = ["FILE", "json_schema", "main", "written"]
+__all__ = ["DESCRIPTIONS", "FILE", "json_schema", "main", "model_of", "written"]
 
 FILE: Final = Path(__file__).parent / "schema" / "apf-v1.json"
 """The shipped schema."""
+
+DESCRIPTIONS: Final = FILE.with_name("descriptions.yaml")
+"""What fields mean, by model and key."""
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -25,7 +31,20 @@ def json_schema() -> dict[str, Any]:
     kinds: TypeAdapter[Any] = TypeAdapter(
         Annotated[PriorityLevelModel | FlowSchemaModel | ServerModel, Field(discriminator="kind")]
     )
-    return {"$schema": _DRAFT, "title": "apf/v1"} | kinds.json_schema(by_alias=True)
+    schema = kinds.json_schema(by_alias=True)
+    _describe(schema["$defs"], yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8")))
+    return {"$schema": _DRAFT, "title": "apf/v1"} | schema
+
+
+def model_of(definition: str) -> str:
+    """The name of the model; pydantic puts the module before it when two models have the same one."""
+    return f"_{definition.rpartition('___')[2]}" if "___" in definition else definition
+
+
+def _describe(definitions: Mapping[str, dict[str, Any]], descriptions: Mapping[str, Mapping[str, str]]) -> None:
+    for definition, model in definitions.items():
+        for key, text in descriptions.get(model_of(definition), {}).items():
+            (model["properties"][key] if key else model)["description"] = text
 
 
 def written() -> str:
@@ -36,7 +55,7 @@ def written() -> str:
 def main() -> None:
     """Write the file."""
     FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(written())
+    FILE.write_text(written(), encoding="utf-8")
 
 
 if __name__ == "__main__":

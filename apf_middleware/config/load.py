@@ -10,9 +10,10 @@ from apf_middleware.config.dialects import define
 from apf_middleware.config.documents import Document
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Problem, Problems, Severity
+from apf_middleware.config.queues import check_queues
 from apf_middleware.config.source import read_files, read_text
 
-__all__ = ["Reading", "load", "load_text", "read", "read_source"]
+__all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +55,21 @@ def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | N
 def read(paths: Iterable[str | PathLike[str]], *, defaults: Defaults | None = None) -> Reading:
     """As `load`, but what is wrong is returned."""
     problems = Problems()
-    return _reading(read_files(paths, problems), problems, defaults)
+    return read_documents(read_files(paths, problems), problems, defaults)
 
 
 def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Reading:
     """As `load_text`, but what is wrong is returned."""
     problems = Problems()
-    return _reading(read_text(text, name, problems), problems, defaults)
+    return read_documents(read_text(text, name, problems), problems, defaults)
 
 
-def _reading(documents: Sequence[Document], problems: Problems, defaults: Defaults | None) -> Reading:
+def read_documents(documents: Sequence[Document], problems: Problems, defaults: Defaults | None = None) -> Reading:
+    """As `read`, of what has been read so far with these problems."""
     definitions = [one for document in documents for one in define(document, problems)]
     incomplete = bool(problems.errors)
     assembly = assemble(definitions, problems, defaults)
     if not incomplete:  # or else a level might seem to be missing only because it has an error
         advise(assembly, problems)
+        check_queues(assembly, definitions, problems)
     return Reading(None if problems.errors else assembly.configuration(), tuple(problems))

@@ -10,7 +10,10 @@ from apf_middleware.config.authentication import AuthenticatorSettings, TrustedP
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.streams import ServerStreamSettings, StreamSettings
+from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -25,11 +28,22 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Queuing:
-    """The queues of a level. None instead of this means that who doesn't fit is rejected."""
+    """The queues of a level. None instead of this means that who doesn't fit is rejected.
+
+    ``exact`` is for how many flows there is a queue each; those beyond share the ``queues``. ``backfill`` is in how
+    many rounds others may pass a request that waits for more seats than are free; Kubernetes has neither.
+    """
 
     queues: int = 64
     hand_size: int = 8
     queue_length_limit: int = 50
+    exact: int = 0
+    backfill: int = 0
+
+    @property
+    def hand(self) -> int:
+        """How many queues a flow may have at once."""
+        return 1 if self.exact else self.hand_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,10 @@ class Level:
     ``shares`` are its proportions; ``min_seats`` and ``max_seats``, where set, are absolute and go before what the
     proportions come to. ``wait_limit_ns`` None means the server's. ``gates`` are conditions beside the seats: each has
     a ``type``, and whatever that kind of gate wants.
+
+    As a named queue: one that has a ``parent`` shares its parent's min and max; among borrowers the highest
+    ``priority`` comes first; where it isn't ``reclaimable``, none of its requests is asked to give way; ``state`` is
+    how it begins.
     """
 
     name: str
@@ -48,6 +66,12 @@ class Level:
     max_seats: int | None = None
     wait_limit_ns: int | None = None
     gates: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    streams: StreamSettings = field(default_factory=StreamSettings)
+    parent: str | None = None
+    priority: int = 0
+    reclaimable: bool = True
+    dequeue_strategy: Literal["traverse", "fifo"] = "traverse"
+    state: Literal["open", "paused", "closed"] = "open"
 
     @property
     def exempt(self) -> bool:
@@ -93,6 +117,9 @@ class ServerSettings:
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
     gates: tuple[GateSettings, ...] = ()
+    queues: NamingSettings = field(default_factory=NamingSettings)
+    streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +144,33 @@ class Configuration:
         return self._named(name) if name else None
 
     @property
+    def parents(self) -> frozenset[str]:
+        """The levels that take no requests themselves, because others name them as their parent."""
+        return frozenset(level.parent for level in self.levels.values() if level.parent is not None)
+
+    @property
+    def working_levels(self) -> dict[str, Level]:
+        """The levels that take requests."""
+        parents = self.parents
+        return {name: level for name, level in self.levels.items() if name not in parents}
+
+    @property
+    def lets_name_queues(self) -> bool:
+        """Whether a request may name its queue, or a schema names it by what it finds in the request."""
+        return bool(self.server.queues.header) or any(schema.queue is not None for schema in self.schemas)
+
+    @property
     def flowless_levels(self) -> frozenset[str]:
-        """Where flows don't matter, because nothing queues or there is only one queue, and no gate tells them apart."""
-        if any(route.gates for route in self.server.routes):
-            return frozenset()
+        """Where flows don't matter: there is one queue at most, and neither gates nor limits of streams ask."""
+        if self.lets_name_queues or any(route.gates for route in self.server.routes):
+            return frozenset()  # the level isn't known yet when the flow is found, or a gate may ask for the flow
         gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
         return frozenset(
             name
             for name, level in self.levels.items()
-            if name not in gated and (level.queuing is None or level.queuing.queues == 1)
+            if name not in gated
+            and (level.queuing is None or level.queuing.queues == 1)
+            and level.streams.max_open_per_flow is None
         )
 
     @property

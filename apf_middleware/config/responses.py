@@ -11,7 +11,8 @@ class ResponseSettings:
     """``headers`` tell schema and level on every response, by our names or by Kubernetes'.
 
     With ``names`` hidden, neither headers nor rejections tell names: UIDs stand for them, as in Kubernetes. A rejection
-    asks the client to come back after ``retry_after_least_s`` to ``retry_after_most_s`` seconds.
+    asks the client to come back after ``retry_after_least_s`` to ``retry_after_most_s`` seconds. With ``server_timing``
+    every response tells how long its request has waited.
     """
 
     headers: Literal["apf", "kubernetes", "none"] = "apf"
@@ -19,3 +20,4 @@ class ResponseSettings:
     status: Literal[429, 503] = 429
     retry_after_least_s: int = 1
     retry_after_most_s: int = 60
+    server_timing: bool = False

@@ -59,8 +59,8 @@ class Choice:
     __slots__ = ("cap", "estimator")
 
     def __init__(self, estimator: AnyEstimator, cap: int) -> None:
-        self.estimator = estimator
-        self.cap = cap
+        self.estimator: AnyEstimator = estimator
+        self.cap: int = cap
 
     @property
     def dependence(self) -> Dependence:
@@ -103,7 +103,7 @@ class Estimation:
         self._by_route = [route.estimator for route in ordered]
         numbered = (_Numbered(one.path, str(place), one.methods) for place, one in enumerate(ordered))
         self._routes = RouteTable(numbered if any(self._by_route) else ())
-        self.dependence = self._dependence()
+        self.dependence: Dependence = self._dependence()
 
     def choose(self, digest: RequestDigest, classification: Classification) -> Choice:
         """Who estimates this request."""

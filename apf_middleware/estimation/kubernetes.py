@@ -181,7 +181,7 @@ class KubernetesEstimator:
     listing: ListSettings = field(default_factory=ListSettings)
     mutating: MutatingSettings = field(default_factory=MutatingSettings)
 
-    dependence: ClassVar = Dependence(query=True, changing=True)
+    dependence: ClassVar[Dependence] = Dependence(query=True, changing=True)
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         resource, verb = digest.resource, digest.verb

@@ -16,7 +16,7 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import ClassVar, Final
 
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.estimation.base import ONE_SEAT, Dependence, plain_work
@@ -61,9 +61,9 @@ class RouteCosts:
     __slots__ = ("count", "duration_ns", "work")
 
     def __init__(self) -> None:
-        self.count = 0
-        self.duration_ns = 0.0
-        self.work = 0.0
+        self.count: int = 0
+        self.duration_ns: float = 0.0
+        self.work: float = 0.0
 
     @property
     def seats(self) -> float:
@@ -92,7 +92,7 @@ class LearnedCosts:
         self._weight = 2 / (require_integer("span", span, least=1) + 1)
         self._enough = require_integer("enough", enough, least=1)
         self._costs: OrderedDict[str, RouteCosts] = OrderedDict()
-        self.forgotten = 0
+        self.forgotten: int = 0
 
     def __len__(self) -> int:
         return len(self._costs)
@@ -147,7 +147,7 @@ class Learned:
 
     __slots__ = ("costs", "duration_per_seat_ns", "most_seats", "otherwise")
 
-    dependence = Dependence(changing=True)
+    dependence: ClassVar[Dependence] = Dependence(changing=True)
 
     def __init__(
         self,
@@ -159,10 +159,10 @@ class Learned:
     ) -> None:
         if duration_per_seat_ns is not None:
             require_integer("duration_per_seat_ns", duration_per_seat_ns, least=1)
-        self.costs = costs
-        self.duration_per_seat_ns = duration_per_seat_ns
-        self.most_seats = require_seats("most_seats", most_seats)
-        self.otherwise = otherwise
+        self.costs: LearnedCosts = costs
+        self.duration_per_seat_ns: int | None = duration_per_seat_ns
+        self.most_seats: int = require_seats("most_seats", most_seats)
+        self.otherwise: Work = otherwise
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         guess = self.costs.guess(route_key(digest))

@@ -42,7 +42,7 @@ class Constant:
     def __init__(self, work: Work) -> None:
         if not isinstance(work, Work):
             raise InvalidValueError("work", work, "it must be Work", "Write Work(seats=3)")
-        self.work = work
+        self.work: Work = work
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         return self.work
@@ -113,6 +113,11 @@ class Claimed:
         "untrusted",
     )
 
+    believed: int
+    bounded: int
+    malformed: int
+    untrusted: int
+
     def __init__(
         self,
         place: Literal["header", "query"],
@@ -127,13 +132,13 @@ class Claimed:
             raise InvalidValueError("place", place, "it must be header or query")
         if not name:
             raise InvalidValueError("name", name, f"it must name the {place} that tells")
-        self.name = name.lower() if place == "header" else name
-        self.trust = trust
-        self.per_seat = require_integer("per_seat", per_seat, least=1)
-        self.most_seats = require_seats("most_seats", most_seats)
-        self.otherwise = otherwise
+        self.name: str = name.lower() if place == "header" else name
+        self.trust: Trust = trust
+        self.per_seat: int = require_integer("per_seat", per_seat, least=1)
+        self.most_seats: int = require_seats("most_seats", most_seats)
+        self.otherwise: Work = otherwise
         self._in_query = place == "query"
-        self.dependence = Dependence(query=True) if self._in_query else Dependence(frozenset({self.name}))
+        self.dependence: Dependence = Dependence(query=True) if self._in_query else Dependence(frozenset({self.name}))
         self.believed = self.bounded = self.malformed = self.untrusted = 0
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
@@ -188,8 +193,8 @@ class Computed:
         if not callable(function):
             raise InvalidValueError("function", function, "it must be callable")
         self._function = function
-        self.most_seats = require_seats("most_seats", most_seats)
-        self.otherwise = otherwise
+        self.most_seats: int = require_seats("most_seats", most_seats)
+        self.otherwise: Work = otherwise
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work | Awaitable[Work]:
         answer = self._function(digest, classification)

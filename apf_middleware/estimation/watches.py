@@ -33,8 +33,8 @@ class Watch:
     __slots__ = ("is_counted", "key")
 
     def __init__(self, key: WatchKey, *, is_counted: bool) -> None:
-        self.key = key
-        self.is_counted = is_counted
+        self.key: WatchKey = key
+        self.is_counted: bool = is_counted
 
     def __repr__(self) -> str:
         return f"<Watch {self.key}{'' if self.is_counted else ', not counted'}>"
@@ -68,8 +68,8 @@ class WatchTracker:
     def __init__(self, most: int = 100_000) -> None:
         self._most = require_integer("most", most, least=1)
         self._counts: dict[WatchKey, int] = {}
-        self.total = 0
-        self.uncounted = 0
+        self.total: int = 0
+        self.uncounted: int = 0
 
     def register(self, resource: Resource | None) -> Watch:
         """A watch begins; of None, nothing is counted."""

@@ -42,7 +42,7 @@ class Gatekeeper(Protocol):
 class Parking(Seats, ABC):
     """Who is ``parked``; `QueueSet` builds upon it."""
 
-    __slots__ = ("gatekeeper", "parked", "seats_waiting", "waiting")
+    __slots__ = ("gatekeeper", "parked", "rejected", "seats_waiting", "waiting")
 
     deck: "Deck"
     discipline: "Discipline[Any]"
@@ -55,7 +55,8 @@ class Parking(Seats, ABC):
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
         super().__init__(concurrency, ceiling, cuts=cuts, strict=strict)
         self.gatekeeper: Gatekeeper | None = None
-        self.parked = 0
+        self.parked: int = 0
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
     def arrive_parked(self, now: int, ticket: Ticket) -> None:
         """Let ``ticket`` in where others queue: it is parked, or rejected because its queue is full."""
@@ -65,6 +66,8 @@ class Parking(Seats, ABC):
         ticket.total_work = ticket.work.total(self.guess_ns)
         if queue.length + queue.parked >= self._limit:
             self._reject(ticket, Reason.QUEUE_FULL)
+            if self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
             return
         ticket.state = _WAITING
         queue.parked += 1
@@ -102,8 +105,8 @@ class Parking(Seats, ABC):
         assert queue is not None, "who waits has a queue"
         self._take_out(queue, ticket)
         self._reject(ticket, Reason.GATE)
-        if not self.strict_upstream:
-            self._close(queue)
+        if self.deck.is_watchful:
+            self.deck.leave(queue, ticket.entropy)
         self.note_demand(now)
 
     def turn_away(self, now: int, ticket: Ticket, reason: Reason) -> None:
@@ -121,11 +124,18 @@ class Parking(Seats, ABC):
             self._withdraw(queue, ticket)
 
     def _withdraw(self, queue: "Queue", ticket: Ticket) -> None:
+        if self.reservation.rounds:
+            self.reservation.end(ticket)
         was_oldest = queue.oldest is ticket
         queue.remove(ticket)
         self.waiting -= 1
         self.seats_waiting -= ticket.width
         self.discipline.leave(queue, ticket, was_oldest=was_oldest)
+
+    def _reject(self, ticket: Ticket, reason: Reason) -> None:
+        ticket.state = TicketState.REJECTED
+        ticket.reason = reason
+        self.rejected[reason] += 1
 
     # What the queue set knows
 
@@ -134,12 +144,6 @@ class Parking(Seats, ABC):
 
     @abstractmethod
     def _dispatch(self, now: int) -> Sequence[Ticket]: ...
-
-    @abstractmethod
-    def _reject(self, ticket: Ticket, reason: Reason) -> None: ...
-
-    @abstractmethod
-    def _close(self, queue: "Queue") -> None: ...
 
     @abstractmethod
     def note_demand(self, now: int) -> None:

@@ -17,19 +17,36 @@ __all__ = ["Queue"]
 
 
 class Queue:
-    """One queue of a queue set; ``waiting_work`` is the sum of what its waiting tickets are expected to be."""
+    """One queue of a queue set; ``waiting_work`` is the sum of what its waiting tickets are expected to be.
 
-    __slots__ = ("executing", "index", "length", "newest", "oldest", "parked", "seats_in_use", "waiting_work")
+    ``owner`` is the flow whose own queue it is, and ``is_listed`` says whether it may be another one's when it is idle
+    (see `places`).
+    """
+
+    __slots__ = (
+        "executing",
+        "index",
+        "is_listed",
+        "length",
+        "newest",
+        "oldest",
+        "owner",
+        "parked",
+        "seats_in_use",
+        "waiting_work",
+    )
 
     def __init__(self, index: int) -> None:
-        self.index = index
+        self.index: int = index
         self.oldest: Ticket | None = None
         self.newest: Ticket | None = None
-        self.length = 0
-        self.parked = 0  # who waits for a gate: not in the chain, but still here
-        self.waiting_work = 0
-        self.executing = 0
-        self.seats_in_use = 0  # the lingering included
+        self.length: int = 0
+        self.parked: int = 0  # who waits for a gate: not in the chain, but still here
+        self.waiting_work: int = 0
+        self.executing: int = 0
+        self.seats_in_use: int = 0  # the lingering included
+        self.owner: int | None = None
+        self.is_listed: bool = False
 
     @property
     def is_idle(self) -> bool:

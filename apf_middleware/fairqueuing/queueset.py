@@ -2,10 +2,8 @@
 
 Pure and synchronous. Time is the argument ``now`` (integer nanoseconds, never running backwards); every change returns
 the tickets that it seated, and whoever called wakes them. Nothing runs by itself: `next_event_at` tells when seats that
-linger come free, and any call at or after that time frees them first (`tick` does nothing else).
-
-The queue set keeps tickets and counts; its discipline keeps the meters that say whose turn it is. Nothing but a
-reconfiguration looks at all queues.
+linger come free, and any call at or after that time frees them first. The discipline keeps the meters that say whose
+turn it is.
 
 Upstream's known defects are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
 Kubernetes code replay to the last digit:
@@ -22,12 +20,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
+from apf_middleware.fairqueuing.backfill import fill_behind
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.gatekeeping import Parking
 from apf_middleware.fairqueuing.inspection import check_queues, check_turn, picture
-from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -49,7 +47,8 @@ class QueueSet(Parking):
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
     until its duration is known. ``now`` is the time to begin with. With a ``ceiling`` the seats are steered: whoever
-    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use.
+    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use; demand
+    isn't kept then, for nothing follows from it.
     """
 
     __slots__ = (
@@ -62,13 +61,22 @@ class QueueSet(Parking):
         "demand",
         "discipline",
         "guess_ns",
+        "is_closing",
         "is_quiescing",
         "is_steered",
         "no_accommodation",
-        "rejected",
+        "rounds",
         "settings",
         "strict_upstream",
     )
+
+    ceiling: int
+    concurrency: int
+    dispatched: int
+    executing: int
+    no_accommodation: int
+    seats_waiting: int
+    waiting: int
 
     def __init__(
         self,
@@ -83,24 +91,25 @@ class QueueSet(Parking):
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
         super().__init__(settings.concurrency, most, cuts=not settings.exempt, strict=strict_upstream)
-        self.guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
-        self.settings = settings
+        self.settings: QueueSetSettings = settings
         self._limit = settings.queue_length_limit
-        self.strict_upstream = strict_upstream
-        self.discipline = discipline(most, guess_ns)
+        self.rounds: int = 0 if strict_upstream else settings.backfill
+        self.strict_upstream: bool = strict_upstream
+        self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
-        self.is_steered = ceiling is not None
+        self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
         self._is_restless = self.discipline.is_restless and settings.queues > 0
-        self.demand = Demand(now)
+        self.demand: Demand = Demand(now)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
-        self.deck = Deck(self.discipline.open_queue, settings, strict=strict_upstream)
-        self.is_quiescing = False
+        self.deck: Deck = Deck(self.discipline, settings, strict=strict_upstream)
+        self.is_quiescing: bool = False
+        self.is_closing: bool = False
         self._is_queuing = settings.queues > 0
         self.waiting = self.seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
 
     # What happens to tickets
 
@@ -112,7 +121,8 @@ class QueueSet(Parking):
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
@@ -130,10 +140,11 @@ class QueueSet(Parking):
             return ended
         self._take_out(queue, ticket)
         self._reject(ticket, reason)
-        if not self.strict_upstream:
-            self._close(queue)
+        if self.deck.is_watchful and (not self.strict_upstream or self.deck.places):
+            self.deck.leave(queue, ticket.entropy)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
@@ -145,16 +156,20 @@ class QueueSet(Parking):
         self.executing -= 1
         if queue is not None:
             queue.executing -= 1
-            self.discipline.settle(queue, ticket, now - ticket.seated_at)
+            held = now - ticket.seated_at
+            self.discipline.settle(queue, ticket, self.billed_ns(ticket, held) if self._charges else held)
+        if self._charges:
+            self._charges.pop(ticket, None)
         if ticket.work.linger_ns:
             ticket.state = TicketState.LINGERING
             self._lingering.add(now + ticket.work.linger_ns, ticket)
         else:
             self._vacate(ticket)
-            if queue is not None and self.deck.is_overfull:
-                self._close(queue)
+            if queue is not None and self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
         seated = self._dispatch(now) if self.waiting else _NOBODY
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
     # Time
@@ -183,7 +198,7 @@ class QueueSet(Parking):
             self._now = now
             waiting = 0 if self.is_steered else self.seats_waiting
             self.discipline.advance(elapsed, self.seats_in_use + waiting - self._queueless_seats)
-        if not lets_in:
+        if not (lets_in and self.waiting and self.seats_in_use < self.concurrency):
             return _NOBODY
         seated = self._dispatch(now)
         self.note_demand(now)
@@ -200,8 +215,8 @@ class QueueSet(Parking):
             if queue is not None:
                 self.discipline.vacate(queue, ticket)
             self._vacate(ticket)
-            if queue is not None and self.deck.is_overfull:
-                self._close(queue)
+            if queue is not None and self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
             self.note_demand(ends_at)
 
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
@@ -213,13 +228,18 @@ class QueueSet(Parking):
         self.discipline.advance(until - self._now, 0)
         self._now = until
         self.dispatched += times
-        self.demand.book(until, held_ns)
+        if not self.is_steered:
+            self.demand.book(until, held_ns)
         if self._is_queuing:
-            self.discipline.catch_up(self.deck.choose_again(entropy, times), work, last_work)
+            queue = self.deck.choose_again(entropy, times)
+            self.discipline.catch_up(queue, work, last_work)
+            if self.deck.is_watchful:
+                self.deck.leave(queue, entropy)
 
     def note_demand(self, now: int) -> None:
-        """The seats in use or waited for are what they are from ``now`` on."""
-        self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        """The seats in use or waited for are what they are from ``now`` on. Nobody asks where seats are steered."""
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
     # Arrival
 
@@ -239,6 +259,8 @@ class QueueSet(Parking):
             self.seats_in_use >= self.concurrency or not self.strict_upstream
         ):
             self._reject(ticket, Reason.QUEUE_FULL)
+            if self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
         else:
             self.discipline.arrive(queue, ticket)
             queue.append(ticket)
@@ -250,18 +272,13 @@ class QueueSet(Parking):
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Where nobody waits, who doesn't fit is rejected."""
         if self.is_quiescing:
-            self._reject(ticket, Reason.QUEUE_CLOSED)
+            self._reject(ticket, Reason.QUEUE_CLOSING if self.is_closing and not self.is_idle else Reason.QUEUE_CLOSED)
         elif self.settings.exempt or (self._fits(ticket.width) and (self.concurrency or self.strict_upstream)):
             self._occupy(now, ticket)
             return (ticket,)
         else:
             self._reject(ticket, Reason.CONCURRENCY_LIMIT)
         return _NOBODY
-
-    def _reject(self, ticket: Ticket, reason: Reason) -> None:
-        ticket.state = TicketState.REJECTED
-        ticket.reason = reason
-        self.rejected[reason] += 1
 
     # Turns
 
@@ -272,9 +289,11 @@ class QueueSet(Parking):
         return ticket
 
     def seat_head(self, now: int, ticket: Ticket) -> None:
-        """Seat ``ticket``, which is the `head` at this moment; that it fits is the caller's promise."""
+        """Seat ``ticket``, the `head` or one that may pass it; that it fits is the caller's promise."""
         queue = ticket.queue
         assert queue is not None, "who waits has a queue"
+        if self.reservation.rounds:
+            self.reservation.end(ticket)
         queue.remove(ticket)
         self.waiting -= 1
         self.seats_waiting -= ticket.width
@@ -294,9 +313,13 @@ class QueueSet(Parking):
                     continue  # parked: no seats are saved up for who may not pass anyway
                 self.no_accommodation += 1
                 ticket.pass_over()
+                if self.rounds:
+                    seated += fill_behind(self, now, ticket)
                 break
             if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
                 continue  # parked or refused, and so in no queue any more
+            if self.reservation.rounds:
+                self.reservation.end(ticket)
             queue.remove(ticket)
             self.waiting -= 1
             self.seats_waiting -= width
@@ -304,10 +327,6 @@ class QueueSet(Parking):
             self.discipline.dispatch(queue, ticket)
             seated.append(ticket)
         return seated
-
-    def _close(self, queue: Queue) -> None:
-        if self.deck.close(queue):
-            self.discipline.close(queue, closing_up=self.strict_upstream)
 
     def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
         """Set other numbers.
@@ -327,25 +346,29 @@ class QueueSet(Parking):
         else:
             self.ceiling = require_integer("ceiling", ceiling, least=0)
         self._limit = settings.queue_length_limit
+        self.rounds = 0 if self.strict_upstream else settings.backfill
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
         self.discipline.resize(self.ceiling)
         self.deck.resize(settings)
         for queue in self.deck.surplus():
-            self._close(queue)
+            self.deck.close(queue)
         seated = self._dispatch(now)
         self.note_demand(now)
         return [*ended, *seated]
 
-    def quiesce(self, *, reopen: bool = False) -> None:
-        """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten."""
-        self.is_quiescing = not reopen
+    def quiesce(self, *, reopen: bool = False, closing: bool = False) -> None:
+        """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten.
+
+        One that is ``closing`` may open again, and says so to those who come before it is idle.
+        """
+        self.is_quiescing, self.is_closing = not reopen, closing
         self._is_queuing = self.settings.queues > 0 and reopen
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, runs or lingers."""
-        return not (self.waiting or self.executing or self._lingering)
+        """Whether nothing waits, not even for a gate, and nothing runs or lingers."""
+        return not (self.waiting or self.executing or self._lingering or self.parked)
 
     # Looking
 
@@ -356,12 +379,12 @@ class QueueSet(Parking):
     def check(self) -> None:
         """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
         self._lingering.check()
+        self.reservation.check()
         check_queues(self)
         oldest = check_turn(self)
-        if self.strict_upstream:  # there a queue may close while its seats linger, and leave one standing
-            return
-        held = sum(queue.seats_in_use for queue in self.deck)
-        assert self.seats_in_use == held + self._queueless_seats, "seats"
+        if self.strict_upstream:
+            return  # there a queue may close while its seats linger, and leave one standing
+        assert self.seats_in_use == sum(queue.seats_in_use for queue in self.deck) + self._queueless_seats, "seats"
         assert not self._phantom_seats, "phantom seats"
         if oldest is not None and self.seats_in_use < self.concurrency:
             assert not self._fits(oldest.width), f"{oldest!r} could sit and is left standing in {self!r}"

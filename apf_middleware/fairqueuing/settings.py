@@ -19,6 +19,9 @@ class QueueSetSettings:
     waiting requests. Without (0), nobody waits: a request that doesn't fit is rejected. An ``exempt`` level admits
     everything and only counts. Where queues are ``fifo``, nobody overtakes an earlier request of the same flow that a
     gate keeps waiting.
+
+    So many flows as ``exact`` says have a queue each, and only those beyond them share the ``queues``. In so many
+    rounds as ``backfill`` says others may pass one that waits for more seats than are free (see `reservation`).
     """
 
     concurrency: int
@@ -26,17 +29,24 @@ class QueueSetSettings:
     hand_size: int = 8
     queue_length_limit: int = 50
     exempt: bool = False
+    exact: int = 0
+    backfill: int = 0
     fifo: bool = False
 
     def __post_init__(self) -> None:
         require_integer("concurrency", self.concurrency, least=0)
         require_integer("queues", self.queues, least=0, most=MAX_QUEUES)
+        require_integer("exact", self.exact, least=0, most=MAX_QUEUES - self.queues)
+        require_integer("backfill", self.backfill, least=0)
         if not isinstance(self.exempt, bool):
             raise InvalidValueError("exempt", self.exempt, "it must be True or False")
         if not isinstance(self.fifo, bool):
             raise InvalidValueError("fifo", self.fifo, "it must be True or False")
         if self.exempt and self.queues:
             raise InvalidValueError("queues", self.queues, "an exempt level has none, for nobody waits there")
+        if self.exact and not self.queues:
+            rule = "there must be queues for the flows that come beyond them"
+            raise InvalidValueError("exact", self.exact, rule, hint="Set queues to at least 1")
         if self.queues:
             Dealer(self.queues, self.hand_size)
             require_integer("queue_length_limit", self.queue_length_limit, least=1)

@@ -64,8 +64,8 @@ class Dealer:
                 "are allowed",
                 hint="Take a smaller hand or a smaller deck",
             )
-        self.deck_size = deck_size
-        self.hand_size = hand_size
+        self.deck_size: int = deck_size
+        self.hand_size: int = hand_size
 
     def __repr__(self) -> str:
         return f"Dealer(deck_size={self.deck_size}, hand_size={self.hand_size})"

@@ -32,6 +32,8 @@ class Reason(StrEnum):
     TIME_OUT = "time-out"
     CANCELLED = "cancelled"
     QUEUE_CLOSED = "queue-closed"
+    QUEUE_CLOSING = "queue-closing"
+    STREAM_LIMIT = "stream-limit"
     GATE = "gate"
 
 
@@ -54,12 +56,14 @@ class Ticket:
     """A request of ``flow`` that asks for ``work``; ``entropy`` is the flow's 64-bit hash and deals its hand.
 
     The meters ``arrival_r`` and ``start_r`` are the discipline's: the virtual times at which the ticket arrived and at
-    which its queue's turn for it began.
+    which its queue's turn for it began. So are ``charged``, the work that its queue has been charged for it, and
+    ``settled``, what was found when it finished and counts from the end of its linger on.
     """
 
     __slots__ = (
         "arrival_r",
         "arrived_at",
+        "charged",
         "entropy",
         "flow",
         "newer",
@@ -68,6 +72,7 @@ class Ticket:
         "queueset",
         "reason",
         "seated_at",
+        "settled",
         "start_r",
         "state",
         "total_work",
@@ -82,6 +87,8 @@ class Ticket:
     total_work: int
     seated_at: int
     start_r: int
+    charged: int
+    settled: int
     older: "Ticket | None"
     newer: "Ticket | None"
 
@@ -90,11 +97,11 @@ class Ticket:
             raise InvalidValueError("work", work, "it must be a Work")
         if entropy.__class__ is not int or entropy >> 64:  # quicker than two comparisons with large numbers
             raise InvalidValueError("entropy", entropy, "it must be an integer of 64 bits")
-        self.flow = flow
-        self.entropy = entropy
-        self.work = work
-        self.width = work.width
-        self.state = _NEW
+        self.flow: str = flow
+        self.entropy: int = entropy
+        self.work: Work = work
+        self.width: int = work.width
+        self.state: TicketState = _NEW
         self.reason: Reason | None = None
         self.queue: Queue | None = None
 

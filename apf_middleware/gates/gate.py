@@ -96,7 +96,7 @@ class Gate(ABC):
         require_name(name)
         self.name = name
         self.terms = terms
-        self.tally = GateTally()
+        self.tally: GateTally = GateTally()
         self.slots: dict[Hashable, Slot] = {}
         self.parked = 0
         self.is_closed = False  # by an operator

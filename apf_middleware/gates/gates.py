@@ -61,7 +61,7 @@ class Gates:
 
     def __init__(self, *, flush: float | None = None) -> None:
         self._default = terms_of({} if flush is None else {"flush": flush})
-        self.keeper = GateKeeper()
+        self.keeper: GateKeeper = GateKeeper()
         self._stage: GateStage | None = None
         self._inbox: deque[tuple[str, Hashable, object]] = deque()
 

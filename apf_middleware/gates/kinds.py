@@ -149,6 +149,8 @@ class Condition(_Keyed):
 
     kind = "condition"
 
+    is_async: bool
+
     def __init__(
         self,
         name: str,
@@ -213,6 +215,8 @@ class Own(_Keyed):
     """A gate of the app's own."""
 
     kind = "own"
+
+    is_async: bool
 
     def __init__(self, gate: OwnGate, terms: Terms) -> None:
         super().__init__(gate.name, terms, getattr(gate, "key", everybody), getattr(gate, "cost", one))

@@ -49,9 +49,9 @@ class Line:
     __slots__ = ("_flows", "_turns", "_virtual", "aside", "candidate", "length", "level", "slot")
 
     def __init__(self, slot: "Slot", level: "SharedLevel") -> None:
-        self.slot = slot
-        self.level = level
-        self.length = 0  # the candidate not included
+        self.slot: Slot = slot
+        self.level: SharedLevel = level
+        self.length: int = 0  # the candidate not included
         self.candidate: Passage | None = None
         self.aside: dict[Passage, None] = {}  # whom the event that opened the slot can't help
         self._virtual = 0

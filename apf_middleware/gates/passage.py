@@ -55,9 +55,9 @@ class Need:
     __slots__ = ("cost", "gate", "key", "lease")
 
     def __init__(self, gate: "Gate", key: Hashable, cost: int) -> None:
-        self.gate = gate
-        self.key = key
-        self.cost = cost
+        self.gate: Gate = gate
+        self.key: Hashable = key
+        self.cost: int = cost
         self.lease: object = None
 
 
@@ -93,9 +93,9 @@ class Check:
     __slots__ = ("need", "opening", "passage")
 
     def __init__(self, passage: "Passage", need: Need, opening: int) -> None:
-        self.passage = passage
-        self.need = need
-        self.opening = opening
+        self.passage: Passage = passage
+        self.need: Need = need
+        self.opening: int = opening
 
 
 class Passage:
@@ -126,23 +126,23 @@ class Passage:
     def __init__(
         self, ticket: "Ticket", level: "SharedLevel", request: GateRequest, *, number: int, now: int, limit_ns: int
     ) -> None:
-        self.ticket = ticket
-        self.level = level
-        self.request = request
-        self.flow = ticket.flow
-        self.number = number
-        self.limit_ns = limit_ns
-        self.deadline = now + limit_ns
+        self.ticket: Ticket = ticket
+        self.level: SharedLevel = level
+        self.request: GateRequest = request
+        self.flow: str = ticket.flow
+        self.number: int = number
+        self.limit_ns: int = limit_ns
+        self.deadline: int = now + limit_ns
         self.needs: list[Need] = []
-        self.stage = Stage.PARKED  # until it is let into its queue
+        self.stage: Stage = Stage.PARKED  # until it is let into its queue
         self.slot: Slot | None = None  # which keeps it waiting
         self.line: Line | None = None  # of which it is the one that may try
-        self.parked_at = now  # at that slot
-        self.attempts = 0
-        self.asked = -1  # the opening of the slot about which its hints have been asked
-        self.is_forced = False
-        self.has_waited = False
-        self.stay = 0  # how often it has joined a line
+        self.parked_at: int = now  # at that slot
+        self.attempts: int = 0
+        self.asked: int = -1  # the opening of the slot about which its hints have been asked
+        self.is_forced: bool = False
+        self.has_waited: bool = False
+        self.stay: int = 0  # how often it has joined a line
         self.check: Check | None = None  # while it is checked asynchronously
         self.refusal: Refusal | None = None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apf_middleware.fairqueuing import Reason, Sharing, Ticket
+from apf_middleware.fairqueuing.sharing.kin import NO_KIN, Kinship
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
@@ -61,9 +62,9 @@ class GatedSharing:
         asked = None if level.exempt else self._describe(ticket)
         self._depth += 1
         try:
-            if asked is None:
+            if asked is None or level.queueset.is_quiescing:
                 seated = self.sharing.arrive(now, level, ticket)
-            elif level.queueset.settings.queues and not level.queueset.is_quiescing:
+            elif level.queueset.settings.queues:
                 seated = self._queue(now, level, ticket, asked)
             else:
                 seated = self._pass_at_once(now, level, ticket, asked)
@@ -179,10 +180,18 @@ class GatedSharing:
     def draining(self) -> Sequence["SharedLevel"]:
         return self.sharing.draining
 
-    def reconfigure(self, now: int, seats: int, wanted: "Wanted") -> Sequence[Ticket]:
+    def operate(self, now: int, level: "SharedLevel", *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
         self._depth += 1
         try:
-            seated = self.sharing.reconfigure(now, seats, wanted)
+            seated = self.sharing.operate(now, level, held=held, closing=closing)
+        finally:
+            self._depth -= 1
+        return self._settle(now, seated)
+
+    def reconfigure(self, now: int, seats: int, wanted: "Wanted", kinship: Kinship = NO_KIN) -> Sequence[Ticket]:
+        self._depth += 1
+        try:
+            seated = self.sharing.reconfigure(now, seats, wanted, kinship)
             self._seat_gatekeepers()
         finally:
             self._depth -= 1

@@ -63,21 +63,24 @@ class Slot:
         "tried_at",
     )
 
+    errors: int
+    refusals: int
+
     def __init__(self, gate: "Gate", key: Hashable) -> None:
-        self.gate = gate
-        self.key = key
-        self.closed_at = OPEN
-        self.opening = 0
-        self.cause = ""  # of the last opening that was needed
-        self.settled = -1  # the opening after which somebody was told to wait; hints are asked of what came later
+        self.gate: Gate = gate
+        self.key: Hashable = key
+        self.closed_at: int = OPEN
+        self.opening: int = 0
+        self.cause: str = ""  # of the last opening that was needed
+        self.settled: int = -1  # the opening after which somebody was told to wait; hints are asked of what came later
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
         self.lines: dict[int, Line] = {}  # by the identity of their level
         self.big: Passage | None = None
-        self.bypasses = 0
-        self.checking = 0  # how many are being checked asynchronously
+        self.bypasses: int = 0
+        self.checking: int = 0  # how many are being checked asynchronously
         self.refusals = self.errors = 0  # in a row
-        self.has_penalty = True
-        self.tried_at = -1
+        self.has_penalty: bool = True
+        self.tried_at: int = -1
         self.due_at: int | None = None
         self.due: Due | None = None
 

@@ -18,13 +18,13 @@ class GateTally:
     __slots__ = ("evaluations", "events", "hint_errors", "rejected", "rescues", "wait_counts", "wait_total")
 
     def __init__(self) -> None:
-        self.evaluations = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
-        self.events = 0
-        self.rescues = 0
-        self.rejected = 0
-        self.hint_errors = 0
-        self.wait_counts = [0] * (len(WAIT_BOUNDS_NS) + 1)
-        self.wait_total = 0
+        self.evaluations: dict[str, int] = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
+        self.events: int = 0
+        self.rescues: int = 0
+        self.rejected: int = 0
+        self.hint_errors: int = 0
+        self.wait_counts: list[int] = [0] * (len(WAIT_BOUNDS_NS) + 1)
+        self.wait_total: int = 0
 
     def observe_wait(self, waited_ns: int) -> None:
         """A request that it had kept waiting goes on, or away."""

@@ -50,7 +50,7 @@ class WaitingRoom(ABC):
 
     def __init__(self, chance: Callable[[], float], note_error: Callable[[Gate, Exception], None]) -> None:
         self.refused: list[Passage] = []
-        self.calendar = Calendar(chance)
+        self.calendar: Calendar = Calendar(chance)
         self.note_error = note_error
         self._turnstiles = Turnstiles()
         self._ready: deque[Passage] = deque()

@@ -41,6 +41,7 @@ from apf_middleware.metrics.points import (
     waits,
     widths,
 )
+from apf_middleware.metrics.queues import QUEUE_NUMBERS
 from apf_middleware.metrics.ratios import RatioLedger, Spread
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS, LENGTH_BOUNDS
 
@@ -205,6 +206,18 @@ FAMILIES: Final[tuple[Family, ...]] = (
         widths,
         bounds=WIDTH_BOUNDS,
     ),
+    NumberFamily(
+        "cut_requests_total",
+        "Requests that were estimated to take more seats than their level allows one of them, and asked for fewer.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.cut),
+    ),
+    NumberFamily(
+        "open_streams",
+        "Requests that have given their seats back and go on, or hold a place for that.",
+        _LEVEL,
+        per_key(lambda picture: picture.open_streams),
+    ),
     RatioFamily(
         "priority_level_seat_utilization",
         "For how many nanoseconds which part of the current limit was in use, in seats.",
@@ -313,6 +326,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         bound_pair(lambda level: level.next_discounted_s),
         mode="liveall",
     ),
+    *(NumberFamily(*row) for row in QUEUE_NUMBERS),
     NumberFamily("server_seats", "Seats of the whole server.", (), lambda picture: iter([((), picture.seats)])),
     NumberFamily(
         "authentication_failures_total",

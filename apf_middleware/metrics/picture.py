@@ -10,7 +10,17 @@ from typing import Literal
 
 from apf_middleware.metrics.tally import Tally
 
-__all__ = ["Bounds", "DemandPicture", "GatePicture", "Kind", "LevelPicture", "SchemaPicture", "ServerPicture", "Times"]
+__all__ = [
+    "Bounds",
+    "DemandPicture",
+    "GatePicture",
+    "Kind",
+    "LevelPicture",
+    "QueuePicture",
+    "SchemaPicture",
+    "ServerPicture",
+    "Times",
+]
 
 Kind = Literal["queue", "reject", "exempt"]
 """What a level does with a request that doesn't fit: it waits, it is rejected, or everything fits."""
@@ -59,6 +69,7 @@ class LevelPicture:
     meters: Mapping[str, int] = field(default_factory=dict)
     next_s: Bounds | None = None
     next_discounted_s: Bounds | None = None
+    limits_streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +96,32 @@ class GatePicture:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuePicture:
+    """A named queue, which is a level or a parent of levels; ``state`` is as people are shown it."""
+
+    name: str
+    state: str
+    weight: int
+    min: int
+    max: int
+    deserved: float
+    used: int
+    share: float
+    inqueue: int = 0
+    pending: int = 0
+    running: int = 0
+    completed: int = 0
+    failed: int = 0
+    aborted: int = 0
+    revocations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ServerPicture:
     """Everything.
 
     ``hang_ups`` counts clients that left, by where that met their request (``waiting``, ``executing``);
+    ``open_streams`` are by level, one that has gone included as long as it has any;
     ``configuration_loads`` by how they ended (``success``, ``failure``).
     """
 
@@ -98,6 +131,10 @@ class ServerPicture:
     fair_fraction: float | None = None
     authentication_failures: Mapping[str, int] = field(default_factory=dict)
     hang_ups: Mapping[str, int] = field(default_factory=dict)
+    open_streams: Mapping[str, int] = field(default_factory=dict)
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
+    queues: tuple[QueuePicture, ...] = ()
+    live_changes: int = 0
+    unknown_queues: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[GatePicture, ...] = ()

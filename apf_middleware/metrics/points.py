@@ -104,6 +104,12 @@ def per_key(mapping: Callable[[ServerPicture], Mapping[str, int]]) -> NumberRead
     return lambda picture: (((key,), number) for key, number in mapping(picture).items())
 
 
+def _can_have(picture: ServerPicture) -> dict[str, tuple[Reason, ...]]:
+    """The reasons for which a level can normally reject."""
+    limited = (Reason.STREAM_LIMIT,)
+    return {one.name: _ALWAYS_SHOWN[one.kind] + (limited if one.limits_streams else ()) for one in picture.levels}
+
+
 def per_gate(number: Callable[[GatePicture], int]) -> NumberReader:
     """One number per gate."""
     return lambda picture: (((gate.name,), number(gate)) for gate in picture.gates)
@@ -127,9 +133,9 @@ def _kinds(picture: ServerPicture) -> dict[str, str]:
 
 def rejections(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
     """What can happen at a level of its kind is shown from the start, for a first rise from nothing can't be seen."""
-    kinds = _kinds(picture)
+    expected = _can_have(picture)
     for one in picture.schemas:
-        always = _ALWAYS_SHOWN[kinds.get(one.level, "exempt")]
+        always = expected.get(one.level, ())
         for reason, number in one.tally.rejected.items():
             if number or reason in always:
                 yield (one.level, one.schema, reason.value), number

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.metrics.endings import Endings
 
 __all__ = ["DURATION_BOUNDS_NS", "LENGTH_BOUNDS", "Histogram", "Occupancy", "Tally"]
 
@@ -21,15 +22,18 @@ LENGTH_BOUNDS = (0, 10, 25, 50, 100, 250, 500, 1000)
 """Upstream's buckets for a queue's length."""
 
 
+_MOST_COMBINED = 512
+
+
 class Histogram:
     """How many observations fell into each bucket; the last one is for what exceeds all bounds."""
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[int]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0
+        self.bounds: Sequence[int] = bounds
+        self.counts: list[int] = [0] * (len(bounds) + 1)
+        self.total: int = 0
 
     @property
     def count(self) -> int:
@@ -44,47 +48,69 @@ class Histogram:
 
 
 class Occupancy:
-    """For how long a number that changes in steps had each of its values, since ``now``."""
+    """For how long numbers that change together, in steps, had each of their values, since ``now``.
 
-    __slots__ = ("_since", "_times", "value")
+    Their combinations are counted, which costs one look-up a step, and taken apart when somebody looks, or when there
+    are too many of them.
+    """
 
-    def __init__(self, now: int, value: int = 0) -> None:
+    __slots__ = ("_combined", "_since", "_times", "values")
+
+    def __init__(self, now: int, values: tuple[int, ...]) -> None:
         self._since = now
-        self._times: dict[int, int] = {}
-        self.value = value
+        self._combined: dict[tuple[int, ...], int] = {}
+        self._times: tuple[dict[int, int], ...] = tuple({} for _ in values)
+        self.values: tuple[int, ...] = values
 
-    def set(self, now: int, value: int) -> None:
-        """From ``now`` on the number is ``value``."""
-        held = self.value
-        self._times[held] = self._times.get(held, 0) + now - self._since
+    def set(self, now: int, values: tuple[int, ...]) -> None:
+        """From ``now`` on the numbers are these ``values``."""
+        held, combined = self.values, self._combined
+        combined[held] = combined.get(held, 0) + now - self._since
         self._since = now
-        self.value = value
+        self.values = values
+        if len(combined) >= _MOST_COMBINED:
+            self._take_apart()
 
-    def times(self, now: int) -> Mapping[int, int]:
-        """Nanoseconds by value up to ``now``."""
-        times = dict(self._times)
-        times[self.value] = times.get(self.value, 0) + now - self._since
-        return times
+    def move(self, values: tuple[int, ...], others: tuple[int, ...], duration_ns: int) -> None:
+        """``duration_ns`` that were counted for ``values`` belong to ``others``."""
+        combined = self._combined
+        combined[values] = combined.get(values, 0) - duration_ns
+        combined[others] = combined.get(others, 0) + duration_ns
 
-    def move(self, value: int, by: int, duration_ns: int) -> None:
-        """``duration_ns`` that were counted for ``value`` belong to the value that is higher ``by`` so much."""
-        self._times[value] = self._times.get(value, 0) - duration_ns
-        self._times[value + by] = self._times.get(value + by, 0) + duration_ns
+    def times(self, now: int) -> tuple[Mapping[int, int], ...]:
+        """Of each number, the nanoseconds by value up to ``now``."""
+        self.set(now, self.values)
+        self._take_apart()
+        return tuple(map(dict, self._times))
+
+    def _take_apart(self) -> None:
+        for combination, elapsed in self._combined.items():
+            for times, value in zip(self._times, combination, strict=True):
+                times[value] = times.get(value, 0) + elapsed
+        self._combined.clear()
+
+    def __repr__(self) -> str:
+        return f"<Occupancy: {self.values}>"
 
 
 class Tally:
     """What became of the requests of one schema at one level.
 
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
-    beyond one a request. ``widths`` counts requests by seats, but those of one seat, which are the rest.
+    beyond one a request. ``cut`` were estimated wider than their level lets one be. ``widths`` counts requests by
+    seats, but those of one seat, which are the rest. Of those that were seated, ``failed`` answered with a status of
+    500 or more or raised, and ``aborted`` were cancelled.
     """
 
     __slots__ = (
+        "aborted",
         "after_wait",
         "at_once",
+        "cut",
         "executions",
         "extra_seats",
         "extra_seats_waiting",
+        "failed",
         "lengths",
         "level",
         "no_accommodation",
@@ -97,18 +123,36 @@ class Tally:
         "widths",
     )
 
+    aborted: Endings
+    failed: Endings
+
+    after_wait: int
+    at_once: int
+    cut: int
+    extra_seats: int
+    extra_seats_waiting: int
+    no_accommodation: int
+    waiting: int
+
     def __init__(self, level: str, schema: str) -> None:
-        self.level = level
-        self.schema = schema
+        self.level: str = level
+        self.schema: str = schema
         self.at_once = self.after_wait = self.waiting = 0
-        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = 0
-        self.rejected = dict.fromkeys(Reason, 0)
-        self.waits = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
-        self.unserved_waits = Histogram(DURATION_BOUNDS_NS)  # of those that were rejected, at once or after waiting
-        self.executions = Histogram(DURATION_BOUNDS_NS)
-        self.streams = Histogram(DURATION_BOUNDS_NS)  # executions that ended when a long-lived response began
-        self.lengths = Histogram(LENGTH_BOUNDS)  # of the queue, after joining it; who is seated at once has joined one
+        self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of those that were seated after waiting
+        self.unserved_waits: Histogram = Histogram(
+            DURATION_BOUNDS_NS
+        )  # of those that were rejected, at once or after waiting
+        self.executions: Histogram = Histogram(DURATION_BOUNDS_NS)
+        self.streams: Histogram = Histogram(
+            DURATION_BOUNDS_NS
+        )  # executions that ended when a long-lived response began
+        self.lengths: Histogram = Histogram(
+            LENGTH_BOUNDS
+        )  # of the queue, after joining it; who is seated at once has joined one
         self.widths: dict[int, int] = {}
+        self.failed, self.aborted = Endings(), Endings()
 
     @property
     def dispatched(self) -> int:

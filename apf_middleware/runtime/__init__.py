@@ -4,10 +4,13 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
-from apf_middleware.runtime.gated import GatedController
+from apf_middleware.runtime.gated import GatedController, control
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
+from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueState, QueueStatus
+from apf_middleware.runtime.revocation import Revocation
+from apf_middleware.runtime.streams import OpenStreams, SlowWrites
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
 
 __all__ = [
@@ -19,7 +22,15 @@ __all__ = [
     "GatedController",
     "LevelAtWork",
     "Listener",
+    "OpenStreams",
+    "QueueAction",
+    "QueueBook",
+    "QueueState",
+    "QueueStatus",
     "RejectionLog",
+    "Revocation",
+    "SlowWrites",
+    "control",
     "picture_server",
     "retry_after_s",
     "tell",

@@ -6,16 +6,25 @@ as what the app looks at, because one is made for every request.
 
 from typing import TYPE_CHECKING, Final
 
+from apf_middleware.classification import Resource
+from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.runtime.revocation import Revocation
+from apf_middleware.runtime.streams import Stream
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Identity
-    from apf_middleware.fairqueuing import Reason
+    from apf_middleware.estimation import Watch
+    from apf_middleware.fairqueuing import Reason, Work
+    from apf_middleware.fairqueuing.queue import Queue
     from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.runtime.destination import Destination
     from apf_middleware.runtime.waiting import Waiter
 
-__all__ = ["Admission"]
+__all__ = ["MOST_CHARGED", "Admission"]
+
+MOST_CHARGED: Final = 10_000
+"""No request is billed for more seats than this."""
 
 _NEW: Final = TicketState.NEW
 _SEATED: Final = TicketState.SEATED
@@ -25,25 +34,29 @@ _SECOND: Final = 10**9
 class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 
-    __slots__ = ("destination", "queued_width", "refusal", "waiter")
+    __slots__ = ("_revocation", "destination", "ends_badly", "queued_width", "refusal", "stream", "waiter")
 
     # Given when it is queued: the width with which it was, of which a level may cut some, and who wakes its task.
     queued_width: int
     waiter: "Waiter | None"
-    # Given when a gate was why it was rejected: which, and what it has to say.
+    # Given when they are needed, for few requests need them. A refusal is why a gate rejected it.
+    _revocation: Revocation
+    ends_badly: bool
     refusal: "Refusal | None"
 
     def __init__(self, destination: "Destination") -> None:
         # In place of Ticket's, whose checks would only repeat what a classification and an estimate have passed.
         classification = destination.classification
-        self.destination = destination
-        self.flow = classification.flow
-        self.entropy = classification.entropy
-        self.work = work = destination.work
-        self.width = work.width
+        self.destination: Destination = destination
+        self.flow: str = classification.flow
+        self.entropy: int = classification.entropy
+        work = destination.work
+        self.work: Work = work
+        self.width: int = work.width
         self.state = _NEW
         self.reason: Reason | None = None
-        self.queue = None
+        self.queue: Queue | None = None
+        self.stream: Stream | None = None  # what lasts until its response has ended, where anything does
 
     @property
     def level(self) -> str:
@@ -78,10 +91,72 @@ class Admission(Ticket):
         """The gate that keeps it waiting, and since when; None if none does."""
         return self.destination.controller.holding(self)
 
-    def release(self) -> None:
-        """Give the seats back before the response has ended, as for a stream; again does nothing."""
-        if self.state is _SEATED:
+    def release(self) -> bool:
+        """Give the seats back before the response has ended, as for a stream; again does nothing.
+
+        False if it still has them, because its level or flow has as many open streams as it may.
+        """
+        if self.state is _SEATED and self.long_term().enter():
             self.destination.controller.release(self, long_lived=True)
+        return self.state is not _SEATED
+
+    def charge(self, seats: float) -> bool:
+        """Bill its flow for so many seats in place of those estimated, for as long as it has them; the last one counts.
+
+        False if that comes too late, because the seats were given back.
+        """
+        if require_amount("seats", seats) > MOST_CHARGED:
+            raise InvalidValueError("seats", seats, f"it must be at most {MOST_CHARGED}")
+        if self.state is not _SEATED:
+            return False
+        self.destination.controller.charge(self, seats)
+        return True
+
+    def watch(self, resource: str, namespace: str = "", name: str = "", *, api_group: str = "") -> "Watch":
+        """This request watches all of a resource, of a namespace, or one object, until it ends or `unwatch` is called.
+
+        Writers of what is watched are charged for telling the watchers, where writes are estimated as Kubernetes does.
+        """
+        return self.long_term().watch(Resource(resource, api_group, namespace=namespace, name=name))
+
+    def unwatch(self, watch: "Watch") -> None:
+        """It doesn't watch this any more."""
+        if self.stream is not None:
+            self.stream.forget(watch)
+
+    def long_term(self) -> Stream:
+        """What is kept of it until its response has ended; made when it is needed."""
+        stream = self.stream
+        if stream is None and self.state in {_NEW, _SEATED}:
+            destination = self.destination
+            place = destination.classification
+            flow = place.schema, place.flow
+            stream = self.stream = Stream(destination.at_work.streams, flow, destination.controller.watches)
+        if stream is None or stream.is_over:
+            raise TicketStateError(f"{self!r} is over: nothing can begin that would end with its response")
+        return stream
+
+    @property
+    def revoked(self) -> Revocation:
+        """Whether this request is asked to give way to an owner of its seats; never unless it is `revocable`."""
+        found: Revocation | None = getattr(self, "_revocation", None)
+        if found is None:
+            self._revocation = found = Revocation()
+        return found
+
+    def revocable(self) -> Revocation:
+        """From now on this request may be asked to give way; look at what is returned, or wait for it."""
+        revoked = self.revoked
+        if self.state is _SEATED:
+            self.destination.controller.let_revoke(self)
+        return revoked
+
+    def fail(self, *, aborted: bool = False) -> None:
+        """It had seats, and ends with an error or because its task is cancelled; what is told first counts."""
+        if self.reason is None and getattr(self, "ends_badly", None) is None:
+            self.ends_badly = True
+            tally = self.destination.tally
+            (tally.aborted if aborted else tally.failed).note(self)
 
     def pass_over(self) -> None:
         """Its turn came, but its seats weren't free."""

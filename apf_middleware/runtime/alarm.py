@@ -6,11 +6,17 @@ to be adjusted, numbers to be published. Nothing runs otherwise.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["Alarm"]
+__all__ = ["Alarm", "AnyAlarm"]
 
 _SECOND: Final = 10**9
+
+
+class AnyAlarm(Protocol):
+    """What calls at a later time, wherever time comes from."""
+
+    def ask(self, at: int) -> None: ...
 
 
 class Alarm:

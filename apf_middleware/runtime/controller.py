@@ -6,22 +6,25 @@ change has seated. Its methods are synchronous: between a decision and what foll
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_limits, derive_settings
+from apf_middleware.config.derive import derive_kinship, derive_limits
+from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, Sharing, Ticket, TicketState
-from apf_middleware.fairqueuing.sharing.base import Wanted
+from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
-from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.queues import QueueBook
+from apf_middleware.runtime.queues.reclaim import Reclaimer
+from apf_middleware.runtime.sharing import wanted_levels
+from apf_middleware.runtime.standing import Levels
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
@@ -43,44 +46,33 @@ _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 _RESTLESS_NS: Final = 10_000_000
 
 
-class Controller:
-    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds."""
+class Controller(Levels):
+    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
 
-    may_have_gates = False
+    ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's.
+    """
 
-    def __init__(self, configuration: Configuration, *, now: Callable[[], int] = time.monotonic_ns) -> None:
-        self.configuration = configuration
-        self.now = now
-        self.is_closing = False
-        begin = now()
-        self._sharing = _share(configuration, begin)
-        timeout = configuration.server.request_timeout_ns
-        self._levels = {
-            name: LevelAtWork(level, self._sharing.levels[name], request_timeout_ns=timeout, now=begin)
-            for name, level in configuration.levels.items()
-        }
-        self._draining: list[LevelAtWork] = []
-        self._has_leftovers = False  # whether some are counted that the configuration doesn't name
-        self.hang_ups = 0
+    may_have_gates: bool = False
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        now: Callable[[], int] = time.monotonic_ns,
+        alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
+    ) -> None:
+        super().__init__(configuration, now)
+        self.is_closing: bool = False
+        self.watches: WatchTracker = WatchTracker()
+        self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
-        self._alarm = Alarm(self.tick, now)
-        self.vigil = Vigil()
-
-    @property
-    def levels(self) -> Mapping[str, LevelAtWork]:
-        return MappingProxyType(self._levels)
-
-    @property
-    def shown(self) -> Iterable[LevelAtWork]:
-        """Whom metrics tell of, one by name: the levels, and those that drain unless another has taken their name."""
-        return ({at_work.name: at_work for at_work in self._draining} | self._levels).values()
-
-    @property
-    def sharing(self) -> Sharing:
-        """How the levels share the seats."""
-        return self._sharing
+        self._alarm = alarm(self.tick, now)
+        self.vigil: Vigil = Vigil()
+        self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
+        self.queues: QueueBook = QueueBook(self)
+        self.queues.apply_states()
 
     def destination(self, classification: Classification, work: Work) -> Destination:
         """Where requests of this classification go."""
@@ -93,7 +85,7 @@ class Controller:
         destination = admission.destination
         shared = destination.at_work.shared
         if self.is_closing and not shared.exempt:
-            self._refuse(admission, now)
+            self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         if shared.alone is not None:
             destination.at_work.note_alone()
@@ -139,11 +131,13 @@ class Controller:
         histogram = tally.streams if long_lived else tally.executions
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
-        if self.roll is not None:
-            self.roll.note_released(admission, lasted)
-        if self.costs is not None:
-            self.costs.observe(destination.route, lasted, seat_seconds(admission.width, lasted))
         shared = destination.at_work.shared
+        if self.roll is not None or self.costs is not None:
+            billed = shared.queueset.billed_ns(admission, lasted)
+            if self.roll is not None:
+                self.roll.note_released(admission, billed)
+            if self.costs is not None:
+                self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
             seated = self._sharing.release(now, shared, admission)
         else:
@@ -155,6 +149,19 @@ class Controller:
                 self._set_alarm()
         if seated:
             self._wake(now, seated, changed=destination.at_work)
+
+    def charge(self, admission: Admission, seats: float) -> None:
+        """A request that has seats is billed for ``seats`` of them when it gives them back."""
+        at_work = admission.destination.at_work
+        if at_work.shared.alone is admission:
+            at_work.note_alone()
+        at_work.shared.charge(admission, seats)
+
+    def let_revoke(self, admission: Admission) -> None:
+        """A running request may be asked to give way from now on."""
+        if self.reclaimer is None:
+            self.reclaimer = Reclaimer(self)
+        self.reclaimer.enter(admission)
 
     def leave(self, admission: Admission) -> None:
         """The task of a request is cancelled while it waits, or just as it was given a seat: that is passed on."""
@@ -192,6 +199,8 @@ class Controller:
             admission.queued_width = width
             tally.waiting += 1
             tally.extra_seats_waiting += width - 1
+            if self.reclaimer is not None:
+                self.reclaimer.claim(admission.destination.at_work)
             if admission.queue is not None:
                 tally.lengths.observe(admission.queue.length)
             self._set_alarm()
@@ -224,13 +233,13 @@ class Controller:
             if ticket.waiter is not None:
                 ticket.waiter.wake()
 
-    def _refuse(self, admission: Admission, now: int) -> None:
+    def refuse(self, now: int, admission: Admission, reason: Reason) -> None:
         """Reject without asking the level."""
         if admission.width != 1:
             admission.destination.tally.count_width(admission.width)
         admission.arrived_at = now
         admission.state = TicketState.REJECTED
-        admission.reason = Reason.QUEUE_CLOSED
+        admission.reason = reason
         self._count_rejected(admission, now)
 
     def _count_left(self, admission: Admission) -> None:
@@ -254,13 +263,6 @@ class Controller:
         self._wake(now, self._sharing.tick(now))
         self.look(now)
         self._set_alarm()
-
-    def look(self, now: int) -> None:
-        """Bring what is counted up to ``now``, because somebody wants to see it."""
-        for at_work in self._all():
-            at_work.look(now)
-        if self._has_leftovers:
-            self._forget_leftovers(now)
 
     def _set_alarm(self) -> None:
         """Tick when time alone will let somebody in; a restless discipline might do that at any moment."""
@@ -292,45 +294,40 @@ class Controller:
             )
         now = self.now()
         self.look(now)
-        seated = self._sharing.reconfigure(now, configuration.server.seats, _wanted(configuration))
-        self.configuration = configuration
-        self._adopt(now)
+        limits = derive_limits(configuration)
+        seats, kinship = configuration.server.seats, derive_kinship(configuration)
+        seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
+        self._adopt(now, configuration, limits)
         self._wake(now, seated)
+        self.queues.apply_states()
         self.look(now)
         self._set_alarm()
 
-    def _adopt(self, now: int) -> None:
-        """Find to each level of the sharing the one at work, or make it."""
-        before = {id(at_work.shared): at_work for at_work in self._all()}
-        named = {at_work.name: at_work for at_work in self._all()}
-        timeout = self.configuration.server.request_timeout_ns
-        levels = {}
-        for name, level in self.configuration.levels.items():
-            shared = self._sharing.levels[name]
-            at_work = before.pop(id(shared), None)
-            if at_work is None:
-                at_work = LevelAtWork(level, shared, request_timeout_ns=timeout, now=now)
-                if name in named:
-                    at_work.count_on(named[name], now)
-            else:
-                at_work.adopt(level, request_timeout_ns=timeout)
-            levels[name] = at_work
-        self._levels = levels
-        self._draining = list(before.values())
-        self._has_leftovers = True
+    def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:
+        """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
+        shared = at_work.shared
+        if (shared.is_held, shared.is_closing) == (held, closing):
+            return
+        now = self.now()
+        self.look(now)
+        self._wake(now, self._sharing.operate(now, shared, held=held, closing=closing))
+        self._set_alarm()
 
-    def _forget_leftovers(self, now: int) -> None:
-        """Forget the levels that have drained, and the counters of schemas that have gone, once nobody is there."""
-        still = set(map(id, self._sharing.draining))
-        self._draining = [at_work for at_work in self._draining if id(at_work.shared) in still]
-        kept: dict[str, set[str]] = {name: set() for name in self._levels}
-        for schema in self.configuration.schemas:
-            kept.setdefault(schema.level, set()).add(schema.name)
-        done = [at_work.forget_schemas(kept[name], now) for name, at_work in self._levels.items()]
-        self._has_leftovers = bool(self._draining) or not all(done)
+    def shed(self, name: str, reason: Reason) -> None:
+        """Send away all who wait at this level; meanwhile nobody is seated there."""
+        at_work = self._levels[name]
+        held, closing = at_work.shared.is_held, at_work.shared.is_closing
+        self.operate(at_work, held=True, closing=closing)
+        self._send_away(at_work, reason)
+        self.operate(at_work, held=held, closing=closing)
 
-    def _all(self) -> Iterable[LevelAtWork]:
-        return [*self._levels.values(), *self._draining] if self._draining else self._levels.values()
+    def _send_away(self, at_work: LevelAtWork, reason: Reason) -> None:
+        for admission in self._waiting_at(at_work):
+            self.abandon(admission, reason)
+
+    def _waiting_at(self, at_work: LevelAtWork) -> list[Admission]:
+        waiting = [ticket for queue in at_work.shared.queueset.deck for ticket in queue]
+        return [ticket for ticket in waiting if isinstance(ticket, Admission)]
 
     # Beginning and end
 
@@ -338,9 +335,7 @@ class Controller:
         """Send away who waits and, unless exempt, who comes; who runs, finishes."""
         self.is_closing = True
         for at_work in self._all():
-            for ticket in [ticket for queue in at_work.shared.queueset.deck for ticket in queue]:
-                if isinstance(ticket, Admission):
-                    self.abandon(ticket, Reason.QUEUE_CLOSED)
+            self._send_away(at_work, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
         """Let requests come again."""
@@ -348,19 +343,3 @@ class Controller:
 
     def __repr__(self) -> str:
         return f"<Controller: {self._sharing!r}>"
-
-
-def _share(configuration: Configuration, now: int) -> Sharing:
-    """The levels and how they share the seats, as the configuration wants it."""
-    server = configuration.server
-    share = Adjusting if server.borrowing == "periodic" else Lending
-    discipline = DISCIPLINES[server.discipline]
-    return share(
-        server.seats, _wanted(configuration), discipline=discipline, strict_upstream=server.strict_upstream, now=now
-    )
-
-
-def _wanted(configuration: Configuration) -> Wanted:
-    """The levels as whoever shares the seats wants to hear of them."""
-    limits = derive_limits(configuration)
-    return {name: (derive_settings(level, limits[name]), limits[name]) for name, level in configuration.levels.items()}

@@ -29,11 +29,11 @@ class Destination:
         self, controller: "Controller", classification: Classification, work: Work, identity: Identity = ANONYMOUS
     ) -> None:
         self.at_work: LevelAtWork = controller.levels[classification.level]
-        self.identity = identity
-        self.controller = controller
-        self.classification = classification
+        self.identity: Identity = identity
+        self.controller: Controller = controller
+        self.classification: Classification = classification
         self.tally: Tally = self.at_work.tally(classification.schema)
-        self.work = work
+        self.work: Work = work
         self.route: str | None = None  # under which costs are learned, if they are
 
     def __repr__(self) -> str:

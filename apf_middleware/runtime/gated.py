@@ -17,14 +17,16 @@ from apf_middleware.fairqueuing import Reason, Sharing, Ticket
 from apf_middleware.gates import Asked, Check, Gate, GatedSharing, GateRequest, Gates, ParkedRequest, Passage
 from apf_middleware.metrics.picture import GatePicture
 from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.controller import Controller
+from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import tell
 from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.destination import Destination
 
-__all__ = ["GatedController"]
+__all__ = ["GatedController", "control"]
 
 _SECOND: Final = 10**9
 _TELL_ERRORS_EVERY_NS: Final = 10 * _SECOND
@@ -37,10 +39,15 @@ class GatedController(Controller):
     may_have_gates = True
 
     def __init__(
-        self, configuration: Configuration, gates: Gates | None = None, *, now: Callable[[], int] = time.monotonic_ns
+        self,
+        configuration: Configuration,
+        gates: Gates | None = None,
+        *,
+        now: Callable[[], int] = time.monotonic_ns,
+        alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
-        super().__init__(configuration, now=now)
-        self.gates = Gates() if gates is None else gates
+        super().__init__(configuration, now=now, alarm=alarm)
+        self.gates: Gates = Gates() if gates is None else gates
         self._plain = self._sharing
         keeper = self.gates.keeper
         adopt_gates(self.gates, (), configuration.server.gates)
@@ -202,11 +209,19 @@ class GatedController(Controller):
         adopt_gates(self.gates, before, configuration.server.gates)
         self.settle()
 
-    def close(self) -> None:
-        super().close()
-        for passage in list(self.gates.keeper):
-            if isinstance(passage.ticket, Admission):
-                self.abandon(passage.ticket, Reason.QUEUE_CLOSED)
+    def _waiting_at(self, at_work: LevelAtWork) -> list[Admission]:
+        """Whom gates keep waiting wait, too."""
+        parked = [passage.ticket for passage in self.gates.keeper if passage.is_parked]
+        admissions = [ticket for ticket in parked if isinstance(ticket, Admission)]
+        there = [admission for admission in admissions if admission.destination.at_work is at_work]
+        return [*super()._waiting_at(at_work), *there]
+
+
+def control(configuration: Configuration, gates: Gates | None = None, *, now: Callable[[], int]) -> Controller:
+    """A controller with gates where there are any, and a plain one otherwise."""
+    if gates is None and not configuration.has_gates:
+        return Controller(configuration, now=now)
+    return GatedController(configuration, gates, now=now)
 
 
 async def _waited_for(question: Awaitable[None]) -> None:

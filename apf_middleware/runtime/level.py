@@ -7,11 +7,16 @@ from apf_middleware.config.objects import Level
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.tally import Occupancy, Tally
 from apf_middleware.runtime.drain import DrainMeter
+from apf_middleware.runtime.streams import OpenStreams
 
 __all__ = ["LONGEST_WAIT_NS", "LevelAtWork"]
 
 LONGEST_WAIT_NS: Final = 60 * 10**9
 """Nobody waits longer, unless a level says so itself."""
+
+
+_NOBODY: Final = (0, 0, 0, 0)
+_ONE: Final = (1, 1, 0, 1)  # is alone
 
 
 class LevelAtWork:
@@ -20,29 +25,34 @@ class LevelAtWork:
     __slots__ = (
         "_alone_ns",
         "_tallies",
-        "demand",
         "drain",
-        "executing",
+        "generation",
         "level",
-        "seats",
+        "occupancy",
         "shared",
+        "streams",
         "wait_limit_ns",
-        "waiting",
     )
 
-    def __init__(self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int) -> None:
-        self.shared = shared
+    streams: OpenStreams
+    """Told by the controller's `StreamBook`, for open streams outlive a level."""
+
+    def __init__(
+        self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int, generation: int = 0
+    ) -> None:
+        self.shared: SharedLevel = shared
+        self.generation: int = generation  # another one for each level that was ever made
         self.adopt(level, request_timeout_ns=request_timeout_ns)
-        self.drain = DrainMeter(now)
+        self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._tallies: dict[str, Tally] = {}
-        self.seats, self.executing, self.waiting, self.demand = (Occupancy(now) for _ in range(4))
+        self.occupancy: Occupancy = Occupancy(now, _NOBODY)  # seats in use, requests executing, waiting, demand
 
     def adopt(self, level: Level, *, request_timeout_ns: int) -> None:
         """From now on the configuration says this; who waits already, waits as long as it was told."""
-        self.level = level
+        self.level: Level = level
         limit_ns = level.wait_limit_ns
-        self.wait_limit_ns = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+        self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelAtWork", now: int) -> None:
         """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""
@@ -88,24 +98,17 @@ class LevelAtWork:
         alone = self.shared.alone
         if alone is not None:
             self._add_alone()
-            for occupancy in (self.seats, self.executing, self.demand):
-                occupancy.set(alone.seated_at, 1)
+            self.occupancy.set(alone.seated_at, _ONE)
 
     def observe(self, now: int) -> None:
         """Something has changed in the queue set."""
         if self.shared.alone_ns != self._alone_ns:
             self._add_alone()
         queueset = self.shared.queueset
-        in_use, waiting = queueset.seats_in_use, queueset.waiting
-        if in_use != self.seats.value:
-            self.seats.set(now, in_use)
-        if queueset.executing != self.executing.value:
-            self.executing.set(now, queueset.executing)
-        if waiting != self.waiting.value:
-            self.waiting.set(now, waiting)
-        demand = in_use + queueset.seats_waiting
-        if demand != self.demand.value:
-            self.demand.set(now, demand)
+        used, waiting = queueset.seats_in_use, queueset.waiting
+        there = (used, queueset.executing, waiting, used + queueset.seats_waiting if waiting else used)
+        if there != self.occupancy.values:
+            self.occupancy.set(now, there)
 
     def look(self, now: int) -> None:
         """Somebody wants to see everything as it is."""
@@ -116,8 +119,7 @@ class LevelAtWork:
     def _add_alone(self) -> None:
         """The time of those that came and went alone was counted as nobody's; every one of them had one seat."""
         alone_ns, self._alone_ns = self.shared.alone_ns - self._alone_ns, self.shared.alone_ns
-        for occupancy in (self.seats, self.executing, self.demand):
-            occupancy.move(0, 1, alone_ns)
+        self.occupancy.move(_NOBODY, _ONE, alone_ns)
 
     def __repr__(self) -> str:
         return f"<LevelAtWork {self.name}: {self.shared.queueset!r}>"

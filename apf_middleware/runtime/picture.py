@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
 from apf_middleware.fairqueuing.work import seat_seconds
-from apf_middleware.metrics.picture import Bounds, DemandPicture, LevelPicture, SchemaPicture, ServerPicture
+from apf_middleware.metrics.picture import (
+    Bounds,
+    DemandPicture,
+    LevelPicture,
+    QueuePicture,
+    SchemaPicture,
+    ServerPicture,
+)
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.level import LevelAtWork
@@ -25,6 +32,7 @@ def picture_server(
     authentication_failures: Mapping[str, int],
     version: str,
     configuration_loads: Mapping[str, int] = MappingProxyType({}),
+    unknown_queues: Mapping[str, int] = MappingProxyType({}),
 ) -> ServerPicture:
     """Everything, as it is now."""
     now = controller.now()
@@ -37,9 +45,37 @@ def picture_server(
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
+        open_streams=controller.streams.counts(controller.levels),
         configuration_loads=dict(configuration_loads),
         version=version,
         gates=controller.picture_gates(),
+        queues=_picture_queues(controller),
+        live_changes=len(controller.queues.changes.entries),
+        unknown_queues=dict(unknown_queues),
+    )
+
+
+def _picture_queues(controller: Controller) -> tuple[QueuePicture, ...]:
+    asked = controller.reclaimer.asked if controller.reclaimer is not None else {}
+    return tuple(
+        QueuePicture(
+            one.name,
+            one.state.value,
+            one.weight,
+            one.min,
+            one.max,
+            one.deserved,
+            one.used,
+            one.share,
+            one.inqueue,
+            one.pending,
+            one.running,
+            one.completed,
+            one.failed,
+            one.aborted,
+            asked.get(one.name, 0),
+        )
+        for one in controller.queues.list()
     )
 
 
@@ -49,6 +85,7 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
     settings = queueset.settings
     kind: Kind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
     next_s, discounted = _next_starts(queueset)
+    seats_in_use, executing, waiting, demand = at_work.occupancy.times(now)
     return LevelPicture(
         name=at_work.name,
         kind=kind,
@@ -56,16 +93,17 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
         min=limits.min,
         max=limits.max,
         current=shared.current,
-        seats_in_use=at_work.seats.times(now),
-        executing=at_work.executing.times(now),
-        waiting=at_work.waiting.times(now),
-        demand=at_work.demand.times(now),
-        waiting_capacity=settings.queue_length_limit * settings.queues,
+        seats_in_use=seats_in_use,
+        executing=executing,
+        waiting=waiting,
+        demand=demand,
+        waiting_capacity=settings.queue_length_limit * (settings.queues + settings.exact),
         denominator=None if isinstance(sharing, Adjusting) else limits.nominal or None,
         adjusted=_demand_of(shared),
         meters=queueset.discipline.meters(),
         next_s=next_s,
         next_discounted_s=discounted,
+        limits_streams=at_work.streams.settings.is_limited,
     )
 
 

@@ -63,12 +63,12 @@ class TopFlows(Generic[Flow]):
 
     def __init__(self, now: int, *, kept: int = KEPT, half_life_ns: int = HALF_LIFE_NS) -> None:
         self._aged_at = require_integer("now", now)
-        self.kept = require_integer("kept", kept, least=1)
+        self.kept: int = require_integer("kept", kept, least=1)
         self._half_life_ns = require_integer("half_life_ns", half_life_ns, least=1)
         self._most = kept * _BATCH
         self._totals: dict[Flow, int] = {}
         self._errors: dict[Flow, int] = {}  # of those that began above 0
-        self.floor = 0
+        self.floor: int = 0
 
     def add(self, flow: Flow, amount: int) -> None:
         """``flow`` has had ``amount`` more.

@@ -99,7 +99,7 @@ class _Sleeper(Generic[L]):
         self._loop = loop
         self.listener: L | None = None
         self.timer: asyncio.TimerHandle | None = None
-        self.woken = loop.create_future()
+        self.woken: asyncio.Future[None] = loop.create_future()
 
     def wake(self) -> None:
         if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - the public one raises where none runs

@@ -1,6 +1,7 @@
 """For tests: virtual time around the algorithm, scenarios and what they come to, and replay of recorded traces."""
 
 from apf_middleware.testing.fairness import jain_index, max_min_fair
+from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.replay import Difference, Replay, replay
 from apf_middleware.testing.scenario import Client, Outcome, Scenario, play
 from apf_middleware.testing.trace import Trace
@@ -15,6 +16,7 @@ __all__ = [
     "Rank",
     "Replay",
     "Scenario",
+    "ServiceGap",
     "Trace",
     "World",
     "jain_index",

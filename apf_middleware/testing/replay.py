@@ -62,14 +62,16 @@ class Replay:
 
     def __init__(self, trace: Trace, *, strict_upstream: bool) -> None:
         self.trace = trace
-        self.discipline = EqualSerial(trace.settings.concurrency, trace.guess_ns, initial_r=trace.initial_r)
-        self.queueset = QueueSet(
+        self.discipline: EqualSerial = EqualSerial(
+            trace.settings.concurrency, trace.guess_ns, initial_r=trace.initial_r
+        )
+        self.queueset: QueueSet = QueueSet(
             trace.settings,
             discipline=lambda _concurrency, _guess_ns: self.discipline,
             guess_ns=trace.guess_ns,
             strict_upstream=strict_upstream,
         )
-        self.world = World(self.queueset)
+        self.world: World = World(self.queueset)
         self.rows: dict[int, Row] = {}
         self._calls: dict[int, Call] = {}
         self._dispatched = 0

@@ -14,12 +14,14 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueSetSettings, Work
 from apf_middleware.fairqueuing.demand import Demand, DemandStatistics
 from apf_middleware.testing.fairness import max_min_fair
+from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.world import Call, Rank, World
 
 __all__ = ["Client", "Outcome", "Scenario", "play"]
 
 _THREADS_APART_NS = 90
 _CLIENTS_APART_NS = 20
+_COMPARED = 4  # of the clients at either end, pair by pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,11 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: ``averages[window][client]`` seats in use on average, by the initial width."""
+    """What came of it: ``averages[window][client]`` seats in use on average, by the initial width.
+
+    ``gap`` is the largest service gap between two clients, in seat-seconds (see `ServiceGap`); of many clients, the
+    first and the last ones are compared.
+    """
 
     averages: Sequence[Sequence[float]]
     executed: Sequence[int]
@@ -78,6 +84,7 @@ class Outcome:
     demand: DemandStatistics
     demand_kept: DemandStatistics
     queueset: QueueSet
+    gap: float
 
 
 def play(
@@ -92,8 +99,9 @@ def play(
     ends = [(window + 1) * scenario.duration_ns // scenario.windows for window in range(scenario.windows)]
     averages = [play.watch(end) for end in ends]
     demand, kept = play.demand.results(play.world.now), queueset.demand.results(play.world.now)
+    gap = play.gap.seat_seconds
     play.world.run()
-    return Outcome(averages, play.executed, play.rejected, demand, kept, queueset)
+    return Outcome(averages, play.executed, play.rejected, demand, kept, queueset, gap)
 
 
 class _Play:
@@ -105,6 +113,8 @@ class _Play:
         self._demanded = 0
         clients = scenario.clients
         self._seats = [0] * len(clients)
+        self.gap = ServiceGap([place for place in range(len(clients)) if min(place, len(clients) - place) <= _COMPARED])
+        self._waiting: set[Call] = set()
         self._watches = [Demand(0) for _ in clients]
         self.executed = [0] * len(clients)
         self.rejected = [0] * len(clients)
@@ -134,6 +144,9 @@ class _Play:
         )
         self._want(client.work.width)
         self.world.arrive(call)
+        if call.is_waiting:
+            self._waiting.add(call)
+            self.gap.wait(self.world.now, place, 1)
         if call.is_rejected:
             self.rejected[place] += 1
             self._want(-client.work.width)
@@ -142,7 +155,10 @@ class _Play:
         self._demanded += seats
         self.demand.set(self.world.now, self._demanded)
 
-    def _seated(self, place: int, client: Client, left: int, _call: Call) -> None:
+    def _seated(self, place: int, client: Client, left: int, call: Call) -> None:
+        if call in self._waiting:
+            self._waiting.remove(call)
+            self.gap.wait(self.world.now, place, -1)
         self.executed[place] += 1
         self._occupy(place, client.work.seats)
         if left:
@@ -153,5 +169,6 @@ class _Play:
         self._occupy(place, -call.work.seats)
 
     def _occupy(self, place: int, seats: int) -> None:
+        self.gap.occupy(self.world.now, place, seats)
         self._seats[place] += seats
         self._watches[place].set(self.world.now, self._seats[place])

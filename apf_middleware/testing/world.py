@@ -44,10 +44,10 @@ class Call(Ticket):
         on_vacated: "Callable[[Call], None] | None" = None,
     ) -> None:
         super().__init__(flow, entropy, work)
-        self.duration_ns = require_integer("duration_ns", duration_ns, least=0)
-        self.on_seated = on_seated
-        self.on_finish = on_finish
-        self.on_vacated = on_vacated
+        self.duration_ns: int = require_integer("duration_ns", duration_ns, least=0)
+        self.on_seated: Callable[[Call], None] | None = on_seated
+        self.on_finish: Callable[[Call], None] | None = on_finish
+        self.on_vacated: Callable[[Call], None] | None = on_vacated
         self.finished_at: int | None = None
         self.released_at: int | None = None
 
@@ -57,7 +57,7 @@ class World:
 
     def __init__(self, queueset: QueueSet, now: int = 0) -> None:
         self.queueset = queueset
-        self.now = require_integer("now", now)
+        self.now: int = require_integer("now", now)
         self._agenda: list[tuple[int, int, int, Callable[[], None]]] = []
         self._scheduled = 0
 

@@ -210,8 +210,12 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         assert queue.oldest is not None
         return queue.next_start + queue.oldest.total_work * GRAINS_PER_UNIT - queue.position
 
-    def pick(self) -> int:
-        waiting = [queue for queue in self.queues if queue.oldest is not None]
+    def pick(self, widest: int | None = None) -> int:
+        waiting = [
+            queue
+            for queue in self.queues
+            if queue.oldest is not None and (widest is None or queue.oldest.width <= widest)
+        ]
         if not waiting:
             raise LookupError("nobody waits")
         shares = self.shares()

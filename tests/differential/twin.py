@@ -102,6 +102,9 @@ class TwinQueueSet:
         self.queueless = TwinQueue(-1)  # no queue at all: who is admitted without one is kept here
         self.lingering: list[TwinTicket] = []  # in the order of their release
         self.rejected = dict.fromkeys(Reason, 0)
+        self.head: TwinTicket | None = None  # for whom seats are saved up
+        self.rounds: dict[int, int] = {}  # of back-fill that each has begun, by the id of the ticket
+        self.passers: list[TwinTicket] = []  # who has been seated before the head in this round
         self.demanded = 0  # seats wanted, times the nanoseconds for which they were
         self._adopt(settings)
 
@@ -224,9 +227,9 @@ class TwinQueueSet:
         queue.line.append(ticket)
         queue.bound()
 
-    def _next_queue(self) -> TwinQueue:
+    def _next_queue(self, queues: Sequence[TwinQueue]) -> TwinQueue:
         """Visit all queues, beginning after the one served last; the first with the least virtual finish."""
-        turn = sorted(self.queues, key=lambda queue: (queue.index <= self.robin_index, queue.index))
+        turn = sorted(queues, key=lambda queue: (queue.index <= self.robin_index, queue.index))
         return min(
             (queue for queue in turn if queue.line),
             key=lambda queue: queue.next_dispatch_r + queue.line[0].total_work,
@@ -243,19 +246,43 @@ class TwinQueueSet:
         """As much as possible."""
         seated: list[TwinTicket] = []
         while self.total(TwinQueue.length) and self.total(TwinQueue.seats_in_use) < self.settings.concurrency:
-            queue = self._next_queue()
+            queue = self._next_queue(self.queues)
             ticket = queue.line[0]
             if not self._fits(ticket):
                 self.no_accommodation += 1
+                while (other := self._next_behind(ticket)) is not None:
+                    self.passers.append(other.line[0])
+                    seated.append(other.line[0])
+                    self._seat_next(now, other)
                 break
-            del queue.line[0]
-            self.robin_index = queue.index
-            self._seat(now, ticket)
-            ticket.start_r = queue.next_dispatch_r + self.epochs * R_DECREMENT
-            queue.next_dispatch_r += ticket.total_work
-            queue.bound()
+            self._seat_next(now, queue)
             seated.append(ticket)
         return seated
+
+    def _seat_next(self, now: int, queue: TwinQueue) -> None:
+        ticket = queue.line.pop(0)
+        self.robin_index = queue.index
+        self._seat(now, ticket)
+        ticket.start_r = queue.next_dispatch_r + self.epochs * R_DECREMENT
+        queue.next_dispatch_r += ticket.total_work
+        queue.bound()
+
+    def _next_behind(self, head: TwinTicket) -> TwinQueue | None:
+        """Whose oldest ticket may be seated before ``head``, for which too few seats are free."""
+        if not self.settings.backfill:
+            return None
+        self.passers = [one for one in self.passers if one.state in (TicketState.SEATED, TicketState.LINGERING)]
+        in_use, limit = self.total(TwinQueue.seats_in_use), self.settings.concurrency
+        without = in_use - sum(one.width for one in self.passers) + head.width <= limit
+        if head.width > limit:
+            without = self.total(TwinQueue.executing) <= len(self.passers)
+        if head is not self.head or without:  # its turn begins, or a round of it ends
+            self.head, self.passers = head, []
+            self.rounds[id(head)] = self.rounds.get(id(head), 0) + 1
+        if self.rounds[id(head)] > self.settings.backfill:
+            return None
+        narrow = [queue for queue in self.queues if queue.line and queue.line[0].width <= limit - in_use]
+        return self._next_queue(narrow) if narrow else None
 
     def _seat(self, now: int, ticket: TwinTicket) -> None:
         concurrency = self.settings.concurrency

@@ -61,7 +61,7 @@ async def boom(_request: Request) -> Response:
 
 
 async def stream(request: Request) -> Response:
-    """``n`` parts of ``size`` bytes, ``ms`` between them."""
+    """``n`` parts of ``size`` bytes, ``ms`` between them, of the media type ``type``."""
     n, ms = int(request.query_params.get("n", "3")), int(request.query_params.get("ms", "10"))
     size = int(request.query_params.get("size", "5"))
 
@@ -74,7 +74,7 @@ async def stream(request: Request) -> Response:
         finally:
             happened["stream-left"] += 1
 
-    return StreamingResponse(parts(), media_type="text/plain")
+    return StreamingResponse(parts(), media_type=request.query_params.get("type", "text/plain"))
 
 
 async def after(_request: Request) -> Response:

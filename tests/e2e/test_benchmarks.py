@@ -54,8 +54,10 @@ def test_a_waiting_ticket_takes_at_most_600_bytes() -> None:
 def test_fairness_is_measured() -> None:
     measured = rows("benchmarks.fairness", "--json")
 
-    assert len({row["scenario"] for row in measured}) == 39
-    assert all(row["as_it_must_be"] for row in measured)
+    judged = [row for row in measured if "as_it_must_be" in row]
+    assert len({row["scenario"] for row in judged}) == 39
+    assert all(row["as_it_must_be"] for row in judged)
+    assert len({row["scenario"] for row in measured}) == 46
 
 
 def test_classification_is_measured() -> None:

@@ -28,6 +28,21 @@ spec:
     httpRules: [{methods: [GET]}]
 """
 
+SLOW = """
+---
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: slow}
+spec:
+  level: workload-low
+  estimate: {seats: 3}
+  rules: [{nonResourceRules: [{verbs: [get], nonResourceURLs: [/slow]}]}]
+"""
+
 
 @pytest.mark.parametrize("path", [KUBERNETES, WEB], ids=lambda path: path.name)
 def test_the_suggested_objects_are_fine_even_strictly(apf: Apf, path: Path) -> None:
@@ -136,3 +151,14 @@ def test_what_v1_cannot_say_is_told(apf: Apf) -> None:
     assert result.returncode == 1
     assert result.stdout == ""
     assert "cors-preflights" in result.stderr
+
+
+def test_what_v1_leaves_out_is_a_warning_beside_the_rest(apf: Apf, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(KUBERNETES.read_text() + SLOW)
+
+    result = apf("convert", tmp_path, "--to", "v1")
+
+    assert result.returncode == 0
+    assert "<schema slow>: warning: estimate is" in result.stderr
+    assert "name: slow\n" in result.stdout
+    assert "estimate" not in result.stdout

@@ -28,7 +28,7 @@ from examples.behind_proxy.proxy import rewritten
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = sorted(EXAMPLES.glob("*/README.md"))
-CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name != "config")
+CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("config", "scenarios"))
 END = "\x1e"
 VOLATILE = (r"(?m)^(date): .*$", r'"(retry_after|waited)": [\d.]+')
 
@@ -40,8 +40,12 @@ class Shown(NamedTuple):
     output: str
 
     @property
+    def is_app(self) -> bool:
+        return self.command.startswith("uvicorn ") or self.command == "python -m examples.workers"
+
+    @property
     def is_server(self) -> bool:
-        return self.command.startswith("uvicorn ") or self.command.endswith(".proxy")
+        return self.is_app or self.command.endswith(".proxy")
 
 
 def shown_on(page: Path) -> list[Shown]:
@@ -85,12 +89,14 @@ class Stage:
         binaries = Path(sys.executable).parent
         path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
         self.environment = {"PATH": path, "LC_ALL": "C.UTF-8", "UVICORN_PORT": str(self.app)}
+        if "PYTHONPATH" in os.environ:  # where the package is, if it isn't installed
+            self.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
     @contextlib.contextmanager
     def server(self, command: str) -> Iterator[Path]:
         """Started by this command, until afterwards; its output."""
         port, words, output = self.app, shlex.split(command), self.place / "output"
-        if not command.startswith("uvicorn"):
+        if command.endswith(".proxy"):
             port, output = self.proxy, self.place / "proxy-output"
             words += ["--port", str(self.proxy), "--app-port", str(self.app)]
         program = shutil.which(words[0], path=self.environment["PATH"])
@@ -143,10 +149,11 @@ class Stage:
 
 
 def test_there_are_pages_to_be_tested() -> None:
-    assert {page.parent.name for page in PAGES} >= {"behind_proxy", "demo", "fastapi_tenants", "starlette_minimal"}
+    ours = {"behind_proxy", "demo", "django_app", "fastapi_tenants", "litestar_app", "starlette_minimal", "workers"}
+    assert {page.parent.name for page in PAGES} >= ours
     for page in PAGES:
         shown = shown_on(page)
-        assert sum(one.command.startswith("uvicorn ") for one in shown) == 1
+        assert sum(one.is_app for one in shown) == 1
         assert sum("curl" in one.command for one in shown) >= 3
 
 
@@ -193,9 +200,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_list_of_examples_has_all_of_them_with_their_commands() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     folders = {path.parent.name for path in EXAMPLES.glob("*/__init__.py")}
-    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config"}
+    assert folders == set(re.findall(r"\| \[(\w+)\]", listed)) - {"config", "scenarios"}
     for page in PAGES:
-        [command] = [one.command for one in shown_on(page) if one.command.startswith("uvicorn ")]
+        [command] = [one.command for one in shown_on(page) if one.is_app]
         assert f"`{command}`" in listed or page.parent.name == "demo"
 
 

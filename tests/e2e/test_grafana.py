@@ -49,7 +49,7 @@ class Callers:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         while asyncio.get_running_loop().time() < self.end:
             with suppress(httpx.ReadTimeout):  # the client hangs up
-                await self.client.get(self.server.url + path, headers=named, timeout=patience)
+                await self.client.get(self.server.url + path, headers=named, timeout=httpx.Timeout(10, read=patience))
             await asyncio.sleep(pause)
 
     async def talk(self) -> None:

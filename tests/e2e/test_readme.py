@@ -1,14 +1,18 @@
 """What the README and the documentation show is true: code runs, YAML loads, links lead somewhere."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from apf_middleware.config import read_source
+from apf_middleware.config.problems import Severity
+from apf_middleware.config.scenario import read_scenario_text
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -43,6 +47,20 @@ def test_the_yaml_in_the_readme_is_fine() -> None:
     reading = read_source(text, "README.md")
 
     assert [str(problem) for problem in reading.problems] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_data_in_the_documentation_is_fine(page: Path) -> None:
+    """YAML that is a configuration has no errors; what it leaves out for brevity may be warned of."""
+    for number, text in enumerate(blocks(page, "yaml")):
+        documents = [document for document in yaml.safe_load_all(text) if document]
+        assert documents
+        if "kind" in documents[0]:
+            read = read_scenario_text if documents[0]["kind"] == "Scenario" else read_source
+            problems = read(text, f"{page.name}, block {number}").problems
+            assert [str(problem) for problem in problems if problem.severity is Severity.ERROR] == []
+    for text in blocks(page, "json"):
+        json.loads(text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -93,3 +93,23 @@ async def test_a_server_that_watches_its_file_reloads_by_itself(
     environment = {"APF_TEST_CONFIG": str(file)}
     with serve("tests.e2e.test_reload:app", *options, kind=kind, environment=environment, ready="/tell") as server:
         await change_while_requests_wait(server, file, by_signal=False)
+
+
+async def test_an_operator_has_the_file_read_by_a_post(file: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret-o,olga,1,"operators"\n')
+    guard = f"authentication: [{{type: tokens, file: {tokens}}}], admin: {{groups: [operators]}}"
+    file.write_text(BEFORE.replace("seats: 2,", f"seats: 2, {guard},"))  # noqa: ASYNC240 - as above
+    environment = {"APF_TEST_CONFIG": str(file)}
+    path, olga = "/debug/api_priority_and_fairness/reload", {"Authorization": "Bearer secret-o"}
+    with serve("tests.e2e.playground:app", environment=environment, ready="/tell") as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+            file.write_text(AFTER.replace("seats: 20,", f"seats: 20, {guard},"))  # noqa: ASYNC240 - as above
+            assert (await client.post(path)).status_code == 401
+            answer = await client.post(path, headers=olga, content=b"x" * 100_000)
+            assert (answer.status_code, answer.json()["seats"]) == (200, 20)
+            assert (await client.get("/who")).headers["x-apf-priority-level"] == "people"
+            file.write_text("kind: [")  # noqa: ASYNC240 - as above
+            answer = await client.post(path, headers=olga)
+            assert (answer.status_code, answer.json()["problems"][0]["file"]) == (422, str(file))
+            assert (await client.get("/who")).headers["x-apf-priority-level"] == "people"

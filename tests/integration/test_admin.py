@@ -12,7 +12,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.identity import Refused
+from apf_middleware.asgi.reception import Seen
 from apf_middleware.config import Configuration
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.fairqueuing import Reason
@@ -164,7 +164,7 @@ async def test_ten_thousand_waiting_requests_are_shown_and_the_others_go_on(open
         seen = await stage.middleware.service.reception.receive(
             http_scope("/x", headers={"X-User": "crowd"}), controller.now()
         )
-        assert not isinstance(seen, Refused)
+        assert isinstance(seen, Seen)
         crowd = [Admission(seen) for _ in range(10_000)]
         for admission in crowd:
             controller.arrive(controller.now(), admission)

@@ -8,6 +8,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.classification import RequestDigest
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Work
+from apf_middleware.runtime.top_flows import Roll
 from tests.integration.conversation import http_scope
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,7 @@ spec:
   - {path: "/reports/{name}", resource: reports, estimate: {seats: 5}}
   - {path: /called, resource: called, estimate: {source: callable, callable: "tests.integration.test_cost:by_path"}}
   - {path: /awaited, resource: awaited, estimate: {source: callable, callable: "tests.integration.test_cost:slowly"}}
+  - {path: /charged, resource: charged, estimate: {source: learned}}
   - {path: /learned, resource: learned, estimate: {source: learned, durationPerSeat: 10ms}}
 ---
 apiVersion: apf/v1
@@ -58,10 +60,17 @@ class Scale:
         self.middleware = APFMiddleware(self._app, load_text(CONFIG))
         self.seats = 0
         self.lasts = 0.0
+        self.charge: float | None = None
+        self.late = True
 
     async def _app(self, scope: Scope, _receive: Receive, _send: Send) -> None:
         self.seats = scope["apf"].seats
+        if self.charge is not None:
+            assert scope["apf"].charge(self.charge)
         await anyio.sleep(self.lasts)
+        if self.charge is not None and scope["path"] == "/late":
+            scope["apf"].release()
+            self.late = scope["apf"].charge(99)
 
     async def weigh(self, path: str, **headers: str) -> int:
         async def receive() -> Message:
@@ -108,3 +117,30 @@ async def test_what_requests_took_is_learned() -> None:
     assert 3 <= await scale.weigh("/learned") <= 10
     tally = scale.middleware.service.controller.levels["crowd"].tallies["completions"]
     assert (tally.seats_executing, tally.executing) == (0, 0)
+
+
+async def test_what_was_charged_is_learned_and_billed_but_not_held() -> None:
+    scale = Scale()
+    scale.lasts, scale.charge = 0.002, 4
+    roll = Roll(0)
+    controller = scale.middleware.service.controller
+    controller.roll = roll
+    for _ in range(4):
+        await scale.weigh("/charged")
+
+    assert await scale.weigh("/charged") == 4
+    [heavy] = roll.work.top(1)
+    assert heavy.total >= 5 * 4 * 2_000_000
+    tally = controller.levels["crowd"].tallies["completions"]
+    assert (tally.seats_executing, tally.executing) == (0, 0)
+    controller.sharing.check()
+    controller.levels["crowd"].look(controller.now())
+    assert controller.levels["crowd"].occupancy.values[0] == 0
+
+
+async def test_a_charge_that_comes_after_the_seats_were_given_back_is_too_late() -> None:
+    scale = Scale()
+    scale.charge = 2
+    await scale.weigh("/late")
+
+    assert scale.late is False

@@ -9,8 +9,7 @@ import anyio
 import pytest
 
 from apf_middleware import Gates
-from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi import middleware as middleware_module
+from apf_middleware.asgi import APFMiddleware, telemetry
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
@@ -91,7 +90,7 @@ class GatedStage(Stage):
 @pytest.fixture(params=["each in its own way", "the plain way"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "the plain way":
-        monkeypatch.setattr(middleware_module, "wait_for_seat", wait_in_scope)
+        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
     return str(request.param)
 
 

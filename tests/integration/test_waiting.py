@@ -7,7 +7,8 @@ from functools import partial
 import anyio
 import pytest
 
-from apf_middleware.asgi import middleware as middleware_module
+from apf_middleware.asgi import telemetry
+from apf_middleware.asgi.reception import Seen
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.alarm import Alarm
@@ -23,7 +24,7 @@ MS = 1_000_000
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """On asyncio there is another way to wait than the plain one, which must do the same there."""
     if request.param == "the plain way":
-        monkeypatch.setattr(middleware_module, "wait_for_seat", wait_in_scope)
+        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
     return str(request.param)
 
 
@@ -167,7 +168,7 @@ async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -
         stage = Stage(tasks)
         controller = stage.middleware.service.controller
         seen = await stage.middleware.service.reception.receive(stage.opens("/").scope, 0)
-        assert not hasattr(seen, "challenge")
+        assert isinstance(seen, Seen)
         lingering = Admission(controller.destination(seen.classification, Work(1, 1, 30 * MS)))
         controller.arrive(controller.now(), lingering)
         waiting = stage.comes("/waiting")

@@ -19,6 +19,7 @@ KEYS = st.sampled_from([
     "value", "set", "limited", "exempt", "queuing", "queues", "handSize", "level", "precedence", "subjects", "user",
     "group", "httpRules", "paths", "headers", "distinguisher", "source", "transform", "items", "shares",
     "limitResponse", "superSet", "resourceRules", "verbs", "namespaces", "seats", "routes", "gates", "waitLimit",
+    "streams", "maxOpen", "releaseWhenBlocked",
     "nonResourceURLs", "status",
 ])
 ODD = st.sampled_from([
@@ -55,12 +56,12 @@ def objects(spec: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 def quickly(text: str | bytes) -> Reading:
     """What comes of it, in less than a second."""
-    began = time.perf_counter()
+    began = time.thread_time()
     reading = read_source(text)
     for problem in reading.problems:
         assert str(problem)
         json.dumps(problem.as_dict())
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
     assert (reading.configuration is None) == bool(reading.errors)
     return reading
 
@@ -136,11 +137,22 @@ SCHEMA_SPECS = st.fixed_dictionaries(
     },
     optional={"distinguisher": DISTINGUISHERS},
 )
+AMOUNTS = st.integers(0, 50)
+STREAMS: dict[str, st.SearchStrategy[Any]] = {
+    "releaseAtStart": st.booleans(),
+    "releaseWhenBlocked": st.sampled_from(["0s", "250ms", "1m"]),
+}
 LEVEL_SPECS = st.fixed_dictionaries(
     {
         "shares": st.integers(0, 200),
         "lendablePercent": st.integers(0, 100),
-        "queuing": st.fixed_dictionaries({"queues": st.integers(8, 1000), "handSize": st.integers(1, 6)}),
+        "queuing": st.fixed_dictionaries(
+            {"queues": st.integers(8, 1000), "handSize": st.integers(1, 6)}, optional={"backfill": st.integers(0, 9)}
+        )
+        | st.fixed_dictionaries(
+            {"queues": st.just("exact")},
+            optional={"maxQueues": st.integers(1, 1000), "sharedQueues": st.integers(1, 20)},
+        ),
     },
     optional={
         "borrowingLimitPercent": st.integers(0, 300),
@@ -148,6 +160,7 @@ LEVEL_SPECS = st.fixed_dictionaries(
         "maxSeats": st.integers(5, 10),
         "waitLimit": st.sampled_from(["0s", "15s", "1m30s", "1.5s"]),
         "gates": st.just([{"type": "capacity", "of": {"db": 3}}]),
+        "streams": st.fixed_dictionaries({}, optional=STREAMS | {"maxOpen": st.just(50), "maxOpenPerFlow": AMOUNTS}),
     },
 )
 
@@ -161,6 +174,7 @@ def configurations(draw: st.DrawFn) -> list[dict[str, Any]]:
         for name in draw(st.lists(own, unique=True, max_size=4))
     ]
     server = {"defaults": draw(st.sampled_from(["web", "kubernetes", "none"])), "seats": draw(st.integers(1, 500))}
+    server["streams"] = draw(st.fixed_dictionaries({}, optional=STREAMS))
     return [*documents, {"apiVersion": "apf/v1", "kind": "Server", "spec": server}]
 
 
@@ -252,9 +266,9 @@ def test_a_flood_takes_no_more_than_seconds(name: str) -> None:
     flood = floods()[name]
     whole = {"apiVersion": "v1", "kind": "List", "items": flood} if isinstance(flood, list) else flood
     text = json.dumps(whole)
-    began = time.perf_counter()
+    began = time.thread_time()
     problems = read_source(text).problems
 
-    took = time.perf_counter() - began
+    took = time.thread_time() - began
     print(name, len(text), len(problems), took)
     assert took < 2

@@ -90,7 +90,11 @@ pauses = st.sampled_from([0, 0, 1, 3, 977, 10_000, MS, 3 * MS, 10 * MS + 1, 1_00
 def many_settings(draw: st.DrawFn) -> QueueSetSettings:
     queues = draw(st.integers(1, 6))
     return QueueSetSettings(
-        draw(st.integers(0, 6)), queues, draw(st.integers(1, queues)), queue_length_limit=draw(st.integers(1, 20))
+        draw(st.integers(0, 6)),
+        queues,
+        draw(st.integers(1, queues)),
+        queue_length_limit=draw(st.integers(1, 20)),
+        backfill=draw(st.integers(0, 3)),
     )
 
 
@@ -125,7 +129,8 @@ def test_each_max_min_discipline_does_what_its_plain_twin_does(
 def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int, *, strict: bool) -> None:
     """Tides: now more arrive, now more finish; time passes in strides that change as well."""
     chance = random.Random(seed)
-    begin = QueueSetSettings(chance.randint(1, 12), 6, chance.randint(1, 3), queue_length_limit=30)
+    backfill = chance.choice([0, 1, 3])
+    begin = QueueSetSettings(chance.randint(1, 12), 6, chance.randint(1, 3), queue_length_limit=30, backfill=backfill)
     left, right = Side(ours, begin, strict=strict), Side(plain, begin, strict=strict)
     stride, tide = MS, (1, 1, 1, 1)
     for place in range(300):
@@ -139,7 +144,8 @@ def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int, *, strict: boo
         after = chance.choice([0, 1, stride // 7, stride, chance.randrange(stride)])
         step = Step(after, what, chance.randrange(40), work)
         if place % 50 == 49:
-            resized = QueueSetSettings(chance.randint(1, 12), chance.randint(2, 6), 2, queue_length_limit=30)
+            seats, queues = chance.randint(1, 12), chance.randint(2, 6)
+            resized = QueueSetSettings(seats, queues, 2, queue_length_limit=30, backfill=backfill)
             step = Step(after, "reconfigure", settings=resized)
         left.take(step)
         right.take(step)

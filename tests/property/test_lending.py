@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, TicketState, Work
-from tests.property.lending_twin import PlainLending, PlainLevel, PlainTicket
+from apf_middleware.fairqueuing.sharing.kin import Kinship
+from tests.property.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
@@ -26,6 +27,7 @@ _NAMES = ("a", "b", "c", "d")
 _seats = st.sampled_from((1, 1, 1, 1, 2, 3, 5, 11))
 _works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats | st.just(0), st.sampled_from((0, 1, 2 * _MS)))
 _pauses = st.sampled_from((0, 0, 1, _MS, 5 * _MS))
+_rounds = st.sampled_from((0, 0, 1, 3))
 _any = st.sampled_from((0, 0, 1, 3, 6))
 
 
@@ -45,19 +47,38 @@ def _level(draw: st.DrawFn) -> tuple[QueueSetSettings, LevelLimits]:
         return QueueSetSettings.without_limit(nominal), limits
     if kind == "reject":
         return QueueSetSettings.without_queues(nominal), limits
-    return QueueSetSettings(nominal, 1, 1, draw(st.sampled_from((1, 3, 50)))), limits
+    return QueueSetSettings(nominal, 1, 1, draw(st.sampled_from((1, 3, 50))), backfill=draw(_rounds)), limits
+
+
+@st.composite
+def _kinships(draw: st.DrawFn) -> Kinship:
+    """Any two of the names may be children, whether there are such levels or not; exempt levels have no parents."""
+    if draw(st.booleans()):
+        return Kinship()
+    parents = {name: draw(_level())[1] for name in draw(st.sampled_from((["p"], ["p", "q"])))}
+    parent_of = draw(st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(sorted(parents)), min_size=1))
+    priorities = draw(st.dictionaries(st.sampled_from(_NAMES), st.integers(-1, 1), max_size=2))
+    return Kinship(parents, parent_of, priorities)
+
+
+def _fitting(kinship: Kinship, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> Kinship:
+    limited = {name for name, (settings, _) in wanted.items() if not settings.exempt}
+    parent_of = {name: parent for name, parent in kinship.parent_of.items() if name in limited}
+    return Kinship(kinship.parents, parent_of, kinship.priorities)
 
 
 class _Machine(RuleBasedStateMachine):
-    @initialize(seats=st.integers(0, 12), wanted=_levels(), may_rest=st.booleans())
+    @initialize(seats=st.integers(0, 12), wanted=_levels(), may_rest=st.booleans(), kinship=_kinships())
     def open(
         self,
         seats: int,
         wanted: dict[str, tuple[QueueSetSettings, LevelLimits]],
         may_rest: bool,  # noqa: FBT001 - hypothesis passes it by name
+        kinship: Kinship,
     ) -> None:
         self.now = 0
-        self.lending = Lending(seats, wanted, may_rest=may_rest)
+        self.kinship = kinship
+        self.lending = Lending(seats, wanted, may_rest=may_rest, kinship=_fitting(kinship, wanted))
         self.plain = PlainLending(seats, [])
         self.pairs: dict[SharedLevel, PlainLevel] = {}
         self.tickets: list[tuple[Ticket, PlainTicket, SharedLevel]] = []
@@ -66,17 +87,25 @@ class _Machine(RuleBasedStateMachine):
 
     def _pair(self, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> None:
         """Every level has its plain one, and the plain ones are told what is new."""
+        parents = {name: PlainParent(name, limits) for name, limits in self.kinship.parents.items()}
+        self.plain.parents = list(parents.values())
+        parent_of = _fitting(self.kinship, wanted).parent_of
         for name, level in self.lending.levels.items():
             settings, limits = wanted[name]
             plain = self.pairs.setdefault(level, PlainLevel(name, limits))
             plain.limits, plain.is_draining = limits, False
+            plain.parent = parents.get(parent_of.get(name, ""))
+            plain.priority = self.kinship.priorities.get(name, 0)
             plain.exempt, plain.queue_length_limit = settings.exempt, settings.queue_length_limit
+            plain.backfill = settings.backfill
             if plain not in self.plain.levels:
                 self.plain.levels.append(plain)
         live = [self.pairs[level] for level in self.lending.levels.values()]
         for plain in self.plain.levels:
             if plain not in live and not plain.is_draining:
                 plain.is_draining = True
+                plain.is_held = plain.is_closing = False
+                plain.parent, plain.priority = None, 0
                 plain.limits = LevelLimits(max(plain.limits.nominal, 1), 1, max(plain.limits.max, 1))
 
     def _those(self, state: TicketState) -> list[int]:
@@ -135,19 +164,32 @@ class _Machine(RuleBasedStateMachine):
     def look(self) -> None:
         self.lending.snapshot()
 
-    @rule(seats=st.integers(0, 12), wanted=_levels(), keeps=st.sampled_from((True, True, False)))
+    @rule(which=_any, pause=_pauses, held=st.booleans(), closing=st.booleans())
+    def operate(self, which: int, pause: int, held: bool, closing: bool) -> None:  # noqa: FBT001 - by name
+        self.now += pause
+        levels = [level for level in self.lending.levels.values() if not level.exempt]
+        if levels:
+            level = levels[which % len(levels)]
+            plain = self.pairs[level]
+            self.was_reconfigured |= plain.is_closing and plain.is_idle and not closing  # its min was lent
+            seated = self.lending.operate(self.now, level, held=held, closing=closing)
+            self._compare(seated, self.plain.operate(self.now, plain, held=held, closing=closing))
+
+    @rule(seats=st.integers(0, 12), wanted=_levels(), keeps=st.sampled_from((True, True, False)), kinship=_kinships())
     def reconfigure(
         self,
         seats: int,
         wanted: dict[str, tuple[QueueSetSettings, LevelLimits]],
         keeps: bool,  # noqa: FBT001 - hypothesis passes it by name
+        kinship: Kinship,
     ) -> None:
+        self.kinship = kinship
         if keeps:
             wanted = {name: (level.settings, level.limits) for name, level in self.lending.levels.items()} | wanted
         self.was_reconfigured = True
         expected = self.plain.advance(self.now)
         before = dict.fromkeys(number for number, (_, plain, _) in enumerate(self.tickets) if plain.state == "waiting")
-        seated = self.lending.reconfigure(self.now, seats, wanted)
+        seated = self.lending.reconfigure(self.now, seats, wanted, _fitting(kinship, wanted))
         self.plain.seats = seats
         self._pair(wanted)
         self.plain._forget()
@@ -174,16 +216,19 @@ class _Machine(RuleBasedStateMachine):
     def unmet_mins_are_never_lent(self) -> None:
         if self.was_reconfigured:  # then more may run than there are seats now
             return
-        limited = [level for level in self.plain.levels if not level.exempt]
-        used = sum(min(level.used, self.plain.most(level)) for level in limited)
-        unmet = sum(max(0, level.limits.min - level.used) for level in limited)
-        assert used + unmet <= self.plain.total
+        plain = self.plain
+        members = {level: max(level.least, min(level.used, plain.most(level))) for level in plain.levels}
+        children = {one: sum(members[level] for level in plain.children(one)) for one in plain.parents}
+        counted = [max(plain.parent_least(one), number) for one, number in children.items()]
+        alone = sum(members[level] for level in plain.children(None) if not level.exempt)
+        assert alone + sum(counted) <= plain.total
+        assert all(number <= plain.parent_most(one) for one, number in children.items())
 
     @invariant()
     def somebody_is_seated_when_nothing_runs(self) -> None:
         levels = self.plain.levels
         if not any(level.used for level in levels):
-            assert not any(level.waiting for level in levels if self.plain.most(level))
+            assert not any(level.waits for level in levels if self.plain.most(level))
 
     @invariant()
     def nobody_gets_lost(self) -> None:

@@ -39,7 +39,11 @@ def _queued(draw: st.DrawFn) -> QueueSetSettings:
     queues = draw(st.sampled_from((1, 2, 3, 5, 8)))
     hand_size = draw(st.integers(1, min(queues, 4)))
     return QueueSetSettings(
-        draw(_concurrencies), queues, hand_size, queue_length_limit=draw(st.sampled_from((1, 2, 5)))
+        draw(_concurrencies),
+        queues,
+        hand_size,
+        queue_length_limit=draw(st.sampled_from((1, 2, 5))),
+        backfill=draw(st.sampled_from((0, 0, 1, 2, 5))),
     )
 
 

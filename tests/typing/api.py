@@ -63,4 +63,6 @@ async def handler(connection: HTTPConnection) -> None:
     assert_type(admission.seats, int)
     assert_type(admission.reason, Reason | None)
     assert_type(admission.identity, Identity)
-    admission.release()
+    assert_type(admission.release(), bool)
+    assert_type(admission.charge(2.5), bool)
+    admission.unwatch(admission.watch("orders", namespace="acme", name="seven"))

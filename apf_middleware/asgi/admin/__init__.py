@@ -1,6 +1,7 @@
-"""What operators look at while the server works: debug dumps, the configuration in force, and who is heavy."""
+"""What operators look at, and ask for, while the server works: dumps, the configuration in force, a reload."""
 
-from apf_middleware.asgi.admin.admin import MARK, Admin
+from apf_middleware.asgi.admin.admin import Admin
+from apf_middleware.asgi.admin.answers import MARK
 from apf_middleware.asgi.admin.notes import NO_DETAILS, Details, View
 
 __all__ = ["MARK", "NO_DETAILS", "Admin", "Details", "View"]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope, Send
 
+from apf_middleware.asgi.admin.answers import JSON, TEXT, written, written_problem
+from apf_middleware.asgi.admin.changes import reload
 from apf_middleware.asgi.admin.configuration import ConfigurationDump
 from apf_middleware.asgi.admin.dumps import ORDERS, dump_flows, dump_levels, dump_queues, dump_requests
 from apf_middleware.asgi.admin.notes import View
@@ -28,14 +30,10 @@ from apf_middleware.config.admin import AdminSettings
 if TYPE_CHECKING:
     from apf_middleware.asgi.admin.dumps import Dump
 
-__all__ = ["MARK", "Admin"]
-
-MARK: Final = "x-apf-admin"
-"""The header that tells these answers from those of an app."""
+__all__ = ["Admin"]
 
 _DESCRIPTION: Final = "openapi.json"
-_TEXT: Final = "text/plain; charset=utf-8"
-_JSON: Final = "application/json"
+_RELOAD: Final = "reload"
 _FORMATS: Final[Mapping[str, bool | None]] = {"": None, "text": False, "json": True}
 _CHALLENGE: Final[Headers] = [(b"www-authenticate", b'Bearer realm="apf"')]
 
@@ -49,11 +47,11 @@ class Admin:
         self._wall_ns = wall_ns
         self._below = f"{settings.path}/"
         self._dumps: Mapping[str, tuple[Dump, str]] = {
-            "dump_priority_levels": (dump_levels, _TEXT),
-            "dump_queues": (dump_queues, _TEXT),
-            "dump_requests": (dump_requests, _TEXT),
+            "dump_priority_levels": (dump_levels, TEXT),
+            "dump_queues": (dump_queues, TEXT),
+            "dump_requests": (dump_requests, TEXT),
             "configuration": (ConfigurationDump(), "application/yaml"),
-            "flows": (dump_flows, _TEXT),
+            "flows": (dump_flows, TEXT),
         }
 
     def is_for(self, scope: Scope) -> bool:
@@ -65,39 +63,46 @@ class Admin:
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, identity: Identity) -> None:  # noqa: ARG002
         """Answer ``identity``, as authentication has established it for this request."""
-        answer = self._refuse(scope, identity) or await self._show(scope)
+        answer = self._refuse(scope, identity) or await self._serve(scope, identity)
         await send_answer(answer, scope, send)
 
     def _refuse(self, scope: Scope, identity: Identity) -> Answer | None:
         groups = frozenset(identity.groups)
         is_known = identity.name != ANONYMOUS.name and groups.isdisjoint(ANONYMOUS.groups)
         if not is_known or AUTHENTICATED_GROUP not in groups:
-            return _problem(401, "unauthenticated", "Unauthorized", "Show your credentials.", _CHALLENGE)
+            return written_problem(401, "unauthenticated", "Unauthorized", "Show your credentials.", _CHALLENGE)
         if groups.isdisjoint(self._settings.groups):
-            return _problem(403, "forbidden", "Forbidden", "You are known, and in none of the groups that may look.")
-        if method_of(scope) not in {"GET", "HEAD"}:
-            allow = [(b"allow", b"GET, HEAD")]
-            return _problem(405, "read-only", "Method Not Allowed", "Nothing can be changed here.", allow)
+            return written_problem(
+                403, "forbidden", "Forbidden", "You are known, and in none of the groups that may look."
+            )
+        is_reload = path_of(scope) == f"{self._below}{_RELOAD}"
+        if method_of(scope) not in ({"POST"} if is_reload else {"GET", "HEAD"}):
+            allow = [(b"allow", b"POST" if is_reload else b"GET, HEAD")]
+            detail = "This is asked for by POST." if is_reload else "Nothing can be changed here."
+            return written_problem(405, "bad-method", "Method Not Allowed", detail, allow)
         return None
 
-    async def _show(self, scope: Scope) -> Answer:
+    async def _serve(self, scope: Scope, identity: Identity) -> Answer:
         name = path_of(scope)[len(self._below) :]
+        return await reload(self._view, scope, identity) if name == _RELOAD else await self._show(scope, name)
+
+    async def _show(self, scope: Scope, name: str) -> Answer:
         if name == _DESCRIPTION:
             root = str(scope.get("root_path") or "")
-            return _shown(json.dumps(describe(self._settings.path, root)).encode(), _JSON)
+            return _shown(json.dumps(describe(self._settings.path, root)).encode(), JSON)
         found = self._dumps.get(name)
         if found is None:
-            names = ", ".join((*self._dumps, _DESCRIPTION))
-            return _problem(404, "no-such-page", "Not Found", f"Here are {names}.")
+            names = ", ".join((*self._dumps, _DESCRIPTION, _RELOAD))
+            return written_problem(404, "no-such-page", "Not Found", f"Here are {names}.")
         query = query_of(scope)
         is_known, as_json = _wanted(query.get("format", ""), HeaderView(scope).get("accept", ""))
         if not is_known:
-            return _problem(400, "bad-format", "Bad Request", "The format must be text or json.")
+            return written_problem(400, "bad-format", "Bad Request", "The format must be text or json.")
         if query.get("by", "work") not in ORDERS:
-            return _problem(400, "bad-order", "Bad Request", f"by must be one of {', '.join(ORDERS)}.")
+            return written_problem(400, "bad-order", "Bad Request", f"by must be one of {', '.join(ORDERS)}.")
         dump, content_type = found
         clock = Clock(self._view.controller.now(), self._wall_ns())
-        return _shown(await dump(self._view, clock, query, as_json=as_json), _JSON if as_json else content_type)
+        return _shown(await dump(self._view, clock, query, as_json=as_json), JSON if as_json else content_type)
 
 
 def _wanted(asked: str, accept: str) -> tuple[bool, bool]:
@@ -114,7 +119,7 @@ def _prefers_json(accept: str) -> bool:
     for entry in accept.lower().split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
         quality = next((_number(one[2:]) for one in parameters if one.startswith("q=")), 1.0)
-        if name == _JSON:
+        if name == JSON:
             json_quality = quality
         elif name in {"text/plain", "text/html", "text/*", "application/yaml"}:
             text_quality = max(text_quality, quality)
@@ -129,20 +134,4 @@ def _number(text: str) -> float:
 
 
 def _shown(body: bytes, content_type: str) -> Answer:
-    return _answer(200, content_type, body, [(b"vary", b"accept")])
-
-
-def _problem(status: int, kind: str, title: str, detail: str, headers: Headers | None = None) -> Answer:
-    problem = {"type": f"urn:apf:admin:{kind}", "title": title, "status": status, "detail": detail}
-    return _answer(status, "application/problem+json", json.dumps(problem).encode(), headers or [])
-
-
-def _answer(status: int, content_type: str, body: bytes, headers: Headers) -> Answer:
-    told = [
-        (b"content-type", content_type.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        (MARK.encode(), b"1"),
-    ]
-    return Answer(status, [*told, *headers], body)
+    return written(200, content_type, body, [(b"vary", b"accept")])

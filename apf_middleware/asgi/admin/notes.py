@@ -32,7 +32,7 @@ _SEATED: Final = TicketState.SEATED
 
 
 class View(Protocol):
-    """What the admin looks at.
+    """What the admin looks at, and what it can have done.
 
     ``problems`` are the warnings of the configuration in force, and the errors of one that was refused since.
     """
@@ -45,6 +45,10 @@ class View(Protocol):
     def problems(self) -> Sequence[Problem]: ...
     @property
     def roll(self) -> Roll: ...
+
+    async def reload(self) -> bool:
+        """Read the configuration again; False if something is wrong, InvalidValueError if it didn't come from files."""
+        ...
 
 
 class Details(NamedTuple):

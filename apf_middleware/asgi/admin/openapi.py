@@ -116,6 +116,9 @@ _SCHEMAS: Final[Mapping[str, _Schema]] = {
     "Requests": _object(requests=_list("Request")),
     "Flows": _object(flows=_list("Flow")),
     "Configuration": _object(problems=_list("ConfigurationProblem"), documents={"type": "array", "items": _map({})}),
+    "Reload": _object(
+        reloaded=_FLAG, seats=_COUNT, levels=_COUNT, schemas=_COUNT, problems=_list("ConfigurationProblem")
+    ),
     "Problem": {
         "type": "object",
         "properties": {"type": _TEXT, "title": _TEXT, "status": _COUNT, "detail": _TEXT},
@@ -168,6 +171,7 @@ def describe(path: str, root: str) -> _Schema:
             f"{path}/configuration": _operation("Configuration", "The configuration in force", yaml),
             f"{path}/flows": _operation("Flows", "The heaviest flows", text, _BY),
             f"{path}/openapi.json": _operation(None, "This description", ""),
+            f"{path}/reload": _reload(),
         },
         "components": {
             "schemas": dict(_SCHEMAS),
@@ -186,8 +190,7 @@ def _operation(schema: str | None, summary: str, text: str, *parameters: _Schema
     content: _Schema = {"application/json": {"schema": {"type": "object"}}}
     if schema is not None:
         content = {text: {"schema": _TEXT}, "application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    refusals = {status: {"description": why, "content": problem} for status, why in _REFUSALS.items()}
+    refusals = {status: _refusal(why) for status, why in _REFUSALS.items()}
     operation: _Schema = {
         "operationId": f"get{schema or 'Description'}",
         "summary": summary,
@@ -195,3 +198,22 @@ def _operation(schema: str | None, summary: str, text: str, *parameters: _Schema
     }
     asked = [_FORMAT, *parameters] if schema else []
     return {"get": operation | ({"parameters": asked} if asked else {})}
+
+
+def _refusal(why: str) -> _Schema:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": why, "content": content}
+
+
+def _reload() -> _Schema:
+    """What isn't read but done."""
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Reload"}}}
+    responses = {
+        "200": {"description": "What was read is in force; its warnings.", "content": content},
+        "401": _refusal(_REFUSALS["401"]),
+        "403": _refusal(f"{_REFUSALS['403'][:-1]}, or a page of another site has asked."),
+        "409": _refusal("The configuration didn't come from files, so it can't be read again."),
+        "422": {"description": "Something is wrong with it: its errors. All stays as it was.", "content": content},
+    }
+    summary = "Read the configuration again, and put it in force"
+    return {"post": {"operationId": "postReload", "summary": summary, "responses": responses}}

@@ -107,10 +107,15 @@ class TrustedProxies:
         self._unix = told.unix
         self._forwarded = told.header == "forwarded"
         self._header = told.header.encode("ascii")
-        self.headers = frozenset((self._header,)) if self._networks or self._unix else frozenset()
+        self.headers: frozenset[bytes] = frozenset((self._header,)) if self._networks or self._unix else frozenset()
 
     def __repr__(self) -> str:
         return f"TrustedProxies({self._networks!r}, header={self._header.decode()!r}, unix={self._unix})"
+
+    def is_peer(self, scope: Scope) -> bool:
+        """Whether one of them is at the other end of the connection."""
+        here = peer_address(scope)
+        return bool(self.headers) and (here in self._networks if here else self._unix)
 
     def client_address(self, scope: Scope) -> str:
         """Whom the outermost trusted proxy saw; the peer if that is no trusted proxy, and empty if there is none."""

@@ -10,7 +10,7 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import is_plain
 from apf_middleware.asgi.identity.distinguished_name import parse_name
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, refuse
 from apf_middleware.classification import Identity
 
 __all__ = ["CertificateAuthenticator", "certificate_facts", "common_name"]
@@ -52,7 +52,7 @@ class CertificateAuthenticator:
 
     headers: frozenset[bytes] = frozenset()
     memorable = True
-    facts = (certificate_facts,)
+    facts: tuple[Facts, ...] = (certificate_facts,)
 
     def __repr__(self) -> str:
         return "CertificateAuthenticator()"

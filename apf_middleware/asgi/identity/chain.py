@@ -6,7 +6,7 @@ and the caller is refused only if none of them knows it. Who shows no credential
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -15,16 +15,13 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.certificate import certificate_facts
 from apf_middleware.asgi.identity.user import user_facts
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, Verdict
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
 from apf_middleware.classification import ANONYMOUS
 
 __all__ = ["NOT_MINE", "Authenticator", "Chain", "Facts"]
 
 NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong-issuer"})
 """Reasons after which the next authenticator is asked; all others are final."""
-
-Facts = Callable[[Scope], Hashable | None]
-"""Something beside headers and the peer's address that an answer depends on; None if it isn't there."""
 
 _ANY_FACTS: Final[tuple[Facts, ...]] = (user_facts, certificate_facts)
 _NOBODY: Final = Authenticated(ANONYMOUS)
@@ -70,10 +67,10 @@ class Chain:
         self._proxies = TrustedProxies() if trusted_proxies is None else trusted_proxies
         facts = [fact for one in self._authenticators for fact in getattr(one, "facts", _ANY_FACTS)]
         self._facts: tuple[Facts, ...] = tuple(dict.fromkeys(facts))
-        self.headers = self._proxies.headers.union(*(one.headers for one in self._authenticators))
-        self.memorable = all(one.memorable for one in self._authenticators)
-        self.reads_user = user_facts in self._facts
-        self.reads_certificate = certificate_facts in self._facts
+        self.headers: frozenset[bytes] = self._proxies.headers.union(*(one.headers for one in self._authenticators))
+        self.memorable: bool = all(one.memorable for one in self._authenticators)
+        self.reads_user: bool = user_facts in self._facts
+        self.reads_certificate: bool = certificate_facts in self._facts
 
     def __repr__(self) -> str:
         return f"Chain({list(self._authenticators)!r}, trusted_proxies={self._proxies!r})"
@@ -120,6 +117,10 @@ class Chain:
     def client_address(self, scope: Scope) -> str:
         """The client's address, behind proxies that are trusted to tell it; empty if there is none."""
         return self._proxies.client_address(scope)
+
+    def comes_from_proxy(self, scope: Scope) -> bool:
+        """Whether a trusted proxy has passed a request on."""
+        return self._proxies.is_peer(scope)
 
     def refresh(self) -> bool:
         """Ask each to re-read what has changed; True if what was answered before may be answered otherwise now."""

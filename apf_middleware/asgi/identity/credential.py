@@ -37,8 +37,8 @@ class HeaderCredential:
     __slots__ = ("_header", "_scheme", "challenge", "header")
 
     def __init__(self, header: str, scheme: str) -> None:
-        self.header = header
-        self.challenge = scheme or "ApiKey"
+        self.header: str = header
+        self.challenge: str = scheme or "ApiKey"
         self._header = header.encode("ascii")
         self._scheme = scheme.lower().encode("ascii")
 

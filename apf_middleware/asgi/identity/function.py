@@ -30,8 +30,8 @@ class FunctionAuthenticator:
         self, function: Callable[[Scope], Answer | Awaitable[Answer]], headers: Iterable[str] | None = None
     ) -> None:
         self._function = function
-        self.memorable = headers is not None
-        self.headers = frozenset(one.lower().encode("ascii") for one in headers or ())
+        self.memorable: bool = headers is not None
+        self.headers: frozenset[bytes] = frozenset(one.lower().encode("ascii") for one in headers or ())
 
     @classmethod
     def of(cls, settings: FunctionSettings) -> "FunctionAuthenticator":

@@ -52,8 +52,8 @@ class FetchedKeys:
     ) -> None:
         self.url = url
         self.keys: Keys | None = None
-        self.fetches = 0
-        self.failures = 0
+        self.fetches: int = 0
+        self.failures: int = 0
         self._read = read
         self._interval = interval
         self._clock = clock

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity.credential import HeaderCredential, is_plain
 from apf_middleware.asgi.identity.jwks import FetchedKeys
 from apf_middleware.asgi.identity.keys import Keys, VerificationKey, read_jwks, read_key
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused
 from apf_middleware.asgi.identity.watched import WatchedFile
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import JwtSettings, credential_scheme
@@ -50,7 +50,7 @@ class JwtAuthenticator:
     __slots__ = ("_algorithms", "_clock", "_credential", "_leeway", "_settings", "_source", "headers")
 
     memorable = True
-    facts = ()
+    facts: tuple[Facts, ...] = ()
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class JwtAuthenticator:
         self._leeway = settings.leeway_ns / 10**9
         self._algorithms = frozenset(settings.algorithms)
         self._credential = HeaderCredential(settings.header, credential_scheme(settings.header, settings.scheme))
-        self.headers = frozenset((settings.header.encode("ascii"),))
+        self.headers: frozenset[bytes] = frozenset((settings.header.encode("ascii"),))
         self._source = self._opened(monotonic)
 
     def _opened(self, monotonic: Callable[[], float]) -> WatchedFile[Keys] | FetchedKeys:

@@ -5,7 +5,7 @@ was listed. From anybody else they are no credentials at all, neither good nor b
 """
 
 from collections.abc import Hashable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from starlette.types import Scope
@@ -16,6 +16,9 @@ from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_value
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import ProxySettings
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.identity.verdict import Facts
 
 __all__ = ["ProxyAuthenticator"]
 
@@ -36,10 +39,10 @@ class ProxyAuthenticator:
         self._users = _encoded(settings.user_headers)
         self._groups = _encoded(settings.group_headers)
         self._prefixes = _encoded(settings.extra_prefixes)
-        self.headers = frozenset((*self._users, *self._groups))
+        self.headers: frozenset[bytes] = frozenset((*self._users, *self._groups))
         # A prefix names no header that could be listed, so what begins with it is a fact of its own.
         extra = (self._extra_facts,) if self._prefixes else ()
-        self.facts = (certificate_facts, *extra) if self._names else extra
+        self.facts: tuple[Facts, ...] = (certificate_facts, *extra) if self._names else extra
 
     def __repr__(self) -> str:
         return f"ProxyAuthenticator({self._networks!r}, unix={self._unix}, common_names={sorted(self._names)})"

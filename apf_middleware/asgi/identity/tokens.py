@@ -18,7 +18,7 @@ from typing import Final
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import HeaderCredential
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused
 from apf_middleware.asgi.identity.watched import BrokenLineError, WatchedFile
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import TokenSettings, credential_scheme
@@ -99,7 +99,7 @@ class TokenAuthenticator:
     __slots__ = ("_credential", "_file", "_key", "_known", "headers")
 
     memorable = True
-    facts = ()
+    facts: tuple[Facts, ...] = ()
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class TokenAuthenticator:
     ) -> None:
         told = tokens if isinstance(tokens, TokenSettings) else TokenSettings("-", header, scheme)  # for its rules
         self._credential = HeaderCredential(told.header, credential_scheme(told.header, told.scheme))
-        self.headers = frozenset((told.header.encode("ascii"),))
+        self.headers: frozenset[bytes] = frozenset((told.header.encode("ascii"),))
         self._key = secrets.token_bytes(32)
         self._file: WatchedFile[_Digests] | None = None
         if isinstance(tokens, TokenSettings):

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import is_plain
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated
+from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import UserSettings
 
@@ -57,7 +57,7 @@ class UserAuthenticator:
 
     headers: frozenset[bytes] = frozenset()
     memorable = True
-    facts = (user_facts,)
+    facts: tuple[Facts, ...] = (user_facts,)
 
     def __init__(self, settings: UserSettings | None = None) -> None:
         self._scopes_as_groups = settings is not None and settings.scopes_as_groups

@@ -4,16 +4,21 @@ A reason is a short fixed word, because it becomes a metric's label; what the cl
 ever repeats anything that the client sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.types import Scope
+
 from apf_middleware.classification import Identity
 
-__all__ = ["AUTHENTICATED_GROUP", "DESCRIPTIONS", "Authenticated", "Refused", "Verdict", "refuse"]
+__all__ = ["AUTHENTICATED_GROUP", "DESCRIPTIONS", "Authenticated", "Facts", "Refused", "Verdict", "refuse"]
 
 AUTHENTICATED_GROUP: Final = "system:authenticated"
 """The group of everybody who has shown credentials."""
+
+Facts = Callable[[Scope], Hashable | None]
+"""Something beside headers and the peer's address that an answer depends on; None if it isn't there."""
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "bad-certificate": "the client certificate could not be verified",

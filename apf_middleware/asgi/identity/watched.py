@@ -40,11 +40,11 @@ class WatchedFile(Generic[_Content]):
     def __init__(self, name: str, path: str, read: Callable[[bytes], _Content]) -> None:
         self._name = name
         self._read = read
-        self.path = path
-        self.failures = 0
+        self.path: str = path
+        self.failures: int = 0
         self._look = _NO_FILE
         try:
-            self.content = self._taken()
+            self.content: _Content = self._taken()
         except BrokenLineError as error:
             rule = f"line {error.line}: {error.rule}" if error.line else error.rule
             raise InvalidValueError(name, path, rule, "Mend the file") from None

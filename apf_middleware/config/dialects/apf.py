@@ -4,6 +4,7 @@ Kinds: PriorityLevel, FlowSchema, and Server for what isn't any level's or schem
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -14,15 +15,17 @@ from apf_middleware.config.dialects.base import Broken, Definition, parse, repor
 from apf_middleware.config.dialects.estimation import EstimateModel
 from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.dialects.predicates import read_match
+from apf_middleware.config.dialects.queuing import LevelQueuingModel
 from apf_middleware.config.dialects.rules import (
     CamelModel,
     NonResourceRuleModel,
-    QueuingModel,
     ResourceRuleModel,
     precedence_rules,
 )
 from apf_middleware.config.dialects.server import ServerModel
+from apf_middleware.config.dialects.streams import StreamsModel
 from apf_middleware.config.dialects.values import (
+    MAX_INT32,
     Amount,
     DnsLabel,
     DnsSubdomain,
@@ -36,12 +39,20 @@ from apf_middleware.config.documents import Document
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.fairqueuing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.kin import MOST_PRIORITY
 
 __all__ = ["DIALECT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "define"]
 
 DIALECT: Final = "apf"
 VERSION: Final = "apf/v1"
 KINDS: Final = ("FlowSchema", "PriorityLevel", "Server")
+
+_SAME: Final = {"weight": "shares", "guarantee": "minSeats", "capability": "maxSeats"}
+_STATES: Final[dict[str, Literal["open", "paused", "closed"]]] = {
+    "Open": "open",
+    "Paused": "paused",
+    "Closed": "closed",
+}
 
 
 class _Metadata(CamelModel):
@@ -51,7 +62,7 @@ class _Metadata(CamelModel):
 
 
 class _LevelSpec(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "nominalConcurrencyShares": "shares",
         "assuredConcurrencyShares": "shares",
         "limited": "the fields of spec itself",
@@ -65,17 +76,50 @@ class _LevelSpec(CamelModel):
     min_seats: Amount | None = None
     max_seats: Amount | None = None
     response: Literal["Queue", "Reject"] = "Queue"
-    queuing: QueuingModel | None = None
+    queuing: LevelQueuingModel | None = None
     wait_limit: Duration | None = None
     gates: list[dict[str, Any]] = Field(default_factory=list)
+    streams: StreamsModel | None = None
+    weight: int | None = Field(default=None, ge=1, le=MAX_INT32, description="The same as shares.")
+    guarantee: Amount | None = Field(default=None, description="The same as minSeats.")
+    capability: Amount | None = Field(default=None, description="The same as maxSeats.")
+    parent: DnsSubdomain | None = None
+    priority: int = Field(default=0, ge=-MOST_PRIORITY, le=MOST_PRIORITY)
+    reclaimable: bool = True
+    dequeue_strategy: Literal["traverse", "fifo"] = "traverse"
+    state: Literal["Open", "Paused", "Closed"] = "Open"
+
+    @property
+    def least(self) -> int | None:
+        return self.guarantee if self.min_seats is None else self.min_seats
+
+    @property
+    def most(self) -> int | None:
+        return self.capability if self.max_seats is None else self.max_seats
+
+    def _queue_rules(self) -> Iterator[Broken]:
+        """What is said twice, and what an exempt level has no use for."""
+        pairs = {"weight": self.shares, "guarantee": self.min_seats, "capability": self.max_seats}
+        for key, other in pairs.items():
+            value = getattr(self, key)
+            if value is not None and other is not None:
+                yield Broken((key,), value, f"it says the same as {_SAME[key]}, which is {other}", "Keep one of them")
+        if self.type == "Exempt":
+            said: dict[str, object] = {"guarantee": self.guarantee, "capability": self.capability}
+            said |= {"parent": self.parent, "state": None if self.state == "Open" else self.state}
+            for key, value in said.items():
+                if value is not None:
+                    yield Broken((key,), value, "an exempt level must not have it")
 
     def rules(self) -> Iterator[Broken]:
+        yield from self._queue_rules()
         if self.type == "Exempt":
             unlimited: dict[str, object] = {
                 "borrowingLimitPercent": self.borrowing_limit_percent,
                 "maxSeats": self.max_seats,
             }
             unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
+            unlimited["streams"] = None if self.streams is None else self.streams.model_dump()
             for key, value in unlimited.items():
                 if value is not None:
                     yield Broken((key,), value, "an exempt level must not have it")
@@ -83,8 +127,9 @@ class _LevelSpec(CamelModel):
             yield Broken(("queuing",), self.queuing.model_dump(), "it must be absent where nobody waits")
         if self.wait_limit is not None and self.response == "Reject":
             yield Broken(("waitLimit",), self.wait_limit, "it must be absent where nobody waits")
-        if None not in (self.min_seats, self.max_seats) and (self.min_seats or 0) > (self.max_seats or 0):
-            yield Broken(("minSeats",), self.min_seats, f"it must not exceed maxSeats, which is {self.max_seats}")
+        if self.least is not None and self.most is not None and self.least > self.most:
+            least, most = ("guarantee", "capability") if self.min_seats is None else ("minSeats", "maxSeats")
+            yield Broken((least,), self.least, f"it must not exceed {most}, which is {self.most}")
         for place, gate in enumerate(self.gates):
             if not isinstance(gate.get("type"), str) or not gate["type"]:
                 yield Broken(("gates", place, "type"), gate.get("type", Absent.ABSENT), "a gate must name its type")
@@ -101,17 +146,24 @@ class PriorityLevelModel(CamelModel):
     def built(self) -> Level:
         """The domain's object."""
         spec, name = self.spec, self.metadata.name
+        shares = spec.weight if spec.shares is None else spec.shares
         if spec.type == "Exempt":
-            return Level(name, LevelShares(spec.shares or 0, spec.lendable_percent, exempt=True))
-        shares = 30 if spec.shares is None else spec.shares
+            return Level(name, LevelShares(shares or 0, spec.lendable_percent, exempt=True), priority=spec.priority)
+        shares = 30 if shares is None else shares
         return Level(
             name,
             LevelShares(shares, spec.lendable_percent, spec.borrowing_limit_percent),
-            (spec.queuing or QueuingModel()).built() if spec.response == "Queue" else None,
-            spec.min_seats,
-            spec.max_seats,
+            (spec.queuing or LevelQueuingModel()).built() if spec.response == "Queue" else None,
+            spec.least,
+            spec.most,
             None if spec.wait_limit is None else duration_ns(spec.wait_limit),
             tuple(spec.gates),
+            (spec.streams or StreamsModel()).built(),
+            spec.parent,
+            spec.priority,
+            spec.reclaimable,
+            spec.dequeue_strategy,
+            _STATES[spec.state],
         )
 
 
@@ -125,7 +177,7 @@ class _ServiceAccount(CamelModel):
 
 
 class _Subject(CamelModel):
-    renamed: ClassVar = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
+    renamed: ClassVar[dict[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
     user: NonEmpty | None = None
     group: NonEmpty | None = None
@@ -166,7 +218,7 @@ class _Rule(CamelModel):
 
 
 class _SchemaSpec(CamelModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "matchingPrecedence": "precedence",
         "matchingPriority": "precedence",
         "priorityLevelConfiguration": "level",
@@ -178,6 +230,9 @@ class _SchemaSpec(CamelModel):
     level: DnsSubdomain
     precedence: int = Field(default=1000, json_schema_extra={"minimum": 1, "maximum": 10_000})
     distinguisher: DistinguisherModel | None = None
+    queue: DistinguisherModel | None = Field(
+        default=None, description="What names the level of each request; where it names nothing, it is `level`."
+    )
     estimate: EstimateModel | None = None
     gates: list[NonEmpty] = Field(default_factory=list, description="Names, in the order in which they are asked.")
     rules_: list[_Rule] = Field(default_factory=list, alias="rules")
@@ -203,7 +258,8 @@ class FlowSchemaModel(CamelModel):
         spec = self.spec
         distinguisher = spec.distinguisher.built() if spec.distinguisher else None
         rules = tuple(rule.built() for rule in spec.rules_)
-        return FlowSchema(self.metadata.name, spec.level, spec.precedence, rules, distinguisher)
+        queue = spec.queue.built() if spec.queue else None
+        return FlowSchema(self.metadata.name, spec.level, spec.precedence, rules, distinguisher, queue)
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
@@ -236,6 +292,6 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     if schema is None or alternatives is None or found:
         return None
     built = schema.built()
-    whole = FlowSchema(built.name, built.level, built.precedence, (*built.rules, *alternatives), built.distinguisher)
+    whole = replace(built, rules=(*built.rules, *alternatives))
     estimate = schema.spec.estimate.built() if schema.spec.estimate else None
     return Definition(whole, document, DIALECT, estimate=estimate, gates=tuple(schema.spec.gates))

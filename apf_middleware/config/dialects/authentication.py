@@ -73,7 +73,7 @@ class _User(AuthenticatorModel):
 
 
 class _Tokens(AuthenticatorModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "path": "file",
         "tokenFile": "file",
         "tokens": "Put the tokens into a file and name it in file",
@@ -89,7 +89,7 @@ class _Tokens(AuthenticatorModel):
 
 
 class _Jwt(AuthenticatorModel):
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "audience": "audiences",
         "algorithm": "algorithms",
         "publicKey": "keyFile",
@@ -144,7 +144,11 @@ class _Jwt(AuthenticatorModel):
 
 
 class _Proxy(AuthenticatorModel):
-    renamed: ClassVar = {"userHeader": "userHeaders", "groupHeader": "groupHeaders", "trustedProxies": "networks"}
+    renamed: ClassVar[dict[str, str]] = {
+        "userHeader": "userHeaders",
+        "groupHeader": "groupHeaders",
+        "trustedProxies": "networks",
+    }
 
     type: Literal["proxy"]
     networks: StringSet = Field(default_factory=list)
@@ -177,7 +181,7 @@ class _Certificate(AuthenticatorModel):
 
 
 class _Function(AuthenticatorModel):
-    renamed: ClassVar = {"name": "callable", "path": "callable"}
+    renamed: ClassVar[dict[str, str]] = {"name": "callable", "path": "callable"}
 
     type: Literal["function"]
     callable: NonEmpty = Field(description="package.module:function")
@@ -245,7 +249,10 @@ AnyAuthenticator = Annotated[
 class TrustedProxiesModel(_Settled):
     """The proxies in front, and the header in which they tell the client's address."""
 
-    renamed: ClassVar = {"addresses": "networks", "hops": "Name the proxies' networks instead of counting them"}
+    renamed: ClassVar[dict[str, str]] = {
+        "addresses": "networks",
+        "hops": "Name the proxies' networks instead of counting them",
+    }
 
     networks: StringSet = Field(default_factory=list)
     header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"

@@ -51,7 +51,7 @@ class Definition:
 class Model(BaseModel):
     """Strict: no conversions, no unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
 
     renamed: ClassVar[Mapping[str, str]] = {}
     """Keys of other dialects, and what they are called here, or in a few words what to write instead."""
@@ -82,6 +82,13 @@ _WANTED: Final[Mapping[str, str]] = {
     "dict_type": "it must be a mapping",
     "model_type": "it must be a mapping",
     "missing": "it is required",
+}
+
+_BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
+    "greater_than": ("be more than", "gt"),
+    "greater_than_equal": ("be at least", "ge"),
+    "less_than_equal": ("be at most", "le"),
+    "too_short": ("have at least", "min_length"),
 }
 
 
@@ -134,13 +141,12 @@ def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) ->
     if kind == "rule":
         return context["rule"], context["hint"]
     if kind == "literal_error":
-        return f"it must be {context['expected']}", _close(value, context["expected"].replace("'", "").split())
-    if kind == "greater_than_equal":
-        return f"it must be at least {context['ge']}", ""
-    if kind == "less_than_equal":
-        return f"it must be at most {context['le']}", ""
-    if kind == "too_short":
-        return f"it must have at least {context['min_length']}", ""
+        return f"it must be {context['expected']}", _close(
+            value, context["expected"].replace("'", "").replace(",", "").split()
+        )
+    if kind in _BOUNDS:
+        said, key = _BOUNDS[kind]
+        return f"it must {said} {context[key]}", ""
     return _WANTED.get(kind, message), _remedy(kind, value)
 
 

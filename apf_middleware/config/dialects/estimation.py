@@ -59,7 +59,7 @@ _Source = Literal["constant", "header", "query", "callable", "kubernetes", "lear
 class EstimateModel(CamelModel):
     """How many seats requests take; with ``seats`` alone, always so many."""
 
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "type": "source",
         "width": "seats",
         "header": "Write source: header and name: the header's",
@@ -137,7 +137,7 @@ class EstimateModel(CamelModel):
 
 
 class _Learning(CamelModel):
-    renamed: ClassVar = {"routes": "mostRoutes", "observations": "span"}
+    renamed: ClassVar[dict[str, str]] = {"routes": "mostRoutes", "observations": "span"}
 
     most_routes: int = Field(default=1024, description="How many routes are remembered.")
     span: int = Field(default=50, description="How many observations an average remembers.")
@@ -183,7 +183,12 @@ class _Writes(CamelModel):
 class EstimationModel(CamelModel):
     """The ``estimation`` of a Server document; ``lists`` and ``writes`` are the constants of the source kubernetes."""
 
-    renamed: ClassVar = {"list": "lists", "mutating": "writes", "learned": "learning", "estimate": "default"}
+    renamed: ClassVar[dict[str, str]] = {
+        "list": "lists",
+        "mutating": "writes",
+        "learned": "learning",
+        "estimate": "default",
+    }
 
     default: EstimateModel = Field(default_factory=EstimateModel)
     cap: bool = Field(default=True, description="Whether a level's size bounds the seats of one request.")

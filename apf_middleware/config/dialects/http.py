@@ -46,7 +46,12 @@ class _ValueMatch(CamelModel):
 class HttpRuleModel(CamelModel):
     """All that is given must hold; what is left out accepts anything."""
 
-    renamed: ClassVar = {"verbs": "methods", "nonResourceURLs": "paths", "urls": "paths", "queries": "query"}
+    renamed: ClassVar[dict[str, str]] = {
+        "verbs": "methods",
+        "nonResourceURLs": "paths",
+        "urls": "paths",
+        "queries": "query",
+    }
 
     methods: StringSet = Field(default_factory=list)
     paths: StringSet = Field(default_factory=list)
@@ -94,7 +99,7 @@ def path_rule(path: str) -> str:
 class DistinguisherModel(CamelModel):
     """What tells a schema's flows apart."""
 
-    renamed: ClassVar = {
+    renamed: ClassVar[dict[str, str]] = {
         "type": "source",
         "header": "name",
         "argument": "name",

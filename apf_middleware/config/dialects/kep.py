@@ -24,7 +24,10 @@ KINDS: Final = ("FlowSchema", "RequestPriority")
 
 
 class _PrioritySpec(CamelModel):
-    renamed: ClassVar = {"shares": "assuredConcurrencyShares", "nominalConcurrencyShares": "assuredConcurrencyShares"}
+    renamed: ClassVar[dict[str, str]] = {
+        "shares": "assuredConcurrencyShares",
+        "nominalConcurrencyShares": "assuredConcurrencyShares",
+    }
 
     exempt: bool = False
     catch_all: bool = False
@@ -61,7 +64,7 @@ class _PrioritySpec(CamelModel):
 
 
 class _Priority(CamelModel):
-    renamed: ClassVar = {"metadata": "meta"}
+    renamed: ClassVar[dict[str, str]] = {"metadata": "meta"}
 
     kind: str
     meta: NameModel
@@ -74,14 +77,17 @@ class _Priority(CamelModel):
 
 
 class _FlowDistinguisher(CamelModel):
-    renamed: ClassVar = {"transformation": "transform", "regex": "transform"}
+    renamed: ClassVar[dict[str, str]] = {"transformation": "transform", "regex": "transform"}
 
     source: Literal["user", "namespace"]
     transform: Transform | None = None
 
 
 class _SchemaSpec(CamelModel):
-    renamed: ClassVar = {"matchingPrecedence": "matchingPriority", "priorityLevelConfiguration": "requestPriority"}
+    renamed: ClassVar[dict[str, str]] = {
+        "matchingPrecedence": "matchingPriority",
+        "priorityLevelConfiguration": "requestPriority",
+    }
 
     request_priority: NameModel
     matching_priority: int = 1000
@@ -90,7 +96,7 @@ class _SchemaSpec(CamelModel):
 
 
 class _Schema(CamelModel):
-    renamed: ClassVar = {"metadata": "meta"}
+    renamed: ClassVar[dict[str, str]] = {"metadata": "meta"}
 
     kind: str
     meta: NameModel

@@ -180,13 +180,13 @@ class _Limited(CamelModel):
 
 
 class _LimitedNominal(_Limited):
-    renamed: ClassVar = {"assuredConcurrencyShares": "nominalConcurrencyShares, from v1beta3 on"}
+    renamed: ClassVar[dict[str, str]] = {"assuredConcurrencyShares": "nominalConcurrencyShares, from v1beta3 on"}
 
     nominal_concurrency_shares: Amount | None = None
 
 
 class _LimitedAssured(_Limited):
-    renamed: ClassVar = {"nominalConcurrencyShares": "assuredConcurrencyShares, before v1beta3"}
+    renamed: ClassVar[dict[str, str]] = {"nominalConcurrencyShares": "assuredConcurrencyShares, before v1beta3"}
 
     assured_concurrency_shares: Amount | None = None
 

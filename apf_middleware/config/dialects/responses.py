@@ -36,6 +36,7 @@ class ResponsesModel(CamelModel):
     names: Literal["shown", "hidden"] = "shown"
     status: Literal[429, 503] = 429
     retry_after: _RetryAfter = Field(default_factory=_RetryAfter)
+    server_timing: bool = False
 
     def built(self) -> ResponseSettings:
         return ResponseSettings(
@@ -44,4 +45,5 @@ class ResponsesModel(CamelModel):
             status=self.status,
             retry_after_least_s=duration_ns(self.retry_after.least) // _SECOND,
             retry_after_most_s=duration_ns(self.retry_after.most) // _SECOND,
+            server_timing=self.server_timing,
         )

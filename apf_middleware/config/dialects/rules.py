@@ -37,7 +37,7 @@ _LABEL_RULE: Final = "each namespace must be a DNS label"
 class CamelModel(Model):
     """Keys are written inCamelCase."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
 
 class NameModel(CamelModel):
@@ -106,7 +106,7 @@ def _url_rule(url: str) -> str:
 class QueuingModel(CamelModel):
     """Numbers of queues; 0 means the default, as in the API."""
 
-    renamed: ClassVar = {"queueLength": "queueLengthLimit", "hand": "handSize", "numQueues": "queues"}
+    renamed: ClassVar[dict[str, str]] = {"queueLength": "queueLengthLimit", "hand": "handSize", "numQueues": "queues"}
 
     queues: int = Field(default=64, le=MAX_INT32)
     hand_size: int = Field(default=8, le=MAX_INT32)

@@ -17,8 +17,11 @@ from apf_middleware.config.dialects.estimation import EstimateModel, EstimationM
 from apf_middleware.config.dialects.gates import GateModel
 from apf_middleware.config.dialects.http import path_rule
 from apf_middleware.config.dialects.metrics import MetricsModel
+from apf_middleware.config.dialects.naming import NamingModel
 from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
+from apf_middleware.config.dialects.streams import ServerStreamsModel
+from apf_middleware.config.dialects.telemetry import TelemetryModel
 from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
 from apf_middleware.config.objects import Route, ServerSettings
 from apf_middleware.exceptions import InvalidValueError
@@ -54,7 +57,11 @@ class _Route(CamelModel):
 
 
 class _ServerSpec(CamelModel):
-    renamed: ClassVar = {"concurrencyLimit": "seats", "timeout": "requestTimeout", "requestTimeOut": "requestTimeout"}
+    renamed: ClassVar[dict[str, str]] = {
+        "concurrencyLimit": "seats",
+        "timeout": "requestTimeout",
+        "requestTimeOut": "requestTimeout",
+    }
 
     seats: int = Field(default=100, ge=1, le=10_000_000)
     request_timeout: Duration = "1m"
@@ -72,6 +79,9 @@ class _ServerSpec(CamelModel):
     responses: ResponsesModel = Field(default_factory=ResponsesModel)
     admin: AdminModel = Field(default_factory=AdminModel)
     gates: list[GateModel] = Field(default_factory=list)
+    queues: NamingModel = Field(default_factory=NamingModel)
+    streams: ServerStreamsModel = Field(default_factory=ServerStreamsModel)
+    telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
 
     def rules(self) -> Iterator[Broken]:
         if duration_ns(self.request_timeout) == 0:
@@ -86,6 +96,9 @@ class _ServerSpec(CamelModel):
             RouteTable([route.built() for route in self.routes])
         except InvalidValueError as error:  # two routes for one path
             yield Broken(("routes",), error.value, error.rule, "Remove one of them")
+        if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
+            rule = f"it must not be at or below admin.path, {self.admin.path!r}: all there is the admin's"
+            yield Broken(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
 
 
 class ServerModel(CamelModel):
@@ -116,4 +129,7 @@ class ServerModel(CamelModel):
             trusted_proxies=spec.trusted_proxies.built(),
             admin=spec.admin.built(),
             gates=tuple(gate.built() for gate in spec.gates),
+            queues=spec.queues.built(),
+            streams=spec.streams.built(),
+            telemetry=spec.telemetry.built(),
         )

@@ -79,6 +79,41 @@ class Agenda:
                 return index
         raise LookupError("nobody is to be served")
 
+    def least(self) -> int:
+        """As `first`, where it doesn't matter which of equals it is: the one with the least index, without gathering.
+
+        An agenda is asked either this or `first`, and not now this and now that.
+        """
+        heap, finishes = self._heap, self._finish
+        while heap:
+            index = heap[0] & _INDEX
+            if finishes[index] == heap[0] >> _INDEX_BITS:
+                return index
+            heappop(heap)
+        raise LookupError("nobody is to be served")
+
+    def reaches(self, finish: int) -> bool:
+        """Whether a queue may be on the agenda that comes to its end by ``finish``; if not, none is."""
+        heap = self._heap
+        return bool(heap) and heap[0] >> _INDEX_BITS <= finish
+
+    def peek(self, after: int) -> int | None:
+        """As `first`, but None when nobody is to be served."""
+        try:
+            return self.first(after) if self._heap else None
+        except LookupError:
+            return None
+
+    def finish_of(self, index: int) -> int:
+        """The finish of a queue that is on the agenda."""
+        finish = self._finish[index]
+        assert finish is not None, f"queue {index} is not on the agenda"
+        return finish
+
+    def members(self) -> set[int]:
+        """The indexes of the queues that are on the agenda."""
+        return {index for index, finish in enumerate(self._finish) if finish is not None}
+
     def _gather(self, finish: int) -> None:
         """Make one group of all queues that are tied at the top."""
         heap, members = self._heap, set[int]()

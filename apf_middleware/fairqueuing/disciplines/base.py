@@ -112,8 +112,11 @@ class Discipline(ABC, Generic[QueueT]):
         """``queue`` is gone; when ``closing_up``, the queues behind it have moved up by one index."""
 
     @abstractmethod
-    def pick(self) -> int:
-        """The index of the queue whose oldest ticket is next; LookupError when nobody waits."""
+    def pick(self, widest: int | None = None) -> int:
+        """The index of the queue whose oldest ticket is next; LookupError when nobody waits.
+
+        With ``widest``, of those whose oldest ticket is no wider.
+        """
 
     @abstractmethod
     def meters(self) -> dict[str, int]:

@@ -16,8 +16,8 @@ wrap; the same epochs are counted, and `as_upstream` shows a meter the way upstr
 from typing import ClassVar, Final
 
 from apf_middleware.exceptions import require_integer
-from apf_middleware.fairqueuing.disciplines.agenda import Agenda
 from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.disciplines.lineup import Lineup
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
@@ -35,7 +35,7 @@ class EqualSerialQueue(Queue):
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.next_dispatch_r = 0
+        self.next_dispatch_r: int = 0
 
     def meters(self) -> dict[str, int]:
         return {"next_dispatch_r": self.next_dispatch_r}
@@ -62,13 +62,13 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS, *, initial_r: int = 0) -> None:
         self._concurrency = require_integer("concurrency", concurrency, least=0)
         self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
-        self.r = require_integer("initial_r", initial_r, least=0)
-        self.epochs = 0
+        self.r: int = require_integer("initial_r", initial_r, least=0)
+        self.epochs: int = 0
         self._epoch_end = HIGH_R
         self._active = 0
         self._turn = 0  # the queue served last; upstream begins after the first one too
         self._dispatch_r = self._latest_s = self.r  # R and virtual start of the latest dispatch
-        self._agenda = Agenda()
+        self._agenda = Lineup()
 
     @property
     def current_r(self) -> int:
@@ -114,7 +114,11 @@ class EqualSerial(Discipline[EqualSerialQueue]):
                 queue.next_dispatch_r = r
             elif queue.next_dispatch_r < r:
                 queue.next_dispatch_r = r  # anti-windup
-            self._agenda.put(queue.index, queue.next_dispatch_r + ticket.total_work)
+            agenda = self._agenda
+            if ticket.width == 1 and not agenda.wide:
+                agenda.put(queue.index, queue.next_dispatch_r + ticket.total_work)
+            else:
+                agenda.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
@@ -156,14 +160,17 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def _schedule(self, queue: EqualSerialQueue) -> None:
         """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the agenda."""
-        oldest = queue.oldest
+        oldest, agenda = queue.oldest, self._agenda
         if oldest is None:
-            self._agenda.drop(queue.index)
+            agenda.drop(queue.index)
             return
         start = queue.next_dispatch_r
         if start < oldest.arrival_r:
             queue.next_dispatch_r = start = oldest.arrival_r
-        self._agenda.put(queue.index, start + oldest.total_work)
+        if oldest.width == 1 and not agenda.wide:
+            agenda.put(queue.index, start + oldest.total_work)
+        else:
+            agenda.place(queue.index, start + oldest.total_work, oldest.width)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         """R depends on the sum of all seats alone, which the queue set keeps."""
@@ -190,8 +197,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             if self._turn >= queue.index:
                 self._turn -= 1
 
-    def pick(self) -> int:
-        return self._agenda.first(self._turn)
+    def pick(self, widest: int | None = None) -> int:
+        agenda = self._agenda
+        return agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
 
     def meters(self) -> dict[str, int]:
         return {

@@ -43,17 +43,24 @@ class MaxMinQueue(Queue):
         "mark",
         "on_r",
         "rho",
+        "width",
     )
+
+    base: int
+    mark: int
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.rho = 0
-        self.is_limited = False
-        self.listed = 0  # its rho in the sorted structure: not less than the true one if granted, not more if limited
-        self.is_closed = False
+        self.rho: int = 0
+        self.is_limited: bool = False
+        self.listed: int = (
+            0  # its rho in the sorted structure: not less than the true one if granted, not more if limited
+        )
+        self.is_closed: bool = False
         self.base = self.mark = 0
-        self.on_r = False
+        self.on_r: bool = False
         self.finish: int | None = None
+        self.width: int = 1  # of the ticket whose finish it is
         self.end: int | None = None
         self.key: int | None = None
         self.key_of_end: int | None = None
@@ -64,9 +71,12 @@ class MaxMinShares:
 
     __slots__ = ("_demanding", "_least", "_most", "_queues", "capacity", "free", "limited")
 
+    capacity: int
+    free: int
+
     def __init__(self, capacity: int, queues: "Sequence[MaxMinQueue]") -> None:
         self.capacity = self.free = capacity
-        self.limited = 0
+        self.limited: int = 0
         self._queues = queues
         self._most = Agenda()  # the granted by falling demand
         self._least = Agenda()  # the limited by rising demand
@@ -80,7 +90,10 @@ class MaxMinShares:
                 queue.listed = rho
                 self._least.put(queue.index, rho)
             return _NONE if rho * self.limited > self.free else self._balance()
-        self.free += queue.rho - rho
+        left = self.free + queue.rho
+        if rho * (self.limited + 1) > left:  # more than the fair share, be it divided with this one
+            return self._limit_at_once(queue, rho)
+        self.free = left - rho
         queue.rho = rho
         if rho > queue.listed:
             if not queue.listed:
@@ -88,6 +101,19 @@ class MaxMinShares:
             queue.listed = rho
             self._most.put(queue.index, -rho)
         return self._balance() if self.limited or self.free < 0 else _NONE
+
+    def _limit_at_once(self, queue: MaxMinQueue, rho: int) -> "Sequence[MaxMinQueue]":
+        """A granted queue asks for more than it can be granted: it needn't be listed among the granted first."""
+        self.free += queue.rho
+        queue.rho = rho
+        if queue.listed:
+            self._unlist(queue)
+        queue.is_limited = True
+        queue.listed = rho
+        self.limited += 1
+        self._least.put(queue.index, rho)
+        crossed = self._balance()
+        return [queue, *crossed] if crossed else (queue,)
 
     def resize(self, capacity: int) -> "Sequence[MaxMinQueue]":
         """There are ``capacity`` seats from now on. Returns the queues that are in the other category now."""
@@ -107,7 +133,7 @@ class MaxMinShares:
 
     def _greatest_granted(self) -> MaxMinQueue | None:
         while self._demanding:
-            queue = self._queues[self._most.first(0)]
+            queue = self._queues[self._most.least()]
             if queue.rho == queue.listed:
                 return queue
             queue.listed = queue.rho  # it fell meanwhile
@@ -119,7 +145,7 @@ class MaxMinShares:
 
     def _least_limited(self) -> MaxMinQueue:
         while True:
-            queue = self._queues[self._least.first(0)]
+            queue = self._queues[self._least.least()]
             if queue.rho == queue.listed:
                 return queue
             queue.listed = queue.rho  # it rose meanwhile

@@ -69,9 +69,9 @@ class MaxMinConcurrentQueue(MaxMinQueue):
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.occupied = 0
-        self.progress = 0  # P when ``occupied`` changed last
-        self.since = 0  # W at that time
+        self.occupied: int = 0
+        self.progress: int = 0  # P when ``occupied`` changed last
+        self.since: int = 0  # W at that time
         self.running: list[tuple[int, int, _Stay]] = []  # a heap of (end on P, serial, stay)
         self.line: OrderedDict[_Stay, None] = OrderedDict()  # whoever leaves, leaves nothing behind
 
@@ -105,8 +105,10 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     def _occupied(self, queue: MaxMinConcurrentQueue, seats: int) -> None:
         """So many more seats are occupied virtually, or fewer: P goes on at another rate."""
-        queue.progress = self.progress(queue)
-        queue.since = self.position(queue)
+        position = self._here(queue)
+        if queue.occupied:
+            queue.progress += (position - queue.since) // queue.occupied
+        queue.since = position
         queue.occupied += seats
 
     def _start(self, queue: MaxMinConcurrentQueue, stay: _Stay) -> None:
@@ -117,6 +119,8 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
         """Start those whose turn it is."""
+        if not queue.line:
+            return
         most = max(self._concurrency, 1)
         while queue.line and queue.occupied < most:
             stay, _ = queue.line.popitem(last=False)
@@ -147,32 +151,42 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     def _changed(self, queue: MaxMinConcurrentQueue, seats: int, first: "Ticket | None" = None) -> None:
         """Who runs virtually, or who is ``first``, has changed; the queue asks for so many more ``seats``."""
+        self._look_ahead(queue, first)
+        self._demand(queue, queue.rho + seats, moved=True)
+
+    def _look_ahead(self, queue: MaxMinConcurrentQueue, first: "Ticket | None" = None) -> None:
+        """The next end in this queue, and the finish of its oldest ticket or of the one that will be ``first``."""
         running = queue.running
         while running and (running[0][2].has_left or running[0][0] != running[0][2].end):
             heappop(running)
         if len(running) > 2 * queue.occupied + _MOST_STALE:
             queue.running = running = [entry for entry in running if entry[0] == entry[2].end and not entry[2].has_left]
             heapify(running)
-        queue.end = self._on_w(queue, running[0][0]) if running else None
+        # A position P on the queue's progress is this much on W: since + occupied * (P - progress).
+        since, occupied, progress = queue.since, queue.occupied, queue.progress
+        soonest = running[0][0] if running else 0
+        queue.end = since + occupied * (soonest - progress) if running else None
         first = queue.oldest or first
-        queue.finish = None if first is None else self._expected(queue, self._stays[first])
-        self._demand(queue, queue.rho + seats, moved=True)
-
-    def _expected(self, queue: MaxMinConcurrentQueue, stay: _Stay) -> int:
-        begin = queue.running[0][0] if stay.begin is None else stay.begin
-        return self._on_w(queue, begin + self._guess)
-
-    @staticmethod
-    def _on_w(queue: MaxMinConcurrentQueue, progress: int) -> int:
-        """The position on W at which P comes to ``progress``."""
-        return queue.since + queue.occupied * (progress - queue.progress)
+        if first is None:
+            queue.finish = None
+            return
+        begin = self._stays[first].begin
+        queue.finish = since + occupied * ((soonest if begin is None else begin) + self._guess - progress)
+        queue.width = first.width
 
     # What happens to tickets
 
-    def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> _Stay:
+        """``ticket`` starts virtually, or stands in line for it."""
         self._stays[ticket] = stay = _Stay(ticket.width)
-        queue.line[stay] = None
-        self._fill(queue)
+        if queue.line or queue.occupied >= max(self._concurrency, 1):
+            queue.line[stay] = None
+        else:
+            self._start(queue, stay)
+        return stay
+
+    def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        stay = self._enter(queue, ticket)
         if queue.length and stay.begin is None:  # behind others in both worlds
             self._demand(queue, queue.rho + ticket.width, moved=False)
         else:
@@ -185,9 +199,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def serve(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         self._turn = queue.index
         self._occupy(ticket.width)
-        self._stays[ticket] = stay = _Stay(ticket.width)
-        queue.line[stay] = None
-        self._fill(queue)
+        self._enter(queue, ticket)
         self._changed(queue, ticket.width)
 
     def leave(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", *, was_oldest: bool) -> None:  # noqa: ARG002
@@ -205,17 +217,20 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             if stay.begin is not None:
                 self._occupied(queue, -cut)
                 self._fill(queue)
-        self._changed(queue, -cut)
+            self._changed(queue, -cut)
+        else:
+            self._look_ahead(queue)
+            self._schedule(queue)
 
     def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
         length = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
         if ticket.work.linger_ns:
-            ticket.start_r = length  # it is told when the seats are free
+            ticket.settled = length  # it is told when the seats are free
         else:
             self._learn(queue, ticket, length)
 
     def vacate(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        self._learn(queue, ticket, ticket.start_r)
+        self._learn(queue, ticket, ticket.settled)
 
     def _learn(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", length: int) -> None:
         """``ticket`` is over in the real world, and its seats are free."""
@@ -224,14 +239,15 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         stay.length = length
         if queue.is_closed or stay.begin is None:
             return
-        seats = 0
         stay.end = stay.begin + length
         if stay.end <= self.progress(queue):
             seats = self._finish(queue, stay)
             self._fill(queue)
+            self._changed(queue, -seats)
         else:
             heappush(queue.running, (stay.end, next(self._serial), stay))
-        self._changed(queue, -seats)
+            self._look_ahead(queue)
+            self._schedule(queue)
 
     def resize(self, concurrency: int) -> None:
         super().resize(concurrency)

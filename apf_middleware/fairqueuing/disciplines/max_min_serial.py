@@ -33,6 +33,7 @@ Agrees with `equal-serial` where all demands are equal or one queue is alone. Ea
 there are as many ghosts and doublings as were caused.
 """
 
+from collections import deque
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar
@@ -55,8 +56,8 @@ class MaxMinSerialQueue(MaxMinQueue):
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.next_dispatch_w = 0
-        self.running_work = 0  # in grains
+        self.next_dispatch_w: int = 0
+        self.running_work: int = 0  # in grains
         self.ghosts: list[tuple[int, int]] = []  # a heap of (end, width)
 
     def meters(self) -> dict[str, int]:
@@ -64,18 +65,16 @@ class MaxMinSerialQueue(MaxMinQueue):
 
 
 class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
-    """The KEP's second solution. ``guess_ns`` is what a request is taken to last at first.
+    """The KEP's second solution. ``guess_ns`` is what a request is taken to last at first."""
 
-    From dispatch on, a ticket's ``total_work`` is what its queue has been charged for it.
-    """
-
-    __slots__ = ("_asked", "_outruns", "_serial")
+    __slots__ = ("_asked", "_guessed", "_outruns", "_serial")
 
     name: ClassVar[str] = "max-min-serial"
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         super().__init__(concurrency, guess_ns)
         self._asked: dict[Ticket, int] = {}  # width on arrival, of those who may be cut at dispatch
+        self._guessed: deque[Ticket] = deque()  # those who have been seated, until they have outrun the first guess
         self._outruns: list[tuple[int, int, Ticket]] = []  # a heap of (when the guess is outrun, serial, ticket)
         self._serial: Iterator[int] = count()
 
@@ -86,6 +85,11 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
 
     def advance(self, elapsed_ns: int, demand: int) -> None:
         super().advance(elapsed_ns, demand)
+        guessed, latest = self._guessed, self.now - self._guess_ns
+        while guessed and guessed[0].seated_at < latest:
+            ticket = guessed.popleft()
+            if ticket.state is TicketState.SEATED:
+                self._double(ticket, self._guess_ns)
         outruns = self._outruns
         while outruns and outruns[0][0] < self.now:
             outrun_at, _, ticket = heappop(outruns)
@@ -100,7 +104,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         while ticket.seated_at + guess < self.now:
             guess *= 2
         more = seat_seconds(seats, guess) - seat_seconds(seats, guess_ns)
-        ticket.total_work += more
+        ticket.charged += more
         queue.running_work += more * GRAINS_PER_UNIT
         queue.next_dispatch_w += more * GRAINS_PER_UNIT
         heappush(self._outruns, (ticket.seated_at + guess, next(self._serial), ticket))
@@ -117,7 +121,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
     # What happens to tickets
 
     def arrive(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = self.position(queue)
+        ticket.arrival_r = position = self._here(queue)
         if ticket.work.final_seats > ticket.work.seats:
             self._asked[ticket] = ticket.width
         is_first = not queue.length
@@ -125,6 +129,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
                 queue.next_dispatch_w = position
             queue.finish = queue.next_dispatch_w + ticket.total_work * GRAINS_PER_UNIT
+            queue.width = ticket.width
         self._demand(queue, queue.rho + ticket.width, moved=is_first)
 
     def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
@@ -135,7 +140,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             self._schedule(queue)
 
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = self.position(queue)
+        ticket.arrival_r = position = self._here(queue)
         if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
             queue.next_dispatch_w = position
         self._charge(queue, ticket)
@@ -143,11 +148,12 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
 
     def _charge(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         self._turn = queue.index
+        ticket.charged = ticket.total_work
         work = ticket.total_work * GRAINS_PER_UNIT
         ticket.start_r = queue.next_dispatch_w
         queue.next_dispatch_w += work
         queue.running_work += work
-        heappush(self._outruns, (self.now + self._guess_ns, next(self._serial), ticket))
+        self._guessed.append(ticket)
         self._occupy(ticket.width)
 
     def leave(self, queue: MaxMinSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:
@@ -166,11 +172,11 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         self._schedule(queue)
 
     def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        charged = ticket.total_work * GRAINS_PER_UNIT
+        charged = ticket.charged * GRAINS_PER_UNIT
         work = seat_seconds(ticket.work.seats, duration_ns) + ticket.work.final_work
         queue.running_work -= charged
         queue.next_dispatch_w += work * GRAINS_PER_UNIT - charged
-        ticket.start_r = queue.next_dispatch_w - queue.running_work  # where all that is known so far ends
+        ticket.settled = queue.next_dispatch_w - queue.running_work  # where all that is known so far ends
         waits = queue.finish is not None
         if waits:
             self._aim(queue)
@@ -187,10 +193,10 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         self._occupy(-ticket.width)
         if queue.is_closed:
             return
-        if ticket.start_r <= self.position(queue):
+        if ticket.settled <= self._here(queue):
             self._demand(queue, queue.rho - ticket.width, moved=moved)
             return
-        heappush(queue.ghosts, (ticket.start_r, ticket.width))
+        heappush(queue.ghosts, (ticket.settled, ticket.width))
         queue.end = queue.ghosts[0][0]
         self._schedule(queue)
 
@@ -203,6 +209,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         if queue.next_dispatch_w < oldest.arrival_r:  # noqa: PLR1730 - max() is slower
             queue.next_dispatch_w = oldest.arrival_r
         queue.finish = queue.next_dispatch_w + oldest.total_work * GRAINS_PER_UNIT
+        queue.width = oldest.width
 
     def close(self, queue: MaxMinSerialQueue, *, closing_up: bool) -> None:
         self._close(queue, closing_up=closing_up)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.agenda import Agenda
 from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.disciplines.lineup import Lineup
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue, MaxMinShares
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
@@ -79,6 +80,9 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         "r",
     )
 
+    now: int
+    r: int
+
     name: ClassVar[str]
 
     is_restless: ClassVar[bool] = True  # shares change at events of the virtual world, which nobody out here sees
@@ -92,7 +96,7 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
         self._turn = 0
         self._queues: list[MaxMinQueueT] = []
         self._shares = MaxMinShares(concurrency, self._queues)
-        self._finishes, self._finishes_on_r = Agenda(), Agenda()
+        self._finishes, self._finishes_on_r = Lineup(), Lineup()
         self._ends, self._ends_on_r = Agenda(), Agenda()
         self._waiting_granted = self._waiting_limited = 0  # queues on the agenda of finishes
         self._granted_ends = self._limited_ends = 0  # and on that of ends
@@ -120,32 +124,44 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             return queue.base + self.r - queue.mark
         return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
 
+    def _here(self, queue: MaxMinQueueT) -> int:
+        """As `position`; what the queue has had until now at its own rate is added up."""
+        if queue.on_r:
+            return queue.base + self.r - queue.mark
+        if queue.mark != self.now:
+            queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+            queue.mark = self.now
+        return queue.base
+
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
         if self._follows:
             self._set_capacity()
-        until = self.now + elapsed_ns
-        while self._granted_ends or self._limited_ends:
-            queue, due = self._next_end()
+        until, shares = self.now + elapsed_ns, self._shares
+        while True:
+            r, limited = self.r, shares.limited
+            if limited:
+                r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
+            queue, due = None, 0
+            if (self._granted_ends and self._ends.reaches(until)) or (
+                self._limited_ends and self._ends_on_r.reaches(r)
+            ):
+                queue, due = self._next_end()
             if queue is None or due > until:
-                break
-            self._pass(due - self.now)
+                self.now, self.r = until, r
+                return
+            if limited:
+                self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // limited
+            self.now = due
             self._reach(queue)
-        self._pass(until - self.now)
-
-    def _pass(self, elapsed_ns: int) -> None:
-        self.now += elapsed_ns
-        shares = self._shares
-        if shares.limited:
-            self.r += shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // shares.limited
 
     def _next_end(self) -> tuple[MaxMinQueueT | None, int]:
         """The queue whose end comes first, and the nanosecond at which it comes."""
         first, due, shares = None, 0, self._shares
         if self._granted_ends:
-            first = self._queues[self._ends.first(0)]
+            first = self._queues[self._ends.least()]
             due = first.key_of_end or 0
         if self._limited_ends and shares.free:
-            queue = self._queues[self._ends_on_r.first(0)]
+            queue = self._queues[self._ends_on_r.least()]
             way = ((queue.key_of_end or 0) - self.r) * shares.limited
             at = self.now + max(0, -(-way // (shares.free * GRAINS_PER_SEAT_NS)))
             if first is None or at < due:
@@ -161,9 +177,10 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
     def _demand(self, queue: MaxMinQueueT, rho: int, *, moved: bool) -> None:
         """``queue`` asks for ``rho`` from now on; ``moved`` says that its finish or end is another one."""
         if not queue.on_r:
-            queue.base = self.position(queue)
-            queue.mark = self.now
-            moved = True
+            if queue.mark != self.now:
+                queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+                queue.mark = self.now
+            moved = moved or queue.finish is not None or queue.end is not None
         crossed = self._shares.change(queue, rho)
         if crossed:
             self._cross(crossed)
@@ -172,8 +189,9 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
 
     def _occupy(self, seats: int) -> None:
         """So many more seats are in use, or fewer."""
-        self._used += seats
-        if not self._follows or self._used > self._shares.capacity:
+        self._used = used = self._used + seats
+        capacity = self._shares.capacity
+        if used > capacity or not (self._follows or capacity == self._concurrency):
             self._set_capacity()
 
     def _set_capacity(self) -> None:
@@ -212,27 +230,36 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
 
     def _schedule(self, queue: MaxMinQueueT) -> None:
         """Its finish, its end or its rate is another one."""
-        if queue.finish is None and queue.key is not None:
+        finish, end = queue.finish, queue.end
+        if finish is None and queue.key is not None:
             self._unschedule_finish(queue)
-        if queue.end is None and queue.key_of_end is not None:
+        if end is None and queue.key_of_end is not None:
             self._unschedule_end(queue)
-        if queue.on_r:
-            self._schedule_on_r(queue)
-        elif queue.finish is not None or queue.end is not None:
-            self._schedule_in_time(queue)
-
-    def _schedule_on_r(self, queue: MaxMinQueueT) -> None:
+        if not queue.on_r:
+            if finish is not None or end is not None:
+                self._schedule_in_time(queue)
+            return
         ahead = queue.mark - queue.base  # the limited queue's meter and R run side by side
-        if queue.finish is not None:
-            if queue.key is None:
-                self._waiting_limited += 1
-            queue.key = key = queue.finish + ahead
-            self._finishes_on_r.put(queue.index, key)
-        if queue.end is not None:
-            if queue.key_of_end is None:
-                self._limited_ends += 1
-            queue.key_of_end = key = queue.end + ahead
-            self._ends_on_r.put(queue.index, key)
+        if finish is not None:
+            self._schedule_finish(queue, finish + ahead)
+        if end is not None:
+            key = end + ahead
+            if key != queue.key_of_end:
+                if queue.key_of_end is None:
+                    self._limited_ends += 1
+                queue.key_of_end = key
+                self._ends_on_r.put(queue.index, key)
+
+    def _schedule_finish(self, queue: MaxMinQueueT, key: int) -> None:
+        """Of a limited queue, on R."""
+        agenda = self._finishes_on_r
+        if queue.key is None:
+            self._waiting_limited += 1
+        if queue.width > 1 or agenda.wide:
+            agenda.place(queue.index, key, queue.width)
+        elif key != queue.key:
+            agenda.put(queue.index, key)
+        queue.key = key
 
     def _schedule_in_time(self, queue: MaxMinQueueT) -> None:
         position, rate = self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
@@ -240,7 +267,10 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
             if queue.key is None:
                 self._waiting_granted += 1
             queue.key = key = self.now * TICKS_PER_NS + (queue.finish - position) * TICKS_PER_NS // rate
-            self._finishes.put(queue.index, key)
+            if queue.width == 1 and not self._finishes.wide:
+                self._finishes.put(queue.index, key)
+            else:
+                self._finishes.place(queue.index, key, queue.width)
         if queue.end is not None:
             if queue.key_of_end is None:
                 self._granted_ends += 1
@@ -273,20 +303,32 @@ class VirtualWorld(Discipline[MaxMinQueueT]):
 
     # The one question
 
-    def pick(self) -> int:
-        if not self._waiting_granted:
-            return self._finishes_on_r.first(self._turn)
-        in_time = self._finishes.first(self._turn)
+    def pick(self, widest: int | None = None) -> int:
+        in_time = self._next_of(self._finishes, widest) if self._waiting_granted else None
         shares = self._shares
-        if not self._waiting_limited or not shares.free:  # without free seats the limited never finish
+        if in_time is not None and (not self._waiting_limited or not shares.free):
+            return in_time  # without free seats the limited never finish
+        on_r = self._next_of(self._finishes_on_r, widest)
+        if in_time is None:
+            if on_r is None:
+                raise LookupError("nobody is to be served")
+            return on_r
+        if on_r is None:
             return in_time
-        on_r = self._finishes_on_r.first(self._turn)
         way = ((self._queues[on_r].key or 0) - self.r) * shares.limited * TICKS_PER_NS
         expected = self.now * TICKS_PER_NS + way // (shares.free * GRAINS_PER_SEAT_NS)
         ahead = expected - (self._queues[in_time].key or 0)
         if ahead:
             return on_r if ahead < 0 else in_time
         return min(in_time, on_r, key=lambda index: (index <= self._turn, index))  # the next one round
+
+    def _next_of(self, agenda: Lineup, widest: int | None) -> int | None:
+        if not agenda.wide:
+            return agenda.peek(self._turn)
+        try:
+            return agenda.first_within(self._turn, widest)
+        except LookupError:
+            return None
 
     # The end
 

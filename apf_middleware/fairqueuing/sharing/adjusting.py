@@ -18,6 +18,7 @@ from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.borrowing import LevelStanding, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
+from apf_middleware.fairqueuing.sharing.kin import NO_KIN, Kinship
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
@@ -56,11 +57,12 @@ class Adjusting(Sharing):
         guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         may_rest: bool = True,
+        kinship: Kinship = NO_KIN,
         deduct_exempt: bool = False,
         now: int = 0,
     ) -> None:
-        self.deduct_exempt = deduct_exempt
-        self.fair_fraction = 0.0
+        self.deduct_exempt: bool = deduct_exempt
+        self.fair_fraction: float = 0.0
         self.failure: InfeasibleError | None = None
         super().__init__(
             seats,
@@ -69,6 +71,7 @@ class Adjusting(Sharing):
             guess_ns=guess_ns,
             strict_upstream=strict_upstream,
             may_rest=may_rest,
+            kinship=kinship,
             now=now,
         )
 
@@ -180,7 +183,8 @@ class Adjusting(Sharing):
             level.nominal, level.most = limits.nominal, limits.max
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else JAIL
-            seated += level.queueset.reconfigure(now, replace(settings, concurrency=current))
+            allowed = 0 if level.is_held else current
+            seated += level.queueset.reconfigure(now, replace(settings, concurrency=allowed))
             level.quick_width = 0
             self._note(now, level)
         return seated
@@ -215,6 +219,9 @@ class Adjusting(Sharing):
         self._adjust(now)
         return self._tell(now)
 
+    def _retell(self, now: int) -> Sequence[Ticket]:
+        return self._tell(now)
+
     # Looking
 
     def check(self) -> None:
@@ -237,4 +244,7 @@ def _stand(at: int, level: SharedLevel, skipped: int) -> LevelStanding:
         smoothed = level.record.adjustment.smoothed
     if skipped:
         smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)
-    return LevelStanding(level.limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)
+    limits = level.limits
+    if level.is_closing and level.is_idle:  # it is closed, and promised nothing
+        limits = LevelLimits(limits.nominal, 0, limits.max)
+    return LevelStanding(limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)

@@ -3,7 +3,7 @@
 A `Sharing` owns the levels of one server: it opens them, tells each at every moment how many seats it may use, and lets
 those go that a new configuration doesn't name. Such a level *drains*: it takes nobody in, keeps a seat so that those
 who wait there come to an end, and is forgotten when it is idle. Meanwhile a level of the same name may have been opened
-anew; if it is of the same kind, the draining one is revived instead.
+anew; if it is of the same kind, and not over for good, the draining one is revived instead.
 
 A level that can never have a seat is a *jail*: it rejects everything at once, for nobody can be helped by waiting.
 """
@@ -17,6 +17,7 @@ from apf_middleware.exceptions import ClockError, InvalidValueError, require_int
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.sharing.kin import NO_KIN, Kinship, Parent, require_kin
 from apf_middleware.fairqueuing.sharing.level import SharedLevel, require_level
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
@@ -56,10 +57,11 @@ class Sharing(ABC):
 
     ``wanted`` are the levels, by name; ``discipline`` and ``guess_ns`` are as for a `QueueSet`. Every call returns the
     tickets that it seated, of any level, and whoever called wakes them. Unless ``may_rest``, the queue sets are told at
-    once of requests that are alone in their level, which takes longer and comes to the same.
+    once of requests that are alone in their level, which takes longer and comes to the same. ``kinship`` gives levels
+    parents and priorities.
     """
 
-    __slots__ = ("_discipline", "_guess_ns", "_may_rest", "_strict", "draining", "levels", "seats")
+    __slots__ = ("_discipline", "_guess_ns", "_may_rest", "_strict", "draining", "levels", "parents", "seats")
 
     def __init__(
         self,
@@ -70,19 +72,21 @@ class Sharing(ABC):
         guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         may_rest: bool = True,
+        kinship: Kinship = NO_KIN,
         now: int = 0,
     ) -> None:
         self._discipline = discipline
         self._guess_ns = guess_ns
         self._strict = strict_upstream
         self._may_rest = may_rest
-        self.seats = 0
+        self.seats: int = 0
         self.levels: dict[str, SharedLevel] = {}
         self.draining: list[SharedLevel] = []
+        self.parents: dict[str, Parent] = {}
         require_integer("now", now)
-        _require_levels(seats, wanted)
+        _require_levels(seats, wanted, kinship)
         self._prepare(now)
-        self._adopt(now, seats, wanted)
+        self._adopt(now, seats, wanted, kinship)
         self._share_out(now)
 
     @abstractmethod
@@ -136,13 +140,23 @@ class Sharing(ABC):
     def limit_of(self, level: SharedLevel) -> int:
         """How many seats ``level`` may use at this moment."""
 
-    def reconfigure(self, now: int, seats: int, wanted: Wanted) -> Sequence[Ticket]:
+    def reconfigure(self, now: int, seats: int, wanted: Wanted, kinship: Kinship = NO_KIN) -> Sequence[Ticket]:
         """Other seats, other levels, other limits. Nobody who waits or runs loses a place."""
-        _require_levels(seats, wanted)
+        _require_levels(seats, wanted, kinship)
         ended = self.tick(now)
         self._wake_all()
-        self._adopt(now, seats, wanted)
+        self._adopt(now, seats, wanted, kinship)
         seated = self._share_out(now)
+        return [*ended, *seated]
+
+    def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
+        """From now on nobody of ``level`` is seated (if ``held``), or nobody may come to it (if ``closing``)."""
+        ended = self.tick(now)
+        self._wake_all()
+        level.is_held, level.is_closing = held, closing
+        if not level.is_draining:
+            level.queueset.quiesce(reopen=not closing, closing=closing)
+        seated = self._retell(now)
         return [*ended, *seated]
 
     def forget_drained(self, now: int) -> None:
@@ -154,13 +168,14 @@ class Sharing(ABC):
     def _note(self, now: int, level: SharedLevel) -> None:
         """Something has happened to ``level``."""
 
-    def _adopt(self, now: int, seats: int, wanted: Wanted) -> None:
+    def _adopt(self, now: int, seats: int, wanted: Wanted, kinship: Kinship) -> None:
         """Open the levels that are missing, and let those go that aren't wanted."""
         self.seats = seats
+        self.parents = {name: Parent(name, limits) for name, limits in kinship.parents.items()}
         before = [*self.levels.values(), *self.draining]
         self.levels.clear()
         for name, (settings, limits) in wanted.items():
-            level = next((one for one in before if one.name == name and one.exempt is settings.exempt), None)
+            level = next((one for one in before if _may_stay(one, name, settings)), None)
             if level is None:
                 level = self._open(now, name, settings, limits)
             else:
@@ -170,9 +185,14 @@ class Sharing(ABC):
                     level.is_draining = False
                     level.queueset.quiesce(reopen=True)
             self.levels[name] = level
-        self.draining = [level for level in before if not level.is_idle or level.queueset.parked]
+            level.parent = self.parents.get(kinship.parent_of.get(name, ""))
+            level.rank_borrower(kinship.priorities.get(name, 0))
+        self.draining = [level for level in before if not level.is_idle]
         for level in before:
             level.quick_width = level.least = level.counted = 0
+            level.parent = None
+            level.is_held = level.is_closing = False
+            level.rank_borrower(0)
             if not level.is_draining:
                 level.is_draining = True
                 level.limits = self._last_limits(level.limits)
@@ -207,6 +227,10 @@ class Sharing(ABC):
     def _share_out(self, now: int) -> Sequence[Ticket]:
         """Levels or limits are others: tell every level what that comes to."""
 
+    @abstractmethod
+    def _retell(self, now: int) -> Sequence[Ticket]:
+        """A level is held, closes or opens: the same for that."""
+
     def _wake_all(self) -> None:
         for level in self._all():
             level.wake()
@@ -237,19 +261,23 @@ class Sharing(ABC):
         """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
         for level in self._all():
             level.check()
-        assert all(
-            level.is_draining and not (level.is_idle and not level.queueset.parked) for level in self.draining
-        ), f"those that go from {self!r}"
+        assert all(level.is_draining and not level.is_idle for level in self.draining), f"those that go from {self!r}"
         assert not any(level.is_draining for level in self.levels.values()), f"those that stay in {self!r}"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.seats} seats among {len(self.levels)} levels>"
 
 
-def _require_levels(seats: int, wanted: Wanted) -> None:
+def _require_levels(seats: int, wanted: Wanted, kinship: Kinship) -> None:
     require_integer("seats", seats, least=0)
     for name, (settings, limits) in wanted.items():
         require_level(name, settings, limits)
+    require_kin(wanted, kinship)
+
+
+def _may_stay(level: SharedLevel, name: str, settings: QueueSetSettings) -> bool:
+    """Whether ``level`` is the one that is wanted under this name."""
+    return level.name == name and level.exempt is settings.exempt and not level.is_over
 
 
 def refuse_time(now: object, last: int) -> NoReturn:

@@ -13,12 +13,20 @@ unmet mins of the others stay free. No dispatch of its own changes a level's L, 
 **Turns.** Where seats are free and several levels wait, those under their min come first, then those under their
 nominal seats, then borrowers; within each group the one that uses the smallest part of its nominal seats, and among
 equals the one whose turn is longest ago. One ticket at a time, for each changes the ranks. If the first doesn't fit,
-the seats that are free are saved up for it. Behind it, only those pass who stay within their min, which takes nothing
-from it. A level that is held back by its own max saves nothing and waits aside.
+the seats that are free are saved up for it. Behind it, those pass who stay within their min, which takes nothing from
+it, and others for as many rounds as its level says (see `reservation`). A level that is held back by its own max saves
+nothing and waits aside, and only others of its own level may need its leave to pass.
 
 **Nobody waits for ever.** A ticket that is wider than its level's max counts as that max, and runs when nothing else of
 its level does. If nothing runs anywhere, then L is the max for every level, so whoever is first is seated. And what is
 saved up, seats in use beyond the others' mins, comes back when their requests end.
+
+**Parents.** For the pool a parent counts as one level does, for the larger of what its children count for and its min;
+and for a parent its children count as levels do for the pool. So the limit of a child is what its siblings leave of the
+parent's limit, within its own bounds. A child that is held back by its parent's max has seats saved up only there.
+
+**Levels that go**, because they aren't wanted any more, keep one seat until they have drained. It is taken from what
+is free, but not from what others could ever have: or else a level would be shut out for as long as another one drains.
 
 **Virtual time.** A level's meters must run at the seats that it really has. Were R to run ahead of service while seats
 are lent to others, then all who are backlogged would lag behind R, and a flow that arrives, starting at R, would stand
@@ -30,9 +38,10 @@ for others. What a level really has is what it uses, and that changes only by it
 from collections.abc import Sequence
 from typing import Final
 
-from apf_middleware.fairqueuing.allocation import LevelLimits
-from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, refuse_time
+from apf_middleware.fairqueuing.sharing.base import refuse_time
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from apf_middleware.fairqueuing.sharing.passing import find_passing
+from apf_middleware.fairqueuing.sharing.pool import Pool
 from apf_middleware.fairqueuing.sharing.turns import Turn, first_of, seats_wanted
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 
@@ -45,13 +54,10 @@ _NOBODY: Final[tuple[Ticket, ...]] = ()
 _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 
 
-class Lending(Sharing):
-    """Shares seats at each dispatch. ``total`` is T; ``waiting`` are the levels where somebody waits."""
+class Lending(Pool):
+    """Shares seats at each dispatch."""
 
-    __slots__ = ("_clock", "_ends_at", "_free", "_is_restless", "_lingering", "_turns", "total", "waiting")
-
-    total: int
-    _free: int
+    __slots__ = ("_clock", "_ends_at", "_lingering", "_turns")
 
     def _prepare(self, now: int) -> None:
         self._clock = now
@@ -59,7 +65,8 @@ class Lending(Sharing):
         self.waiting: list[SharedLevel] = []
         self._lingering: list[SharedLevel] = []
         self._ends_at = _NEVER  # the first linger
-        self._is_restless = False
+        self._is_restless = self._backfills = False
+        self._passed = {}
 
     # What happens to tickets
 
@@ -77,7 +84,9 @@ class Lending(Sharing):
             level.wake()
         level.quick_width = 0
         waiting = self.waiting
-        if not waiting or level.exempt or (level.waits and len(waiting) == 1):
+        if not level.is_common:
+            seated = self._arrive_apart(now, level, ticket)
+        elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
             # Steering, written out: this is where most requests pass.
             limit = self._free + level.counted
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
@@ -95,10 +104,24 @@ class Lending(Sharing):
             seated = self._arrive_among_others(now, level, ticket)
         return [*ended, *seated] if ended else seated
 
+    def _arrive_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """The level has a parent, is held or closing, or drains."""
+        waiting = self.waiting
+        if level.is_held or level.queueset.is_quiescing:
+            level.queueset.concurrency = 0
+        elif waiting and not (level.waits and len(waiting) == 1):
+            return self._arrive_among_others(now, level, ticket)
+        else:
+            level.queueset.concurrency = self.limit_of(level)
+        seated = level.queueset.arrive(now, ticket)
+        self._clock = now
+        self._note(now, level)
+        return seated
+
     def _arrive_among_others(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """Others wait already: nobody may take what they come first for."""
         queueset = level.queueset
-        if not (queueset.settings.queues or level.is_draining):
+        if not queueset.settings.queues:
             queueset.concurrency = self._limit_of_newcomer(now, level)
         elif not level.waits and queueset.seats_in_use + ticket.width <= level.least:
             queueset.concurrency = level.least
@@ -107,7 +130,7 @@ class Lending(Sharing):
         seated = queueset.arrive(now, ticket)
         self._clock = now
         self._note(now, level)
-        if ticket.state is _WAITING and (self._free > 0 or queueset.seats_in_use < level.least):
+        if ticket.state is _WAITING and self._may_seat():
             return self._dispatch(now)
         return seated
 
@@ -145,8 +168,8 @@ class Lending(Sharing):
         queueset = level.queueset
         if ticket.state is not _SEATED or ticket.queueset is not queueset:
             return queueset.release(now, ticket)  # which says what is wrong
-        if level.alone is not None:
-            level.wake()
+        if level.alone is not None or not level.is_common:
+            return self._release_apart(now, level, ticket)
         ended = _NOBODY if self._clock <= now < self._ends_at and not self._is_restless else self._advance(now)
         waiting = self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
@@ -167,8 +190,21 @@ class Lending(Sharing):
             self._let_linger(level)
         if not used or level.waits is not (queueset.waiting > 0):
             self._note(now, level)
-        if others_wait or (level.is_draining and self.waiting):
+        if others_wait:
             seated = [*seated, *self._dispatch(now)]
+        return [*ended, *seated] if ended else seated
+
+    def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        """The level has a parent, is held or closing, drains, or has one alone: who is seated now is seated in turn."""
+        level.wake()
+        ended = self._advance(now)
+        level.queueset.concurrency = 0
+        level.queueset.release(now, ticket)
+        self._clock = now
+        if ticket.work.linger_ns:
+            self._let_linger(level)
+        self._note(now, level)
+        seated = self._dispatch(now) if self.waiting else _NOBODY
         return [*ended, *seated] if ended else seated
 
     # Time
@@ -207,15 +243,11 @@ class Lending(Sharing):
 
     # Seats
 
-    def limit_of(self, level: SharedLevel) -> int:
-        if level.exempt:
-            return max(level.limits.min, level.counted)
-        return max(level.least, min(level.most, self._free + level.counted))
-
     def _limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
         """The limit where nobody waits: not beyond the min while seats are saved up for one that ranks higher."""
-        saver = self._survey(now).saver
-        if saver is not None and first_of((saver, level)) is saver:
+        turn = self._survey(now)
+        saver = turn.saver
+        if level.parent in turn.saving or (saver is not None and first_of((saver, level)) is saver):
             return level.least
         return self.limit_of(level)
 
@@ -226,6 +258,9 @@ class Lending(Sharing):
         while self._may_seat():
             turn = self._survey(now)
             level, ticket = turn.level, turn.ticket
+            passing = None
+            if ticket is None and self._backfills and (passing := find_passing(self, turn)) is not None:
+                level, ticket = passing.level, passing.ticket
             if level is None or ticket is None:
                 if self._park_barred(now, turn):
                     continue
@@ -233,15 +268,14 @@ class Lending(Sharing):
                     one.queueset.no_accommodation += 1
                     passed.pass_over()
                 break
-            width = ticket.width
             level.queueset.tick(now)
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
                 self._note(now, level)
                 continue
             level.queueset.seat_head(now, ticket)
-            if ticket.width != width:
-                level.queueset.note_demand(now)
+            if passing is not None:
+                passing.note()
             if is_contended:
                 self._turns += 1
                 level.turn = self._turns
@@ -262,8 +296,10 @@ class Lending(Sharing):
         """Whether a survey is worth while: somebody waits, and any seat is free for somebody who does."""
         if self._free > 0:
             return bool(self.waiting)
-        for level in self.waiting:  # noqa: SIM110 - any() takes twice as long
-            if level.queueset.seats_in_use < level.least:
+        for level in self.waiting:
+            parent = level.parent
+            promised = level.least if parent is None else parent.promised_to(level)
+            if level.queueset.seats_in_use < promised:
                 return True
         return False
 
@@ -279,7 +315,7 @@ class Lending(Sharing):
             if queueset.discipline.is_restless:
                 queueset.tick(now)
             ticket = queueset.head()
-            limit = level.least if turn.saver else self.limit_of(level)
+            limit = self._limit_in_turn(level, turn) if turn.saver or turn.saving else self.limit_of(level)
             wanted = seats_wanted(level, ticket.width)
             if wanted <= limit:
                 turn.level, turn.ticket = level, ticket
@@ -287,95 +323,52 @@ class Lending(Sharing):
             if turn.saver is None:
                 if queueset.seats_in_use < limit:
                     turn.passed.append((level, ticket))
-                if wanted <= level.most:
-                    turn.saver = level
-                    levels = [one for one in levels if one.queueset.seats_in_use < one.least]
+                parent = level.parent
+                if wanted > level.most or parent in turn.saving:
+                    continue
+                if parent is not None:
+                    turn.saving.append(parent)
+                    if wanted > parent.room_within(level):
+                        continue
+                turn.saver = level
+                levels = [one for one in levels if one.queueset.seats_in_use < self._limit_in_turn(one, turn)]
         return turn
+
+    def _limit_in_turn(self, level: SharedLevel, turn: Turn) -> int:
+        """What ``level`` may use when seats are saved up for those who came first."""
+        parent = level.parent
+        if turn.saver is None:
+            return self.limit_of(level) if parent is None or parent not in turn.saving else level.least
+        return level.least if parent is None or parent in turn.saving else parent.promised_to(level)
 
     def _note(self, now: int, level: SharedLevel) -> None:
         """Something has happened to ``level``: what it counts for, and whether anybody waits or is there at all."""
         queueset = level.queueset
         used = queueset.seats_in_use
-        counted = max(used, level.least)
-        self._free -= counted - level.counted
-        level.counted = counted
-        waits = queueset.waiting > 0
+        self._count(level, max(used, level.least))
+        waits = queueset.waiting > 0 and not level.is_held
         if waits is not level.waits:
             level.waits = waits
             if waits:
                 self.waiting.append(level)
             else:
                 self.waiting.remove(level)
-        if not (used or waits):
+        if not (used or queueset.waiting):
             if level.is_draining:
                 if not queueset.parked:
                     self._forget(now, level)
+            elif level.is_closing and level.least:
+                self._wake_all()
+                self._recount(now)  # it is closed, and promised nothing any more
             else:
                 level.rest(now)
-
-    # Levels
-
-    @staticmethod
-    def _first_ceiling(limits: LevelLimits) -> int | None:
-        return limits.max
-
-    @staticmethod
-    def _last_limits(limits: LevelLimits) -> LevelLimits:
-        return LevelLimits(max(limits.nominal, 1), 1, max(limits.max, 1))
-
-    def _share_out(self, now: int) -> Sequence[Ticket]:
-        self._recount(now)
-        return self._dispatch(now)
-
-    def _recount(self, now: int) -> None:
-        """Count from scratch: levels, limits or seats are others."""
-        levels = list(self._all())
-        promised = sum(level.limits.min for level in levels if not level.exempt)
-        self.total = self._free = max(self.seats, promised)
-        self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
-        self.waiting = []
-        for level in levels:
-            limits, queueset = level.limits, level.queueset
-            level.nominal = limits.nominal
-            level.least = 0 if level.exempt else limits.min
-            level.most = limits.max if level.exempt else min(limits.max, self.total - promised + limits.min)
-            settings = level.settings if level.most or level.exempt else JAIL
-            queueset.concurrency = 0  # whoever may be seated now is seated in turn
-            if settings != queueset.settings or level.most != queueset.ceiling:
-                queueset.reconfigure(now, settings, level.most)
-            level.counted = max(queueset.seats_in_use, level.least)
-            self._free -= level.counted
-            level.waits = queueset.waiting > 0
-            if level.waits:
-                self.waiting.append(level)
-            level.quick_width = 0
-            if queueset.is_idle:
-                level.rest(now)
-
-    def _forget(self, now: int, level: SharedLevel) -> None:
-        """``level`` has drained."""
-        level.least = level.counted = 0
-        if level in self.draining:
-            self.draining.remove(level)
-            self._wake_all()
-            self._recount(now)
 
     # Looking
 
     def check(self) -> None:
-        levels = list(self._all())
-        for level in levels:
-            level.queueset.concurrency = 0  # a queue set alone can't tell who could sit
         super().check()
-        for level in levels:
-            used = level.queueset.seats_in_use
-            alone = 1 if level.exempt and level.alone else 0
-            assert level.counted == max(used, level.least) + alone, f"what counts for {level!r}"
-            assert level.waits is (level.queueset.waiting > 0) is (level in self.waiting), f"whether {level!r} waits"
+        for level in self._all():
             lingers = level.queueset.next_event_at() is not None
             assert lingers is (level in self._lingering), f"whether {level!r} lingers"
-        assert self._free == self.total - sum(level.counted for level in levels), f"the free seats of {self!r}"
-        limited = [level for level in levels if not level.exempt]
-        assert self.total == max(self.seats, sum(level.least for level in limited)), f"the seats of {self!r}"
         turn = self._survey(self._clock)
         assert turn.ticket is None, f"{turn.ticket!r} could sit and is left standing in {turn.level!r}"

@@ -15,7 +15,7 @@ turn it was last.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelLimits
@@ -24,8 +24,12 @@ from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
+from apf_middleware.fairqueuing.sharing.kin import MOST_PRIORITY
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.sharing.kin import Parent
 
 __all__ = ["LevelRecord", "SharedLevel", "require_level"]
 
@@ -34,6 +38,7 @@ _NEW: Final = TicketState.NEW
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
 _NOBODY: Final[tuple[Ticket, ...]] = ()
+_NO_PARENT: "Parent | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,10 @@ class SharedLevel:
     ``least`` seats are promised to it at any time, and it never gets more than ``most``; ``counted`` is how many the
     others must leave to it at this moment. ``turn`` grows with each seat that it was given while others waited too.
     With a ``ceiling`` its seats are steered (see `QueueSet`).
+
+    While it ``is_held`` nobody is seated, and while it ``is_closing`` nobody may come; one that ``is_over`` never comes
+    back from draining. ``is_common`` says that it is none of these and has no parent, as most levels: they are served
+    in fewer steps. Levels that borrow go by ``borrows_as``, the lowest first.
     """
 
     __slots__ = (
@@ -63,15 +72,21 @@ class SharedLevel:
         "alone_count",
         "alone_ns",
         "booked_count",
+        "borrows_as",
         "counted",
         "exempt",
         "find_limit",
+        "is_closing",
+        "is_common",
         "is_draining",
+        "is_held",
+        "is_over",
         "least",
         "limits",
         "most",
         "name",
         "nominal",
+        "parent",
         "queueset",
         "quick_width",
         "record",
@@ -79,6 +94,22 @@ class SharedLevel:
         "turn",
         "waits",
     )
+
+    is_closing: bool
+    is_common: bool
+    is_held: bool
+    is_over: bool
+    parent: "Parent | None"
+
+    alone_count: int
+    alone_ns: int
+    booked_count: int
+    counted: int
+    is_draining: bool
+    least: int
+    most: int
+    nominal: int
+    waits: bool
 
     def __init__(
         self,
@@ -94,11 +125,11 @@ class SharedLevel:
         ceiling: int | None = None,
     ) -> None:
         require_level(name, settings, limits)
-        self.name = name
-        self.settings = settings
-        self.limits = limits
-        self.exempt = settings.exempt
-        self.queueset = QueueSet(
+        self.name: str = name
+        self.settings: QueueSetSettings = settings
+        self.limits: LevelLimits = limits
+        self.exempt: bool = settings.exempt
+        self.queueset: QueueSet = QueueSet(
             settings,
             discipline=discipline,
             guess_ns=guess_ns,
@@ -107,12 +138,14 @@ class SharedLevel:
             ceiling=ceiling,
         )
         self.find_limit: Callable[[SharedLevel], int] | None = None
-        self.is_draining = self.waits = False
-        self.turn = 0
+        self.is_draining = self.is_held = self.is_closing = self.is_over = self.waits = False
+        self.is_common, self.parent = True, _NO_PARENT
+        self.rank_borrower(0)
+        self.turn: int = 0
         self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
         self.nominal = self.least = self.most = self.counted = 0
         self._may_rest = may_rest and not strict_upstream
-        self.quick_width = 0  # a request no wider than this finds the level resting
+        self.quick_width: int = 0  # a request no wider than this finds the level resting
         self.alone: Ticket | None = None
         self.alone_count = self.alone_ns = 0  # of those that came and went alone
         self.booked_count = self._booked_ns = 0
@@ -128,6 +161,10 @@ class SharedLevel:
     def is_idle(self) -> bool:
         """Whether nothing waits, runs or lingers."""
         return self.alone is None and self.queueset.is_idle
+
+    def rank_borrower(self, priority: int) -> None:
+        """Among borrowers the highest priority comes first, and of one priority those that have nominal seats."""
+        self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.limits.nominal else 1)
 
     # Resting
 
@@ -162,9 +199,10 @@ class SharedLevel:
     def rest(self, now: int) -> None:
         """The level is idle: the next one may be alone."""
         is_promised = self.least or self.exempt
-        if self._may_rest and is_promised and not self.is_draining and self.queueset.discipline.is_at_rest:
-            if self.queueset.parked:
-                return  # whoever is kept waiting by a gate isn't to find somebody alone
+        if self.queueset.parked:
+            return  # whoever is kept waiting by a gate isn't to find somebody alone
+        is_open = not (self.is_held or self.queueset.is_quiescing)
+        if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.quick_width = 1
             self._rested_at = now
 
@@ -189,6 +227,12 @@ class SharedLevel:
             ticket.state = _NEW
             queueset.concurrency = max(queueset.concurrency, 1)  # it was within the level's min
             queueset.arrive(ticket.arrived_at, ticket)
+
+    def charge(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` for so many seats; the sums of those that were alone are of one seat each, so it is not."""
+        if self.alone is ticket:
+            self.wake()
+        self.queueset.charge(ticket, seats)
 
     # Looking
 

@@ -1,8 +1,9 @@
 """Whose turn it is among levels that wait for seats which any of them could have.
 
-Those under their min come first, then those under their nominal seats, then borrowers, and of these last the ones that
-have no nominal seats at all. Within a group, the smaller part of the nominal seats in use comes first; parts are
-compared by cross-multiplication, for they are fractions of integers. Equals take turns.
+Those under their min (or, as a child, within what its parent is promised) come first, then those under their nominal
+seats, then borrowers. Among borrowers the priority decides, and of one priority the ones that have no nominal seats at
+all are last. Within a group, the smaller part of the nominal seats in use comes first; parts are compared by
+cross-multiplication, for they are fractions of integers. Equals take turns.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
 if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.sharing.kin import Parent
     from apf_middleware.fairqueuing.ticket import Ticket
 
 __all__ = ["Turn", "first_of", "seats_wanted"]
@@ -19,12 +21,13 @@ __all__ = ["Turn", "first_of", "seats_wanted"]
 class Turn:
     """What a survey of the waiting levels comes to."""
 
-    __slots__ = ("level", "passed", "saver", "ticket")
+    __slots__ = ("level", "passed", "saver", "saving", "ticket")
 
     def __init__(self) -> None:
         self.level: SharedLevel | None = None
         self.ticket: Ticket | None = None
         self.saver: SharedLevel | None = None
+        self.saving: list[Parent] = []  # where a child is saved up for, its siblings pass only within their min
         self.passed: list[tuple[SharedLevel, Ticket]] = []  # seats are free for them, but too few
 
 
@@ -53,10 +56,12 @@ def first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
 
 
 def _group(level: SharedLevel, used: int) -> int:
-    """Borrowers need no group of their own: they use all of their nominal seats, the others a part."""
     if used < level.least:
         return 0
-    return 1 if level.nominal else 2
+    parent = level.parent
+    if parent is not None and used < parent.promised_to(level):
+        return 0
+    return 1 if used < level.nominal else level.borrows_as
 
 
 def _turn(level: SharedLevel) -> tuple[int, str, bool]:

@@ -107,7 +107,9 @@ async def test_times_are_kept_to_the_microsecond(redis: Redis) -> None:
     _, one = rate(redis, 7, 2)
     await passed(one, 1)
 
-    assert (await redis.get("apf:db:alice")).isdigit()
+    kept = await redis.get("apf:db:alice")
+    assert kept is not None
+    assert kept.isdigit()
 
 
 async def test_what_a_server_thinks_the_time_is_does_not_matter(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from apf_middleware.classification import ANONYMOUS, Classification, Identity, R
 from apf_middleware.cli.dump import _MARK
 from apf_middleware.config import Place, Problem, Severity, load_text
 from apf_middleware.config.admin import AdminSettings
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.top_flows import Roll
@@ -71,7 +72,15 @@ class World:
         self.controller = Controller(self.configuration, now=lambda: self.time)
         self.roll = Roll(self.time)
         self.problems: Sequence[Problem] = ()
+        self.reloads = 0
+        self.outcome: bool | None = True
         self.admin = Admin(self, AdminSettings(groups=("operators", "auditors")), wall_ns=lambda: WALL + self.time)
+
+    async def reload(self) -> bool:
+        self.reloads += 1
+        if self.outcome is None:
+            raise InvalidValueError("config", self.configuration, "only a configuration that came from files can be")
+        return self.outcome
 
     def comes(
         self, flow: str, *, seats: int = 1, level: str = "crowd", work: Work | None = None, entropy: int = 0
@@ -217,6 +226,13 @@ async def test_nothing_can_be_changed(world: World) -> None:
     assert (status, headers["allow"]) == (405, "GET, HEAD")
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
+async def test_a_reload_is_asked_for_by_post(world: World, method: str) -> None:
+    status, headers, _ = await world.asks("reload", method=method)
+
+    assert (status, headers["allow"], world.reloads) == (405, "POST", 0)
+
+
 async def test_head_has_the_headers_and_no_body(world: World) -> None:
     status, headers, body = await world.asks("flows", method="HEAD")
 
@@ -229,7 +245,7 @@ async def test_what_is_not_there_tells_what_is(world: World) -> None:
         status, _, body = await world.asks(page)
 
         assert status == 404
-        assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, openapi.json" in body
+        assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, openapi.json, reload" in body
 
 
 async def test_every_answer_bears_the_mark_and_is_kept_by_nobody(world: World) -> None:

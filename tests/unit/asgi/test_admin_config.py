@@ -3,6 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
+from apf_middleware.config import ConfigurationError, load_text
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.dialects.admin import AdminModel
 from apf_middleware.config.dialects.base import Broken
@@ -50,3 +51,30 @@ def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tup
 def test_other_keys_and_other_kinds_are_refused(told: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         AdminModel.model_validate(told)
+
+
+SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {admin: {path: /debug/apf%s}, metrics: {path: %s}}"
+
+
+@pytest.mark.parametrize("path", ["/debug/apf", "/debug/apf/", "/debug/apf/metrics", "/debug/apf/a/b"])
+def test_metrics_are_not_where_everything_is_the_admins(path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_text(SERVER % (", groups: [ops]", path))
+
+    said = str(caught.value)
+    assert f"spec.metrics.path is {path!r}" in said
+    assert "admin.path, '/debug/apf'" in said
+
+
+@pytest.mark.parametrize(
+    ("groups", "path"),
+    [
+        ("", "/debug/apf/metrics"),  # there is no admin
+        (", groups: [ops]", "/debug/apf/metrics, enabled: false"),
+        (", groups: [ops]", "/debug/apf-metrics"),
+        (", groups: [ops]", "/debug"),
+        (", groups: [ops]", "/other"),
+    ],
+)
+def test_metrics_may_be_anywhere_else(groups: str, path: str) -> None:
+    assert load_text(SERVER % (groups, path)).server.admin.path == "/debug/apf"

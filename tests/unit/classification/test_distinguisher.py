@@ -1,7 +1,10 @@
 from dataclasses import replace
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apf_middleware.classification import (
     Distinguisher,
@@ -111,6 +114,18 @@ def test_an_address_is_cut_to_its_network(address: str, v4: int, v6: int, networ
 
     assert network_of(address, v4, v6) == network
     assert flow(digest, source=Source.CLIENT_ADDRESS, prefix_v4=v4, prefix_v6=v6) == network
+
+
+@given(
+    st.one_of(st.ip_addresses(v=4).map(str), st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", fullmatch=True)),
+    st.integers(0, 32),
+)
+def test_the_short_way_for_ipv4_comes_to_the_same(address: str, prefix: int) -> None:
+    try:
+        expected = str(ip_network((address, prefix), strict=False))
+    except ValueError:
+        expected = address
+    assert network_of(address, prefix, 56) == expected
 
 
 def test_a_remembered_address_gives_the_same_network() -> None:

@@ -127,6 +127,6 @@ def test_a_path_made_to_branch_at_each_segment_costs_no_more_than_the_table_is_l
     table = RouteTable(routes)
     path = "/a" * 12 + "/b" * 10_000
 
-    begin = time.perf_counter()
+    begin = time.thread_time()
     assert table.resolve("GET", path) == Resolution("get")
-    assert time.perf_counter() - begin < 0.5
+    assert time.thread_time() - begin < 0.5

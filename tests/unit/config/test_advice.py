@@ -130,6 +130,22 @@ def test_a_hand_that_one_elephant_covers_is_told(queues: int, hand: int, told: i
     assert [one.split(":")[0] for one in warnings(text)] == ["2 spec.queuing.handSize"] * told
 
 
+def test_promises_of_more_than_there_is_are_told_once_where_the_most_is_promised() -> None:
+    text = level("small", "{minSeats: 4}") + level("big", "{minSeats: 7}") + level("other")
+    text += schema("s", 10, ALICE, "small") + schema("b", 20, BOB, "big") + schema("o", 30, EVERYTHING, "other")
+
+    rule = "the minSeats of all levels (big, small) come to 11, and the server has 10 seats"
+    assert [one for one in warnings(text, seats=10) if "minSeats" in one] == [f"3 spec.minSeats: {rule}"]
+    assert len(warnings(text, seats=11)) == 1  # nothing is left to the third
+    assert warnings(text, seats=12) == []
+
+
+def test_a_promise_of_more_than_there_is_needs_no_other() -> None:
+    [told] = warnings(level("big", "{minSeats: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
+
+    assert told == "2 spec.minSeats: the minSeats of all levels come to 11, and the server has 10 seats"
+
+
 def test_nobody_is_warned_of_what_nobody_wrote() -> None:
     assert read([]).problems == ()
     assert read([], defaults="kubernetes").problems == ()

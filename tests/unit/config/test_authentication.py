@@ -292,7 +292,9 @@ def test_the_page_s_example_is_fine() -> None:
     assert [type(one) for one in load_text(text).server.authentication] == [TokenSettings, JwtSettings]
 
 
-@pytest.mark.parametrize("told", [*{type(one) for _, one in CASES}, TrustedProxySettings], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "told", [*dict.fromkeys(type(one) for _, one in CASES), TrustedProxySettings], ids=lambda one: one.__name__
+)
 def test_the_page_tells_every_key(told: type[AuthenticatorSettings]) -> None:
     page = PAGE.read_text()
     keys = [to_camel(one.name.removesuffix("_ns")) for one in fields(told)]

@@ -69,7 +69,7 @@ def test_suggested_objects_give_way_to_those_of_the_same_name() -> None:
 
 
 def test_our_own_catch_all_may_be_stronger_but_not_exempt() -> None:
-    assert load_text(level("catch-all", "{shares: 50}")).levels["catch-all"].queuing == Queuing()
+    assert load_text(level("catch-all", "{shares: 50}")).levels["catch-all"].queuing == Queuing(backfill=2)
     [problem] = read_source(level("catch-all", "{type: Exempt}")).errors
     assert "must not be exempt" in problem.rule
 

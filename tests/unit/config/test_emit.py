@@ -1,5 +1,7 @@
 """Writing configurations, and reading them again."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from apf_middleware.classification.rules import Conjunction, Field, GroupSubject
 from apf_middleware.config import Configuration, ConfigurationError, load, load_text
 from apf_middleware.config.build import Defaults
 from apf_middleware.config.emit import convert, emit
+from apf_middleware.config.estimation import ComputedEstimate, EstimationSettings
+from apf_middleware.config.objects import Route
 from apf_middleware.config.problems import Problems
 
 DATA = Path(__file__).parent / "data"
@@ -37,12 +41,28 @@ def test_v1_says_what_kubernetes_knows(paths: list[Path]) -> None:
     assert (again.levels, again.schemas) == (configuration.levels, configuration.schemas)
 
 
+def test_what_is_told_of_requests_is_written() -> None:
+    told = "apiVersion: apf/v1\nkind: Server\nspec: {telemetry: {tracing: true}, responses: {serverTiming: true}}"
+    written = emit(load_text(told))
+
+    assert load_text(written) == load_text(told)
+    assert "telemetry:\n    tracing: true\n" in written
+    assert "responses:\n    serverTiming: true\n" in written
+    assert "telemetry" not in emit(load())
+
+
 def test_what_v1_cannot_say_is_told_by_object_and_field() -> None:
     text = """\
 apiVersion: apf/v1
 kind: PriorityLevel
 metadata: {name: l}
-spec: {minSeats: 1, maxSeats: 2, waitLimit: 5s, gates: [{type: a}]}
+spec:
+  minSeats: 1
+  maxSeats: 2
+  waitLimit: 5s
+  gates: [{type: a}]
+  streams: {maxOpen: 3}
+  queuing: {queues: exact}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel
@@ -70,6 +90,8 @@ spec: {seats: 7, defaults: none}
         ("<level l>", "maxSeats"),
         ("<level l>", "waitLimit"),
         ("<level l>", "gates"),
+        ("<level l>", "streams"),
+        ("<level l>", "queuing.queues"),
         ("<level free>", "type"),
         ("<schema s>", "distinguisher.source"),
         ("<schema s>", "distinguisher.transform"),
@@ -110,3 +132,59 @@ def test_a_callable_is_written_by_its_name() -> None:
     assert "callable: builtins:repr" in written(Distinguisher(Source.CALLABLE, function=repr))
     with pytest.raises(ConfigurationError, match=r"<schema s>: error: distinguisher\.callable"):
         written(Distinguisher(Source.CALLABLE, function=lambda digest: digest.path))
+
+
+def test_what_requests_cost_is_left_out_of_v1_with_a_warning() -> None:
+    text = """\
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec: {level: exempt, estimate: {seats: 3}, rules: [{nonResourceRules: [{verbs: [get], nonResourceURLs: [/x]}]}]}
+---
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none}
+"""
+    problems = Problems()
+    written = convert(load_text(text), "v1", problems)
+
+    [warned] = problems
+    assert problems.errors == ()
+    assert (warned.place.file, warned.field) == ("<schema s>", "estimate")
+    assert "left out" in warned.rule
+    assert "name: s\n" in written
+    assert "estimate" not in written
+
+
+def test_a_function_without_a_name_is_an_error_wherever_it_estimates() -> None:
+    def nameless(*_: object) -> int:
+        return 2
+
+    base = load(defaults="none")
+    schema = FlowSchema("s", "exempt", 5, (Conjunction(),))
+    computed = ComputedEstimate(nameless)
+    routes = (Route("/a", "a"), Route("/b", "b", estimate=computed))
+    server = replace(base.server, routes=routes, estimation=EstimationSettings(default=computed, cap=False))
+    problems = Problems()
+    written = convert(Configuration(base.levels, (schema,), server, {"s": computed}), "apf", problems)
+
+    assert {(one.place.file, one.field) for one in problems.errors} == {
+        ("<schema s>", "estimate.callable"),
+        ("<server>", "routes[1].estimate.callable"),
+        ("<server>", "estimation.default.callable"),
+    }
+    assert all(one.hint and "imported by its name" in one.rule for one in problems)
+    assert "callable" not in written
+    assert "cap: false" in written
+
+
+def test_a_function_with_a_name_is_written_wherever_it_estimates() -> None:
+    base = load(defaults="none")
+    computed = ComputedEstimate(os.path.getsize)
+    server = replace(
+        base.server, routes=(Route("/a", "a", estimate=computed),), estimation=EstimationSettings(computed)
+    )
+    written = emit(Configuration(base.levels, base.schemas, server, {base.schemas[0].name: computed}))
+
+    assert written.count("callable: genericpath:getsize") == 3
+    assert load_text(written).server == server

@@ -2,7 +2,9 @@
 
 import json
 
-from apf_middleware.config.jsonschema import FILE, json_schema, written
+import yaml
+
+from apf_middleware.config.jsonschema import DESCRIPTIONS, FILE, json_schema, model_of, written
 
 
 def test_the_shipped_schema_is_what_the_models_say() -> None:
@@ -17,3 +19,18 @@ def test_it_tells_the_kinds_apart_and_allows_no_unknown_keys() -> None:
         model["additionalProperties"] is False for model in schema["$defs"].values() if model.get("type") == "object"
     )
     assert schema == json_schema()
+
+
+def test_every_field_says_what_it_means() -> None:
+    """In its model, or in the file of descriptions; nothing there is about a field that doesn't exist."""
+    models = {model_of(name): model for name, model in json_schema()["$defs"].items()}
+    described = yaml.safe_load(DESCRIPTIONS.read_text())
+
+    fields = [(name, key, field) for name, model in models.items() for key, field in model["properties"].items()]
+    assert [(name, key) for name, key, field in fields if not field.get("description")] == []
+    assert [name for name in described if name not in models] == []
+
+
+def test_two_models_of_one_name_are_described_as_one() -> None:
+    assert model_of("apf_middleware__config__dialects__server___Metadata") == "_Metadata"
+    assert model_of("_Route") == "_Route"

@@ -9,9 +9,10 @@ DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec:\n  resp
 
 
 def test_responses_can_be_chosen() -> None:
-    text = "{headers: kubernetes, names: hidden, status: 503, retryAfter: {least: 2s, most: 1m30s}}"
+    text = "{headers: kubernetes, names: hidden, status: 503, retryAfter: {least: 2s, most: 1m30s}, serverTiming: true}"
 
-    assert load_text(DOCUMENT + text).server.responses == ResponseSettings("kubernetes", "hidden", 503, 2, 90)
+    chosen = ResponseSettings("kubernetes", "hidden", 503, 2, 90, server_timing=True)
+    assert load_text(DOCUMENT + text).server.responses == chosen
     assert load_text(DOCUMENT + "{}").server.responses == ResponseSettings()
 
 

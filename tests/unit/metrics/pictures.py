@@ -15,6 +15,7 @@ from apf_middleware.metrics import (
     ServerPicture,
     Tally,
 )
+from apf_middleware.metrics.picture import QueuePicture
 
 MS = 10**6
 SECOND = 10**9
@@ -65,8 +66,12 @@ FULL = picture(
     fair_fraction=1.0,
     authentication_failures={"expired": 1},
     hang_ups={"waiting": 1},
+    open_streams={"work": 4},
     configuration_loads={"success": 1},
     version="1",
+    queues=(QueuePicture("work", "Paused", 3, 6, 20, 12.5, 10, 0.8, 4, 1, 9, 100, 7, 2, 5),),
+    live_changes=1,
+    unknown_queues={"queue-not-found": 1},
     gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, ((1, *([0] * 13)), SECOND)),),
 )
 """With something for every metric."""

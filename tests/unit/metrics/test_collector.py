@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import APFCollector
 from apf_middleware.metrics.families import FAMILIES, HistogramFamily, NumberFamily, RatioFamily
+from apf_middleware.metrics.queues import QUEUE_NUMBERS
 from tests.unit.metrics.pictures import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, picture
 
 # Of Kubernetes, with the labels there; those without a meaning here are left out.
@@ -41,9 +42,18 @@ UPSTREAM = {
     "next_s_bounds": "priority_level bound",
     "next_discounted_s_bounds": "priority_level bound",
 }
-OWN = {"server_seats", "authentication_failures_total", "hang_ups_total", "configuration_loads_total", "info"}
+OWN = {
+    "server_seats",
+    "authentication_failures_total",
+    "hang_ups_total",
+    "configuration_loads_total",
+    "cut_requests_total",
+    "open_streams",
+    "info",
+}
 OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
 OWN |= {"gate_rescues_total", "gate_rejected_requests_total"}
+OWN |= {suffix for suffix, *_ in QUEUE_NUMBERS}
 DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
 BUCKETS = {
     "request_wait_duration_seconds": DURATIONS,

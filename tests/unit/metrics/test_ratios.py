@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apf_middleware.metrics import tally
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.tally import Occupancy
 
@@ -59,15 +61,15 @@ def test_a_denominator_of_nothing_is_taken_for_one() -> None:
 
 def test_time_that_is_moved_to_a_higher_value_lowers_no_bucket() -> None:
     ledger = RatioLedger()
-    occupancy = Occupancy(0)
-    ledger.read(KEY, occupancy.times(100), 10, BOUNDS)
-    occupancy.move(0, 10, 40)
+    occupancy = Occupancy(0, (0,))
+    ledger.read(KEY, occupancy.times(100)[0], 10, BOUNDS)
+    occupancy.move((0,), (10,), 40)
 
-    spread = ledger.read(KEY, occupancy.times(120), 10, BOUNDS)
+    spread = ledger.read(KEY, occupancy.times(120)[0], 10, BOUNDS)
 
     assert list(accumulate(spread.counts)) == [100, 100, 120, 120]
     assert spread.total == 40
-    later = ledger.read(KEY, occupancy.times(200), 10, BOUNDS)
+    later = ledger.read(KEY, occupancy.times(200)[0], 10, BOUNDS)
     assert list(accumulate(later.counts)) == [160, 160, 200, 200]
 
 
@@ -81,17 +83,39 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_no_bucket_ever_falls_and_all_time_is_counted(steps: Sequence[tuple[int, int, int, str]]) -> None:
-    ledger, occupancy, now = RatioLedger(), Occupancy(0), 0
+    ledger, occupancy, now = RatioLedger(), Occupancy(0, (0,)), 0
     before, total = [0] * 4, 0.0
     for elapsed, value, denominator, what in steps:
         now += elapsed
         if what == "set":
-            occupancy.set(now, value)
+            occupancy.set(now, (value,))
         elif what != "look":
-            occupancy.move(value, 1 if what == "up" else -1, min(elapsed, occupancy.times(now).get(value, 0)))
-        spread = ledger.read(KEY, occupancy.times(now), denominator, BOUNDS)
+            other = value + (1 if what == "up" else -1)
+            occupancy.move((value,), (other,), min(elapsed, occupancy.times(now)[0].get(value, 0)))
+        spread = ledger.read(KEY, occupancy.times(now)[0], denominator, BOUNDS)
         cumulative = list(accumulate(spread.counts))
         assert all(low <= high for low, high in zip(before, cumulative, strict=True))
         assert cumulative[-1] == now
         assert spread.total >= total
         before, total = cumulative, spread.total
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 40), st.integers(0, 3)), max_size=60),
+    st.integers(1, 9),
+)
+def test_numbers_that_change_together_are_told_apart(steps: Sequence[tuple[int, int, int, int]], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tally, "_MOST_COMBINED", most)
+        occupancy, now, held = Occupancy(7, (0, 0)), 7, (0, 0)
+        expected: tuple[Counter[int], ...] = (Counter(), Counter())
+        for elapsed, first, second, look in steps:
+            now += elapsed
+            for times, value in zip(expected, held, strict=True):
+                times[value] += elapsed
+            held = (first, second)
+            occupancy.set(now, held)
+            if not look:
+                assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
+
+        assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]

@@ -1,5 +1,7 @@
 """What a schema's counters come to."""
 
+from dataclasses import replace
+
 import pytest
 
 from apf_middleware.fairqueuing import Reason
@@ -142,3 +144,23 @@ def test_a_schema_whose_level_is_gone_is_still_counted() -> None:
     metrics = Metrics(picture(EXEMPT, tallies=(busy_tally(),)))
 
     assert metrics("apf_dispatched_requests_total", **USERS) == 9
+
+
+def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_are_limited() -> None:
+    tally = busy_tally()
+    labels = USERS | {"reason": "stream-limit"}
+    name = "apf_rejected_requests_total"
+
+    assert Metrics(picture(QUEUE, tallies=(tally,)))(name, **labels) is None
+    assert Metrics(picture(replace(QUEUE, limits_streams=True), tallies=(tally,)))(name, **labels) == 0
+    tally.rejected[Reason.STREAM_LIMIT] = 2
+    assert Metrics(picture(QUEUE, tallies=(tally,)))(name, **labels) == 2
+
+
+def test_cuts_and_open_streams_are_told() -> None:
+    tally = busy_tally()
+    tally.cut = 3
+    metrics = Metrics(picture(QUEUE, tallies=(tally,), open_streams={"work": 7, "gone": 1}))
+
+    assert metrics("apf_cut_requests_total", **USERS) == 3
+    assert metrics.series("apf_open_streams") == {("work",): 7, ("gone",): 1}

@@ -53,7 +53,7 @@ class Turned:
     def times(self) -> tuple[dict[int, int], dict[int, int]]:
         """Nanoseconds by seats in use, and by requests waiting."""
         self.controller.look(self.time)
-        seats, waiting = self.crowd.seats.times(self.time), self.crowd.waiting.times(self.time)
+        seats, _, waiting, _ = self.crowd.occupancy.times(self.time)
         return {n: t for n, t in seats.items() if t}, {n: t for n, t in waiting.items() if t}
 
 
@@ -78,6 +78,19 @@ def test_time_alone_and_time_together_add_up(looking: bool) -> None:  # noqa: FB
     world.time += 4
 
     assert world.times()[0] == {0: 3 * 5 + 4, 1: 3 * 10 + 7 + 3, 2: 2}
+
+
+def test_time_of_one_that_is_charged_while_alone_counts_from_its_beginning() -> None:
+    world = Turned()
+    world.time += 5
+    one = world.comes()
+    world.time += 4
+    assert one.charge(3)
+    world.time += 6
+    world.goes(one)
+    world.time += 5
+
+    assert world.times()[0] == {0: 10, 1: 10}
 
 
 def test_time_of_waiting_is_counted() -> None:

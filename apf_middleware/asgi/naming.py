@@ -1,0 +1,82 @@
+"""Requests that name their queue: in a header, where their caller is believed, or by what a schema finds in them.
+
+A schema says to which level a request goes; a name goes before that. Exempt levels can't be named, for that would lift
+all limits, nor can a request that is exempt give that up. What isn't there goes to the default queue, or is answered
+at once, as the configuration says.
+"""
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.classification import Classification, RequestDigest
+from apf_middleware.classification.distinguisher import compile_distinguisher
+from apf_middleware.config import Configuration
+from apf_middleware.config.queues import default_queue
+
+__all__ = ["REASONS", "QueueNaming", "UnknownQueue"]
+
+REASONS: Final = ("queue-not-found", "not-leaf")
+"""Why a request can't go to the queue that it names: there is none, or it is a parent, which takes no requests."""
+
+
+class UnknownQueue(NamedTuple):
+    """A request that names a queue which it can't go to: the status that it gets, and the reason."""
+
+    status: int
+    reason: str
+
+
+class QueueNaming:
+    """Finds the queues that requests name, among the levels of one configuration."""
+
+    __slots__ = ("_chain", "_default", "_groups", "_header", "_levels", "_parents", "_readers", "_settings")
+
+    def __init__(self, configuration: Configuration, chain: Chain) -> None:
+        self._settings = settings = configuration.server.queues
+        self._chain = chain
+        self._header = settings.header
+        self._groups = frozenset(settings.groups)
+        self._levels = configuration.working_levels
+        self._parents = configuration.parents
+        self._default = default_queue(configuration)
+        self._readers = {
+            schema.name: compile_distinguisher(replace(schema, distinguisher=schema.queue))
+            for schema in configuration.schemas
+            if schema.queue is not None
+        }
+
+    def place(self, scope: Scope, digest: RequestDigest, found: Classification) -> Classification | UnknownQueue:
+        """Where a request goes that was classified so."""
+        level = self._levels.get(found.level)
+        if level is None or level.exempt:
+            return found
+        name = self._named(scope, digest, found)
+        if not name or name == found.level:
+            return found
+        named = self._levels.get(name)
+        if named is not None and not named.exempt:
+            return replace(found, level=name)
+        if self._settings.unknown == "default":
+            return replace(found, level=self._default)
+        status = 404 if self._settings.unknown == "notFound" else 503
+        return UnknownQueue(status, REASONS[name in self._parents])
+
+    def _named(self, scope: Scope, digest: RequestDigest, found: Classification) -> str:
+        """The name of a queue, or nothing."""
+        if self._header:
+            name = digest.headers.get(self._header, "")
+            if name and self._believes(scope, digest):
+                return name
+        read = self._readers.get(found.schema)
+        return "" if read is None else read(digest)
+
+    def _believes(self, scope: Scope, digest: RequestDigest) -> bool:
+        if not self._groups.isdisjoint(digest.identity.groups):
+            return True
+        return self._settings.trusted_proxies and self._chain.comes_from_proxy(scope)
+
+    def __repr__(self) -> str:
+        return f"<QueueNaming by {self._header or 'schemas'} among {len(self._levels)} levels>"

@@ -1,0 +1,105 @@
+"""What is seen to for the few requests that are more than a seat: streams, watches, slow readers, estimates cut short.
+
+How a request becomes a stream is told by HTTP. A WebSocket is one from the beginning, and so probably is who accepts
+``text/event-stream`` or watches a resource. Whatever is answered with ``text/event-stream`` turns out to be one.
+
+Where a level counts its streams, those that are known are counted when they arrive, so that they can be refused; one
+that turns out to be none has its place no longer than until then. One that nobody knew of can't be refused any more: if
+there is no place for it, it keeps its seats, which are limited as well.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from starlette.types import Message, Scope, Send
+
+from apf_middleware.classification import RequestDigest
+from apf_middleware.estimation import watch_of
+from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.runtime import Admission, Destination, SlowWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from apf_middleware.classification import Resource
+
+__all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare"]
+
+_SEATED: Final = TicketState.SEATED
+_EVENT_STREAM: Final = b"text/event-stream"
+_LENGTH: Final = len(_EVENT_STREAM)
+_ENDS: Final = frozenset({b"", b";", b" ", b"\t"})
+
+
+class Extras:
+    """What is to be seen to for requests of one kind. ``resource`` is what a watch watches, if it is counted."""
+
+    __slots__ = ("is_limited", "is_watch", "resource", "was_cut")
+
+    def __init__(self, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> None:
+        self.was_cut: bool = was_cut
+        self.is_limited: bool = destination.at_work.streams.settings.is_limited
+        self.is_watch: bool = digest.verb == "watch" and digest.resource is not None
+        self.resource: Resource | None = watch_of(digest) if self.is_watch else None
+
+    @classmethod
+    def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "Extras | None":
+        """None for most requests, for which there is nothing to do."""
+        extras = cls(digest, destination, was_cut=was_cut)
+        needed = extras.was_cut or extras.is_limited or extras.is_watch or destination.at_work.streams.writes
+        return extras if needed else None
+
+
+def prepare(now: int, admission: Admission, extras: Extras, scope: Scope) -> bool:
+    """A request is about to arrive; False if it won't, for it would be a stream too many and is refused."""
+    if extras.was_cut:
+        admission.destination.tally.cut += 1
+    if not extras.is_limited or not (extras.is_watch or _is_known(scope)) or admission.long_term().enter():
+        return True
+    admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)
+    return False
+
+
+def follow(admission: Admission, extras: Extras, scope: Scope, send: Send) -> Send:
+    """Its seats are there, and the app is called next; the ``send`` to call it with."""
+    if extras.is_watch:
+        admission.long_term().watch(extras.resource)
+    writes = admission.destination.at_work.streams.writes
+    if writes is None or scope["type"] != "http":
+        return send
+    return partial(_send_timed, send, writes, admission)
+
+
+def begin_response(admission: Admission, *, is_stream: bool) -> None:
+    """A response starts, of a stream or of what might have been one: then it's clear what it is."""
+    stream = admission.stream
+    if is_stream or (stream is not None and stream.watches):
+        if admission.destination.at_work.streams.settings.release_at_start:
+            admission.release()
+    elif stream is not None and admission.state is _SEATED:
+        stream.leave()
+
+
+def is_event_stream(content_type: bytes) -> bool:
+    """Whether this is the type of Server-Sent Events, with parameters or without."""
+    return content_type[:_LENGTH].lower() == _EVENT_STREAM and content_type[_LENGTH : _LENGTH + 1] in _ENDS
+
+
+def _is_known(scope: Scope) -> bool:
+    """Whether a request says that it wants a stream."""
+    if scope["type"] == "websocket":
+        return True
+    headers: Iterable[tuple[bytes, bytes]] = scope.get("headers") or ()
+    return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers)
+
+
+async def _send_timed(send: Send, writes: SlowWrites, admission: Admission, message: Message) -> None:
+    """Send, and if it takes too long, for the client doesn't read, let the seats go."""
+    if admission.state is not _SEATED:
+        await send(message)
+        return
+    writes.begin(admission)
+    try:
+        await send(message)
+    finally:
+        writes.end(admission)

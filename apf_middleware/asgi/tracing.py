@@ -1,0 +1,105 @@
+"""OpenTelemetry: a span for each wait, and attributes on the span that the request has already.
+
+Only imported where tracing is on, for its package is an extra. The API alone is used: what becomes of spans is for the
+app's own SDK to say, and without one they cost a call and come to nothing.
+
+A wait belongs to the current span, that of instrumentation which stands outside of us. Where there is none the span
+that the client names in its headers is its parent, as the global propagator reads them.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from opentelemetry import propagate, trace
+from opentelemetry.propagators.textmap import Getter
+from opentelemetry.trace import INVALID_SPAN, Span
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apf_middleware import __version__
+from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.config.telemetry import TelemetrySettings
+from apf_middleware.runtime import Admission, wait_for_seat
+from apf_middleware.runtime.log import LOG
+
+if TYPE_CHECKING:
+    from functools import partial
+
+__all__ = ["Tracing"]
+
+_NAME: Final = "apf wait"
+
+_RawHeaders = Iterable[tuple[bytes, bytes]]
+_Told = dict[str, str | int | float]
+
+
+class _Headers(Getter[_RawHeaders]):
+    """Reads a scope's headers for propagators, which are few and look for few names."""
+
+    def get(self, carrier: _RawHeaders, key: str) -> list[str] | None:
+        wanted = key.lower().encode("latin-1", "replace")
+        return [value.decode("latin-1") for name, value in carrier if name == wanted] or None
+
+    def keys(self, carrier: _RawHeaders) -> list[str]:
+        return [name.decode("latin-1") for name, _ in carrier]
+
+
+_HEADERS: Final = _Headers()
+
+
+class Tracing:
+    """Tells OpenTelemetry what ``settings`` want it told."""
+
+    __slots__ = ("_settings", "_tracer")
+
+    def __init__(self, settings: TelemetrySettings) -> None:
+        self._settings = settings
+        self._tracer = trace.get_tracer("apf_middleware", __version__)  # a later provider counts too
+
+    async def wait(self, admission: Admission, limit_ns: int, begin_to_listen: "partial[Hearing]") -> Hearing | None:
+        """As `wait_for_seat`, in a span; the scope is what listening begins with."""
+        span = self._begin(begin_to_listen.args[0])
+        try:
+            return await wait_for_seat(admission, limit_ns, begin_to_listen)
+        finally:
+            span.set_attributes(self._facts(admission))
+            span.end()
+
+    def _begin(self, scope: Scope) -> Span:
+        try:
+            has_parent = trace.get_current_span().get_span_context().is_valid
+            parent = None if has_parent else propagate.extract(scope.get("headers") or (), getter=_HEADERS)
+            return self._tracer.start_span(_NAME, parent)
+        except Exception as error:  # noqa: BLE001 - propagators and samplers may be the app's own; nobody may lose a seat by them
+            LOG.debug("apf.tracing-failed error=%r", error, extra={"event": "apf.tracing-failed"})
+            return INVALID_SPAN
+
+    def note(self, admission: Admission) -> None:
+        """Tell on the current span, if it is recorded, what became of this request."""
+        span = trace.get_current_span()
+        if span.is_recording():
+            span.set_attributes({**self._facts(admission), "apf.waited": admission.waited})
+
+    def traced(self, app: ASGIApp) -> ASGIApp:
+        """``app``, with each of its requests noted on the span that it has come with."""
+
+        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            self.note(scope["apf"])
+            return app(scope, receive, send)
+
+        return run
+
+    def _facts(self, admission: Admission) -> _Told:
+        facts: _Told = {
+            "apf.level": admission.level,
+            "apf.schema": admission.schema,
+            "apf.seats": admission.width,
+            "apf.outcome": "seated" if admission.is_seated else "rejected",
+        }
+        if not admission.is_seated:  # one that was cancelled just as it was seated has no reason of its own
+            facts["apf.reason"] = str(admission.reason or "cancelled")
+        if self._settings.flows:
+            facts["apf.flow"] = admission.flow
+        return facts
+
+    def __repr__(self) -> str:
+        return f"<Tracing: {self._settings}>"

@@ -1,0 +1,133 @@
+"""``apf recommend``: seats, shares and queues for recorded traffic and a latency objective, with the evidence."""
+
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from apf_middleware.cli.output import Output, OutputOption, tell
+from apf_middleware.cli.simulate import fail, with_progress
+from apf_middleware.cli.tables import in_ms, in_percent, print_table
+from apf_middleware.config import Configuration, ConfigurationError, emit, load
+from apf_middleware.config.scenario import Backend, Scenario
+from apf_middleware.exceptions import InvalidValueError, TraceFormatError
+from apf_middleware.simulation import Result
+from apf_middleware.simulation.compare import describe_changes
+from apf_middleware.simulation.feed import Recording
+from apf_middleware.simulation.recommend import Objective, Recommendation
+from apf_middleware.simulation.recommend import recommend as search
+from apf_middleware.simulation.trace import Survey, Trace
+
+__all__ = ["recommend"]
+
+_MISSED: Final = 1
+_UNLIMITED: Final = 10_000_000
+_OBJECTIVE: Final = re.compile(r"(p\d+)=(\d+(?:\.\d+)?)(ms|s)")
+_HEAVY: Final = 0.1
+_MOST_HEAVY: Final = 16
+_HEADER: Final = ("tried", "seats", "worst level", "latency", "rejected", "in use", "objective")
+
+
+def recommend(
+    trace: Annotated[Path, typer.Argument(help="Recorded requests: JSON lines or an access log.")],
+    *,
+    objective: Annotated[str, typer.Option(help="A quantile and its limit, like p99=200ms.")],
+    config: Annotated[list[Path] | None, typer.Option(help="What there is; may be repeated.")] = None,
+    rejected: Annotated[float, typer.Option(min=0, max=1, help="The part that may be turned away.")] = 0.001,
+    places: Annotated[
+        int | None, typer.Option(min=1, help="How many the backend serves at once; beyond, it becomes slower.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Take no more rows than this.")] = 200_000,
+    write: Annotated[Path | None, typer.Option(help="Write the configuration that is proposed.")] = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Propose seats, shares and queue settings for recorded requests, and show what was tried.
+
+    Exit status 1 if the objective can't be met, 2 if trace or configuration can't be used.
+    """
+    try:
+        wanted = _objective(objective, rejected)
+        given = load(*config or ())
+        recorded = Trace(trace, rows)
+        survey = recorded.survey()
+        found = _search(Recording(recorded, survey), given, wanted, places)
+        if write is not None:
+            write.write_text(emit(found.configuration, "apf"))
+    except (TraceFormatError, ConfigurationError, InvalidValueError, OSError) as error:
+        fail("recommend", error)
+    if output is Output.JSON:
+        typer.echo(json.dumps(_as_document(found, survey), indent=2))
+    else:
+        _print(found, survey, wanted, write)
+    raise typer.Exit(0 if found.meets else _MISSED)
+
+
+def _objective(text: str, rejected: float) -> Objective:
+    found = _OBJECTIVE.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} isn't like p99=200ms", param_hint="--objective")
+    return Objective(found[1], float(found[2]) * (1000 if found[3] == "s" else 1), rejected)
+
+
+def _search(
+    recording: Recording, configuration: Configuration, objective: Objective, places: int | None
+) -> Recommendation:
+    backend = Backend(places=places or _UNLIMITED)
+    scenario = Scenario(recording.trace.path.name, backend=backend)
+
+    def run(one: Configuration, name: str) -> Result:
+        return with_progress(scenario, one, name, recording)
+
+    return search(configuration, objective, run, heavy=_heavy(recording.survey), most_seats=places)
+
+
+def _heavy(survey: Survey) -> int:
+    """How many users have a tenth of the requests each; one at least is to be expected some day."""
+    heavy = sum(count >= _HEAVY * survey.rows for count in survey.counts["user"].values())
+    return max(1, min(_MOST_HEAVY, heavy))
+
+
+def _print(found: Recommendation, survey: Survey, objective: Objective, write: Path | None) -> None:
+    span = survey.span_ns / 1e9
+    tell(f"{survey.rows:,} requests in {span:,.0f} s, {survey.busy:.3g} at once on average", "bold")
+    tell(f"Objective: {objective}")
+    for reason in found.reasons:
+        tell(f"- {reason}")
+    print_table(
+        _HEADER,
+        [
+            (
+                trial.tried,
+                str(trial.seats) if trial.seats else "any",
+                trial.worst_level,
+                in_ms(trial.worst_ms),
+                in_percent(trial.rejected),
+                in_percent(trial.used),
+                "met" if trial.meets else "missed",
+            )
+            for trial in found.trials
+        ],
+    )
+    for line in describe_changes(found.before, found.after)[:-1]:  # of the backend's capacity nothing is known
+        tell(line)
+    near = ", by no more than requests themselves take" if found.comes_close else ""
+    verdict = "the objective is met." if found.meets else f"the objective is missed{near}."
+    tell(f"{found.configuration.server.seats} seats: {verdict}", "bold green" if found.meets else "bold red")
+    if write is None:
+        tell("--write FILE writes the configuration.")
+
+
+def _as_document(found: Recommendation, survey: Survey) -> dict[str, Any]:
+    return {
+        "requests": survey.rows,
+        "busy": round(survey.busy, 3),
+        "meets": found.meets,
+        "seats": found.configuration.server.seats,
+        "shares": {name: level.shares.shares for name, level in found.configuration.levels.items()},
+        "reasons": list(found.reasons),
+        "trials": [asdict(trial) for trial in found.trials],
+        "configuration": emit(found.configuration, "apf"),
+    }

@@ -1,0 +1,140 @@
+"""``apf simulate``: what would become of everybody, in virtual time."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from apf_middleware.cli.curves import print_curves
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.cli.tables import print_levels, print_tenants
+from apf_middleware.config import Configuration, ConfigurationError, Severity, load
+from apf_middleware.config.scenario import Scenario, read_scenario
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
+from apf_middleware.simulation import VARIANTS, Result, variant
+from apf_middleware.simulation import simulate as run
+from apf_middleware.simulation.compare import describe_changes
+from apf_middleware.simulation.feed import Recording
+from apf_middleware.simulation.plots import plot as draw
+from apf_middleware.simulation.plots import require_plots
+from apf_middleware.simulation.trace import Trace
+
+__all__ = ["Listing", "chosen_configuration", "fail", "simulate", "with_progress"]
+
+_UNUSABLE: Final = 2
+
+
+class Listing(StrEnum):
+    """What the rows of a trace are listed by."""
+
+    USER = "user"
+    ADDRESS = "address"
+    PATH = "path"
+
+
+def simulate(
+    paths: Paths,
+    *,
+    trace: Annotated[Path | None, typer.Option(help="Recorded requests: JSON lines or an access log.")] = None,
+    by: Annotated[Listing, typer.Option(help="What the rows of a trace are listed by.")] = Listing.USER,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option(help=f"Two configurations on the same arrivals: files, or {', '.join(VARIANTS)}.", metavar="A B"),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw into a file: .png, .svg or .pdf.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Other dice than the scenario's.")] = None,
+    curves: Annotated[bool, typer.Option(help="Draw curves in the terminal.")] = True,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Simulate a scenario, or recorded requests with --trace, before the code that runs in production.
+
+    PATHS are a scenario and its configuration, in one file or several. Exit status 2 if they can't be used.
+    """
+    require_paths(paths)
+    scenario, configuration = _read(paths, wanted=trace is None)
+    if seed is not None:
+        scenario = replace(scenario, seed=seed)
+    try:
+        if plot is not None:
+            require_plots(plot)
+        recording = None if trace is None else _recording(trace, by)
+        wanted = [(name, chosen_configuration(name, configuration)) for name in compare or ("own",)]
+        results = [with_progress(scenario, one, name, recording) for name, one in wanted]
+        if plot is not None:
+            draw(results, plot)
+    except (TraceFormatError, ConfigurationError, InvalidValueError, MissingExtraError, OSError) as error:
+        fail("simulate", error)
+    if output is Output.JSON:
+        documents = [result.as_dict() for result in results]
+        typer.echo(json.dumps(documents if compare else documents[0], indent=2))
+        return
+    _print(scenario, results, curves=curves)
+
+
+def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> None:
+    if scenario.about:
+        tell(scenario.about)
+    for result in results:
+        print_tenants(result)
+        print_levels(result)
+        if curves:
+            print_curves(result)
+    if len(results) == 2:
+        tell(f"From {results[0].configuration} to {results[1].configuration}:", "bold")
+        for line in describe_changes(*results):
+            tell(f"  {line}")
+
+
+def _read(paths: list[Path], *, wanted: bool) -> tuple[Scenario, Configuration]:
+    reading = read_scenario(paths, wanted=wanted)
+    for problem in reading.problems:
+        typer.secho(problem, err=True, fg="red" if problem.severity is Severity.ERROR else "yellow")
+    if reading.scenario is None or reading.configuration is None:
+        raise typer.Exit(_UNUSABLE)
+    return reading.scenario, reading.configuration
+
+
+def _recording(path: Path, by: Listing) -> Recording:
+    trace = Trace(path)
+    survey = trace.survey()
+    if survey.unreadable:
+        typer.secho(f"{path}: {survey.unreadable} lines can't be read and are left out", err=True, fg="yellow")
+    return Recording(trace, survey, by.value)
+
+
+def chosen_configuration(name: str, configuration: Configuration) -> Configuration:
+    """A variant of the scenario's configuration, or what is in a file."""
+    if name in VARIANTS:
+        return variant(name, configuration)
+    if not Path(name).exists():
+        raise typer.BadParameter(f"{name!r} must be a file or one of {', '.join(VARIANTS)}", param_hint="--compare")
+    return load(name)
+
+
+def with_progress(
+    scenario: Scenario, configuration: Configuration, name: str, recording: Recording | None = None
+) -> Result:
+    """Run, and show on a terminal how far it is."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[asked]:,} requests"))
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task(name, total=1.0, asked=0)
+
+        def show(part: float, asked: int) -> None:
+            progress.update(task, completed=part, asked=asked)
+
+        return run(scenario, configuration, name=name, recording=recording, on_progress=show)
+
+
+def fail(command: str, error: Exception) -> NoReturn:
+    """End with what is wrong."""
+    typer.echo(f"apf {command}: {error}", err=True)
+    raise typer.Exit(_UNUSABLE)

@@ -1,0 +1,131 @@
+"""Named queues: what must be true of levels together, wherever they come from, a file or a live server.
+
+A queue *is* a level. What one document can say wrong by itself its dialect tells; here is what several say wrong
+together: parents that can't be parents, and mins and max that don't fit into a parent's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from apf_middleware.config.objects import FALLBACKS, Configuration, Level, ServerSettings
+
+if TYPE_CHECKING:
+    from apf_middleware.config.build import Assembly
+    from apf_middleware.config.dialects import Definition
+    from apf_middleware.config.problems import Problems
+
+__all__ = ["Flaw", "check_queues", "default_queue", "find_flaws"]
+
+_ALIASES: Final = {"minSeats": "guarantee", "maxSeats": "capability", "shares": "weight"}
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """What is wrong with a queue: the field as a PriorityLevel document calls it, its value, the rule and a hint."""
+
+    queue: str
+    field: str
+    value: object
+    rule: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field} of {self.queue} is {self.value!r}, but {self.rule}{'. ' if self.hint else ''}{self.hint}"
+
+
+def default_queue(configuration: Configuration) -> str:
+    """The level for requests that name an unknown queue."""
+    return configuration.server.queues.default or configuration.fallback.level
+
+
+def find_flaws(configuration: Configuration) -> Iterator[Flaw]:
+    """Everything that is wrong with these levels together."""
+    levels, server = configuration.levels, configuration.server
+    users = {schema.level: f"the schema {schema.name!r} sends requests there" for schema in configuration.schemas}
+    if server.queues.default:
+        users[server.queues.default] = "it is the default queue"
+    for name in sorted(levels):
+        level = levels[name]
+        if level.parent is not None:
+            yield from _parent_flaws(level, levels, users, server)
+    for parent in sorted(configuration.parents & levels.keys()):
+        children = [levels[name] for name in sorted(levels) if levels[name].parent == parent != name]
+        yield from _size_flaws(levels[parent], children)
+
+
+def _parent_flaws(
+    level: Level, levels: Mapping[str, Level], users: Mapping[str, str], server: ServerSettings
+) -> Iterator[Flaw]:
+    """What is wrong with one level's parent."""
+    name, parent = level.name, levels.get(level.parent or "")
+    rule = hint = ""
+    if level.parent == name:
+        rule = "a queue can't be its own parent"
+    elif parent is None:
+        rule, hint = "there is no such queue", "Create it first, or correct the name"
+    elif parent.parent is not None:
+        rule = f"that queue has a parent itself ({parent.parent}), and queues are two levels deep"
+    elif parent.exempt or level.exempt:
+        rule = "exempt levels have no parents and no children, for nothing limits them"
+    elif parent.name in users:
+        rule, hint = f"a parent takes no requests itself, and {users[parent.name]}", "Send them to one of its children"
+    elif parent.name in {schema_level for _, schema_level in FALLBACKS.values()} | {"catch-all", "exempt"}:
+        rule = "mandatory levels can't be parents"
+    elif server.borrowing != "immediate":
+        rule, hint = "parents need seats that are lent at each dispatch", "Write borrowing: immediate"
+    if rule:
+        yield Flaw(name, "parent", level.parent, rule, hint)
+
+
+def _size_flaws(parent: Level, children: Sequence[Level]) -> Iterator[Flaw]:
+    """Absolute numbers that don't fit into the parent's; what proportions come to is cut to fit."""
+    most = parent.max_seats
+    for child in children:
+        if most is not None and child.max_seats is not None and child.max_seats > most:
+            rule = f"it must not exceed the max of its parent {parent.name!r}, which is {most}"
+            yield Flaw(child.name, "maxSeats", child.max_seats, rule)
+    promised = sum(child.min_seats or 0 for child in children)
+    for bound, words in ((parent.min_seats, "min"), (most, "max")):
+        if bound is not None and promised > bound:
+            last = [child for child in children if child.min_seats][-1]
+            rule = (
+                f"with its siblings' it comes to {promised}, and the {words} of their parent {parent.name!r} is {bound}"
+            )
+            yield Flaw(last.name, "minSeats", last.min_seats, rule, f"Lower it, or raise the parent's {words}")
+            return
+
+
+def check_queues(assembly: "Assembly", definitions: Sequence["Definition"], problems: "Problems") -> None:
+    """Tell the flaws at their places in the files."""
+    configuration = assembly.configuration()
+    for flaw in find_flaws(configuration):
+        definition = assembly.levels[flaw.queue].definition
+        if definition is not None:
+            path = ("spec", _written(definition, flaw.field))
+            place = definition.document.place(path)
+            problems.error(place, flaw.rule, field=".".join(path), value=flaw.value, hint=flaw.hint)
+    queues = configuration.server.queues
+    servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
+    if not servers:
+        return
+    document = servers[0].document
+    default = configuration.levels.get(queues.default)
+    if queues.default and (default is None or default.exempt):
+        rule = "it must be a level that isn't exempt" if default else "there is no such level"
+        problems.error(
+            document.place(("spec", "queues", "default")), rule, field="spec.queues.default", value=queues.default
+        )
+    trusted = configuration.server.trusted_proxies
+    if queues.trusted_proxies and not (trusted.networks or trusted.unix):
+        rule, hint = "there are no trusted proxies", "Name them in spec.trustedProxies"
+        at = document.place(("spec", "queues", "trustedProxies"))
+        problems.error(at, rule, field="spec.queues.trustedProxies", value=True, hint=hint)
+
+
+def _written(definition: "Definition", field: str) -> str:
+    """As the document calls it, which may have the other one of two names."""
+    plain = definition.document.root.plain()
+    spec = plain.get("spec") if isinstance(plain, dict) else None
+    alias = _ALIASES.get(field, field)
+    return alias if isinstance(spec, dict) and alias in spec else field

@@ -1,0 +1,96 @@
+"""Reading a scenario: its own document, and the configuration that it tries out.
+
+The configuration is the other documents of the same file, and the files that the scenario names. Everything that is
+wrong is told at once, with file, line and field, as for a configuration.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Final
+
+from apf_middleware.config.dialects.base import parse, without_nulls
+from apf_middleware.config.documents import Document
+from apf_middleware.config.load import read_documents
+from apf_middleware.config.objects import Configuration
+from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems
+from apf_middleware.config.scenario.models import ScenarioModel
+from apf_middleware.config.scenario.objects import Scenario
+from apf_middleware.config.source import read_files, read_text
+
+__all__ = ["ScenarioReading", "load_scenario", "read_scenario", "read_scenario_text"]
+
+_KIND: Final = "Scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioReading:
+    """What came of reading: scenario and configuration if there are no errors, and all errors and warnings."""
+
+    scenario: Scenario | None
+    configuration: Configuration | None
+    problems: tuple[Problem, ...]
+
+    def unwrap(self) -> tuple[Scenario, Configuration]:
+        """Both; ConfigurationError with the problems if there are errors."""
+        if self.scenario is None or self.configuration is None:
+            raise ConfigurationError(self.problems)
+        return self.scenario, self.configuration
+
+
+def load_scenario(*paths: str | PathLike[str]) -> tuple[Scenario, Configuration]:
+    """The scenario in these files and its configuration; ConfigurationError tells all that is wrong."""
+    return read_scenario(paths).unwrap()
+
+
+def read_scenario(paths: Iterable[str | PathLike[str]], *, wanted: bool = True) -> ScenarioReading:
+    """As `load_scenario`, but what is wrong is returned. Unless it is ``wanted``, there may be no scenario at all."""
+    problems = Problems()
+    listed = [fspath(path) for path in paths]
+    return _reading(read_files(listed, problems), listed[0] if listed else ".", problems, wanted=wanted)
+
+
+def read_scenario_text(text: str, name: str = "<text>") -> ScenarioReading:
+    """As `read_scenario`, of a text."""
+    problems = Problems()
+    return _reading(read_text(text, name, problems), name, problems, wanted=True)
+
+
+def _reading(documents: list[Document], name: str, problems: Problems, *, wanted: bool) -> ScenarioReading:
+    own = [one for one in documents if _is_scenario(one)]
+    others = [one for one in documents if not _is_scenario(one)]
+    scenario = _scenario(own, name, problems, wanted=wanted)
+    if scenario is not None:
+        folder = Path(scenario.folder)
+        others += read_files([folder / path for path in scenario.configuration], problems)
+    reading = read_documents(others, problems)
+    broken = reading.configuration is None or scenario is None
+    return ScenarioReading(None if broken else scenario, reading.configuration, tuple(problems))
+
+
+def _is_scenario(document: Document) -> bool:
+    kind = document.root.get("kind")
+    return kind is not None and kind.value == _KIND
+
+
+def _scenario(own: list[Document], name: str, problems: Problems, *, wanted: bool) -> Scenario | None:
+    for second in own[1:]:
+        rule = f"there can be only one Scenario, and {own[0].place()} has it already"
+        problems.error(second.place(("kind",)), rule, field="kind", value=_KIND)
+    if not own:
+        if not wanted:
+            return Scenario(folder=str(Path(name).parent))
+        if not problems.errors:
+            hint = "Add one with apiVersion: apf/v1 and kind: Scenario; docs/simulator.md shows how"
+            problems.error(Place(name), "there must be a document of the kind Scenario", hint=hint)
+        return None
+    document = own[0]
+    raw = document.root.plain()
+    model = parse(ScenarioModel, without_nulls(raw), document, problems) if isinstance(raw, Mapping) else None
+    if model is None:
+        return None
+    if wanted and not model.spec.tenants:
+        problems.error(document.place(("spec",)), "there must be at least one", field="spec.tenants", value=[])
+        return None
+    return model.built(str(Path(document.file).parent))

@@ -1,0 +1,89 @@
+"""An agenda that can also be asked for the first of those whose oldest ticket isn't too wide.
+
+Behind a wide ticket that waits for seats, others may pass that fit into those that are free (see `reservation`). Where
+all tickets have a width of 1 this is a plain agenda. Queues whose oldest ticket is wider stand on other agendas, one
+for each class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first of all is the first of the firsts;
+there are as many as classes, not queues. Of a class whose widths lie on both sides of the bound only its first is
+looked at, so one that fits may be missed there behind one that doesn't.
+"""
+
+from typing import Final
+
+from apf_middleware.fairqueuing.disciplines.agenda import Agenda
+
+__all__ = ["Lineup"]
+
+_SINGLE: Final = 16  # up to this width each has a class of its own
+
+
+def _class_of(width: int) -> int:
+    return width - 1 if width <= _SINGLE else _SINGLE + (width - 1).bit_length() - _SINGLE.bit_length()
+
+
+def _least(place: int) -> int:
+    """The least width of a class."""
+    return place + 1 if place < _SINGLE else (1 << place - _SINGLE + _SINGLE.bit_length() - 1) + 1
+
+
+class Lineup(Agenda):
+    """An agenda of queues by finish and width. ``wide`` are the queues whose oldest ticket takes more than one seat.
+
+    While there are none, `put` and `first` will do; otherwise `place` and `first_within`.
+    """
+
+    __slots__ = ("_classes", "wide")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide: dict[int, int] = {}  # queue index -> width
+        self._classes: list[Agenda] = [self]
+
+    def place(self, index: int, finish: int, width: int) -> None:
+        """As `put`, for a queue whose oldest ticket has this ``width``."""
+        new = _class_of(width)
+        if new != _class_of(self.wide.get(index, 1)):
+            self.drop(index)
+        if not new:
+            self.put(index, finish)
+            return
+        classes = self._classes
+        while len(classes) <= new:
+            classes.append(Agenda())
+        self.wide[index] = width
+        classes[new].put(index, finish)
+
+    def drop(self, index: int) -> None:
+        if index in self.wide:
+            self._classes[_class_of(self.wide.pop(index))].drop(index)
+        elif index < len(self._finish):
+            self._finish[index] = None
+
+    def first_within(self, after: int, widest: int | None = None) -> int:
+        """As `first`, of queues whose oldest ticket is no wider than ``widest``."""
+        best: tuple[int, bool, int] | None = None
+        for place, agenda in enumerate(self._classes):
+            if widest is not None and _least(place) > widest:
+                break
+            index = agenda.peek(after)
+            if index is None or (widest is not None and self.wide.get(index, 1) > widest):
+                continue
+            rank = (agenda.finish_of(index), index <= after, index)  # among equals, the next one round
+            if best is None or rank < best:
+                best = rank
+        if best is None:
+            raise LookupError("nobody is to be served")
+        return best[2]
+
+    def close_up(self, index: int) -> None:
+        super().close_up(index)
+        for agenda in self._classes[1:]:
+            agenda.close_up(index)
+        self.wide = {other - (other > index): width for other, width in self.wide.items() if other != index}
+
+    def check(self) -> None:
+        super().check()
+        for place, agenda in enumerate(self._classes[1:], 1):
+            agenda.check()
+            members = {index for index, width in self.wide.items() if _class_of(width) == place}
+            assert agenda.members() == members, f"queues of class {place} in {self!r}"
+        assert not self.members() & self.wide.keys(), f"queues that stand twice in {self!r}"

@@ -1,0 +1,101 @@
+"""What each queue deserves: seats in proportion to weights, but not less than is guaranteed nor more than is wanted.
+
+*Weighted max-min.* All get the same part of the seats for each unit of weight, except where a bound holds them:
+
+    deserved = clamp(height · weight, lower, upper),    Σ deserved = the total, or all that is wanted.
+
+``lower`` is the min; ``upper`` what is asked for, at most the max, but never below ``lower``. The sum is a polyline in
+the height that never falls, so one sweep over its sorted knots finds it, whatever the weights are: there is no
+rounding, and nothing to converge. A weight of 0 deserves its min and lives on what others leave.
+
+Where the mins alone exceed the total, each is cut to the same part of itself, so that the sum never exceeds the total.
+Queues with a parent divide among themselves what the parent deserves.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from apf_middleware.exceptions import require_integer
+
+__all__ = ["Desire", "deserved", "deserved_by_name", "divide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Desire:
+    """What one queue asks for; ``most`` None means without a limit, and ``parent`` is the name of another one."""
+
+    weight: int
+    demand: int
+    least: int = 0
+    most: int | None = None
+    parent: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "demand", "least"):
+            require_integer(name, getattr(self, name), least=0)
+        if self.most is not None:
+            require_integer("most", self.most, least=self.least)
+
+    @property
+    def upper(self) -> int:
+        """No more than this is of use to it."""
+        wanted = self.demand if self.most is None else min(self.demand, self.most)
+        return max(self.least, wanted)
+
+
+def deserved(total: int, desires: Sequence[Desire]) -> tuple[Fraction, ...]:
+    """How many of ``total`` seats each deserves; parents are not looked at."""
+    require_integer("total", total, least=0)
+    return divide(Fraction(total), [(one.weight, one.least, one.upper) for one in desires])
+
+
+def deserved_by_name(total: int, desires: Mapping[str, Desire]) -> dict[str, Fraction]:
+    """The same, two levels deep: of what a parent deserves, its children deserve their parts.
+
+    A parent's demand is its children's; its ``least`` is at least the sum of theirs.
+    """
+    require_integer("total", total, least=0)
+    families: dict[str, list[str]] = {}
+    for name, desire in desires.items():
+        if desire.parent is not None:
+            families.setdefault(desire.parent, []).append(name)
+    top = {name: _bounds(name, desires, families) for name, desire in desires.items() if desire.parent is None}
+    found = dict(zip(top, divide(Fraction(total), list(top.values())), strict=True))
+    for parent, children in families.items():
+        parts = divide(found[parent], [_bounds(child, desires, {}) for child in children])
+        found |= zip(children, parts, strict=True)
+    return {name: found[name] for name in desires}
+
+
+def _bounds(name: str, desires: Mapping[str, Desire], families: Mapping[str, Sequence[str]]) -> tuple[int, int, int]:
+    """Weight, lower and upper bound of a queue, which may be a parent."""
+    own = desires[name]
+    children = [desires[child] for child in families.get(name, ())]
+    if not children:
+        return own.weight, own.least, own.upper
+    least = max(own.least, sum(child.least for child in children))
+    wanted = sum(child.upper for child in children)
+    return own.weight, least, max(least, wanted if own.most is None else min(wanted, own.most))
+
+
+def divide(total: Fraction, claims: Sequence[tuple[int, int, int]]) -> tuple[Fraction, ...]:
+    """The seats of each (weight, lower, upper): the water level, from knot to knot, until the total is reached."""
+    lowest = sum(lower for _, lower, _ in claims)
+    if lowest >= total:
+        return tuple(Fraction(lower) * total / lowest if lowest else Fraction(0) for _, lower, _ in claims)
+    knots = sorted(
+        knot
+        for weight, lower, upper in claims
+        if weight and upper > lower
+        for knot in ((Fraction(lower, weight), weight), (Fraction(upper, weight), -weight))
+    )
+    reached, height, slope = Fraction(lowest), Fraction(0), 0
+    for knot, change in knots:
+        step = slope * (knot - height)
+        if reached + step >= total:
+            height += (total - reached) / slope
+            break
+        reached += step
+        height, slope = knot, slope + change
+    return tuple(min(max(Fraction(lower), height * weight), Fraction(upper)) for weight, lower, upper in claims)

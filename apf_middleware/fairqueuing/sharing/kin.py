@@ -1,0 +1,97 @@
+"""What levels are to each other beside their own limits: who has which parent, and who borrows first.
+
+A *parent* takes no requests itself. Its min is promised to its children together, and they never use more than its max
+together. For the pool it counts as one level does: for the larger of what its children count for and its min. A child
+counts for its parent as a level without a parent counts for the pool.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing.allocation import LevelLimits
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.sharing.level import SharedLevel
+
+__all__ = ["MOST_PRIORITY", "NO_KIN", "Kinship", "Parent", "require_kin"]
+
+MOST_PRIORITY: Final = 1_000_000
+"""A level's priority is no farther from 0 than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kinship:
+    """The limits of all parents, by name; whose parent is which; priorities that aren't 0."""
+
+    parents: Mapping[str, LevelLimits] = field(default_factory=dict)
+    parent_of: Mapping[str, str] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_KIN: Final = Kinship()
+
+
+class Parent:
+    """A parent at work. ``least`` seats are promised to its children together, and they never get more than ``most``.
+
+    ``total`` is what its children count for together, and ``counted`` what it counts for itself.
+    """
+
+    __slots__ = ("counted", "least", "limits", "most", "name", "promised", "total")
+
+    counted: int
+    least: int
+    most: int
+    promised: int
+    total: int
+
+    def __init__(self, name: str, limits: LevelLimits) -> None:
+        self.name: str = name
+        self.limits: LevelLimits = limits
+        self.least = self.most = self.promised = self.total = self.counted = 0
+
+    def begin(self, promised: int) -> None:
+        """Its children are promised so many seats together, each its own; nobody has been counted yet."""
+        self.promised = promised
+        self.least = max(self.limits.min, promised)
+        self.total = 0
+
+    def count(self, change: int) -> int:
+        """What its children count for changes; by how much that changes what it counts for itself."""
+        self.total += change
+        before, self.counted = self.counted, max(self.total, self.least)
+        return self.counted - before
+
+    def room(self, child: "SharedLevel", free: int) -> int:
+        """How many seats ``child`` could use now, its own limits aside, where so many are free in the pool."""
+        most = max(self.least, min(self.most, free + self.counted))
+        return most - self.total + child.counted
+
+    def promised_to(self, child: "SharedLevel") -> int:
+        """How many seats ``child`` could use now that nobody but its siblings could have: they are promised here."""
+        return max(child.least, min(child.most, self.least - self.total + child.counted))
+
+    def room_within(self, child: "SharedLevel") -> int:
+        """How many seats its own max leaves to ``child``."""
+        return self.most - self.total + child.counted
+
+    def __repr__(self) -> str:
+        return f"<Parent {self.name!r}: {self.least} to {self.most} seats, {self.total} counted>"
+
+
+def require_kin(names: Mapping[str, object], kinship: Kinship) -> None:
+    """InvalidValueError unless these levels can be kin in that way."""
+    if not isinstance(kinship, Kinship):
+        raise InvalidValueError("kinship", kinship, "it must be a Kinship")
+    for child, parent in kinship.parent_of.items():
+        if parent not in kinship.parents:
+            raise InvalidValueError(f"parent of {child}", parent, "it must be one of the parents")
+    for name, limits in kinship.parents.items():
+        if not isinstance(limits, LevelLimits):
+            raise InvalidValueError(f"limits of {name}", limits, "they must be LevelLimits")
+        if name in names:
+            raise InvalidValueError("parents", name, "a parent takes no requests, so it can't be one of the levels")
+    for name, priority in kinship.priorities.items():
+        require_integer(f"priority of {name}", priority, least=-MOST_PRIORITY, most=MOST_PRIORITY)

@@ -1,0 +1,223 @@
+"""The book of a live server's queues: create, look at, change, open, pause, close and delete them while requests run.
+
+Every call is one step: it is checked as a whole, put in force between two steps of the event loop, and told in the log
+with who asked for it. What can't be done is raised as a `QueueError` whose ``kind`` tells how, and changes nothing.
+Nothing that runs is ever ended by a change.
+"""
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from apf_middleware.config import Configuration
+from apf_middleware.config.emit_apf import level_document
+from apf_middleware.config.objects import Level, Queuing
+from apf_middleware.config.queues import default_queue, find_flaws
+from apf_middleware.exceptions import QueueConflictError, QueueInvalidError, QueueNotFoundError
+from apf_middleware.fairqueuing import LevelShares, Reason
+from apf_middleware.runtime.log import tell
+from apf_middleware.runtime.queues.fields import check_changes, check_name, with_changes
+from apf_middleware.runtime.queues.live import Drift, LiveChanges
+from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, QueueState, wish_of
+from apf_middleware.runtime.queues.status import QueueStatus, look_at_queues
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apf_middleware.runtime.controller import Controller
+
+__all__ = ["QueueBook"]
+
+_MANDATORY: Final = frozenset({"exempt", "catch-all"})
+_FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # as the book calls them
+
+
+class QueueBook:
+    """The queues of ``controller``. ``put_in_force`` is how another configuration is; a server has more to do for it.
+
+    ``files`` is the configuration as it was read, without live changes; ``changes`` are these.
+    """
+
+    def __init__(self, controller: "Controller") -> None:
+        self._controller = controller
+        self.files: Configuration = controller.configuration
+        self.changes: LiveChanges = LiveChanges()
+        self.put_in_force: Callable[[Configuration], None] = controller.reconfigure
+        self._generations: dict[str, int] = {}  # of parents; a level at work has its own
+
+    # Looking
+
+    def list(self) -> tuple[QueueStatus, ...]:
+        """All queues, each parent before its children."""
+        return tuple(look_at_queues(self._controller, self.changes.entries, self._generations))
+
+    def status(self, name: str) -> QueueStatus:
+        """One queue."""
+        self._level(name)
+        return next(one for one in self.list() if one.name == name)
+
+    def document(self, name: str) -> tuple[dict[str, Any], ...]:
+        """What to write into a file so that the queue is there as it is now."""
+        return (level_document(self._level(name)),)
+
+    def drift(self) -> tuple[Drift, ...]:
+        """How the live server differs from its files."""
+        return self.changes.drift()
+
+    # Changing
+
+    def create(
+        self,
+        name: str,
+        *,
+        weight: int = 1,
+        queuing: Queuing | None = None,
+        by: str = "",
+        **fields: Any,  # noqa: ANN401 - each is checked by its name
+    ) -> QueueStatus:
+        """A new queue, open, with a ``min`` of 0 and no ``max`` unless they are given; other fields as in `update`."""
+        if name in self._levels:
+            raise QueueConflictError(name, "there is a queue of this name already", "Update it, or take another name")
+        check_name(name)
+        given = {"min": 0, "weight": weight} | fields
+        check_changes(name, given)
+        level = Level(name, LevelShares(1), Queuing() if queuing is None else queuing)
+        self._change(name, with_changes(level, given))
+        self._tell("created", name, by, given)
+        return self.status(name)
+
+    def update(self, name: str, *, by: str = "", **changes: Any) -> QueueStatus:  # noqa: ANN401 - as above
+        """Change fields of a queue, in any state; None as ``max`` or ``parent`` means that there is none.
+
+        There are ``weight``, ``min``, ``max``, ``parent``, ``priority``, ``reclaimable``, ``dequeue_strategy`` and
+        ``wait_limit_ns``.
+        """
+        level = self._level(name)
+        if level.exempt:
+            raise QueueConflictError(name, "an exempt level isn't limited, so there is nothing to change")
+        check_changes(name, changes)
+        self._change(name, with_changes(level, changes))
+        self._tell("updated", name, by, changes)
+        return self.status(name)
+
+    def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> QueueStatus:
+        """Open, close or pause a queue; those that a parent closes or pauses are its children.
+
+        Those who wait in a queue that closes are served (``drain``) or rejected at once (``shed``).
+        """
+        level = self._level(name)
+        if action not in ACTIONS:
+            raise QueueInvalidError(name, (("action", action, f"it must be one of {', '.join(ACTIONS)}"),))
+        if mode not in MODES:
+            raise QueueInvalidError(name, (("mode", mode, f"it must be one of {', '.join(MODES)}"),))
+        if level.exempt:
+            raise QueueConflictError(name, "an exempt level is always open")
+        wish = QueueAction(action).wish
+        parent = self._levels.get(level.parent or "")
+        if parent is not None and wish != wish_of(replace(level, state=wish), parent):
+            raise QueueConflictError(name, f"its parent {parent.name!r} is {parent.state}", "Open the parent")
+        self._change(name, replace(level, state=wish))
+        if wish == "closed" and mode == "shed":
+            for working in self._working(name):
+                self._controller.shed(working, Reason.QUEUE_CLOSING)
+        self._tell("operated", name, by, {"action": action, "mode": mode})
+        return self.status(name)
+
+    def delete(self, name: str, *, cascade: bool = False, by: str = "") -> None:
+        """Delete a queue that is closed; with ``cascade`` any, its children too: who waits is rejected, who runs ends.
+
+        What still runs counts for the old queue, also if another one gets its name.
+        """
+        level = self._level(name)
+        status = self.status(name)
+        if level.exempt or name in _MANDATORY:
+            raise QueueConflictError(name, "mandatory and exempt levels can't be deleted")
+        if name in {default_queue(self._controller.configuration), self._controller.configuration.fallback.level}:
+            raise QueueConflictError(name, "it is the default queue, which takes what nothing else takes")
+        if not cascade and status.children:
+            raise QueueConflictError(name, f"it has children: {', '.join(status.children)}", "Delete them, or cascade")
+        if not cascade and status.state is not QueueState.CLOSED:
+            raise QueueConflictError(name, f"it is {status.state}", "Close it and wait until it is Closed, or cascade")
+        changes = self.changes
+        for gone in (*status.children, name):
+            changes = changes.changed(self.files, gone, None)
+        self._require_sound(name, changes)
+        for working in self._working(name):
+            self._controller.shed(working, Reason.QUEUE_CLOSED)
+            self._controller.levels[working].shared.is_over = True
+        self._adopt(changes)
+        self._tell("deleted", name, by, {"cascade": cascade})
+
+    # Files
+
+    def reload(self, files: Configuration) -> Configuration:
+        """Files have been read again: what is to be in force, live changes considered as far as they still hold."""
+        return self.changes.still(files).over(files)
+
+    def note_in_force(self, files: Configuration) -> None:
+        """What `reload` made of these files is in force."""
+        before, self.changes, self.files = self.changes, self.changes.still(files), files
+        for name in sorted(before.entries.keys() - self.changes.entries.keys()):
+            tell(logging.INFO, "apf.queue-change-ended", queue=name, reason="the files say otherwise, or the same")
+
+    def apply_states(self) -> None:
+        """Let every queue do what is wanted of it, which another configuration may have changed."""
+        levels = self._levels
+        for name, at_work in self._controller.levels.items():
+            if not at_work.shared.exempt:
+                wish = wish_of(levels[name], levels.get(levels[name].parent or ""))
+                self._controller.operate(at_work, held=wish == "paused", closing=wish == "closed")
+        parents = self._controller.configuration.parents
+        self._generations = {name: self._generations.get(name) or self._controller.generate() for name in parents}
+
+    # Steps
+
+    @property
+    def _levels(self) -> "dict[str, Level]":
+        return dict(self._controller.configuration.levels)
+
+    def _level(self, name: str) -> Level:
+        level = self._controller.configuration.levels.get(name)
+        if level is None:
+            raise QueueNotFoundError(name, "there is no such queue")
+        return level
+
+    def _working(self, name: str) -> "tuple[str, ...]":
+        """The queues that requests of this one are in: itself, or its children."""
+        children = tuple(one.name for one in self._levels.values() if one.parent == name)
+        return children or tuple(one for one in (name,) if one in self._controller.levels)
+
+    def _change(self, name: str, level: Level) -> None:
+        changes = self.changes.changed(self.files, name, level)
+        self._require_sound(name, changes)
+        self._adopt(changes)
+
+    def _require_sound(self, name: str, changes: LiveChanges) -> None:
+        flaws = list(find_flaws(changes.over(self.files)))
+        if flaws:
+            problems = [
+                (
+                    _FIELDS.get(flaw.field, flaw.field),
+                    flaw.value,
+                    flaw.rule if flaw.queue == name else f"in {flaw.queue!r} {flaw.rule}",
+                )
+                for flaw in flaws
+            ]
+            raise QueueInvalidError(name, tuple(problems))
+
+    def _adopt(self, changes: LiveChanges) -> None:
+        before, self.changes = self.changes, changes
+        try:
+            self.put_in_force(changes.over(self.files))
+        except BaseException:
+            self.changes = before
+            raise
+
+    @staticmethod
+    def _tell(what: str, name: str, by: str, fields: "dict[str, object]") -> None:
+        tell(logging.INFO, f"apf.queue-{what}", queue=name, by=by or "-", **fields)
+
+    def __repr__(self) -> str:
+        return (
+            f"<QueueBook of {len(self._controller.configuration.levels)} queues, {len(self.changes.entries)} changed>"
+        )

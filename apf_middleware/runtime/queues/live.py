@@ -1,0 +1,118 @@
+"""What was changed while the server ran, apart from what the files say.
+
+Each changed queue has an entry: how it is now, and how the files had it then. When files are read again, an entry holds
+as long as they still say of its queue what they said; what is newer in a file goes before what is older here. So a
+reload of unrelated documents loses nothing, and committing what a live queue's `document` says ends the drift.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from apf_middleware.config import Configuration
+from apf_middleware.config.objects import Level
+from apf_middleware.config.queues import Flaw, find_flaws
+
+__all__ = ["Drift", "Entry", "LiveChanges"]
+
+_NAMES: Final = {"min_seats": "min", "max_seats": "max"}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One difference: ``file`` and ``live`` are a field's values, or None where there is no such queue."""
+
+    queue: str
+    field: str
+    file: object
+    live: object
+
+
+class Entry(NamedTuple):
+    """How a queue is now (None if it was deleted), and how the files had it when it was changed (None if not)."""
+
+    level: Level | None
+    base: Level | None
+
+
+class LiveChanges:
+    """Live changes, never changed themselves: a change makes others."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: Mapping[str, Entry] = MappingProxyType({})) -> None:
+        self.entries: dict[str, Entry] = dict(entries)
+
+    def changed(self, files: Configuration, name: str, level: Level | None) -> "LiveChanges":
+        """With one queue as it is from now on; as the files have it, it is no live change."""
+        entries = dict(self.entries)
+        base = files.levels.get(name)
+        if level == base:
+            entries.pop(name, None)
+        else:
+            entries[name] = Entry(level, base)
+        return LiveChanges(entries)
+
+    def still(self, files: Configuration) -> "LiveChanges":
+        """Those that hold over these files."""
+        kept = LiveChanges(
+            {
+                name: entry
+                for name, entry in self.entries.items()
+                if files.levels.get(name) == entry.base and entry.level != entry.base
+            }
+        )
+        while kept.entries:
+            flaws = list(find_flaws(kept.over(files)))
+            if not flaws:
+                break
+            kept = kept.without(_concerned(flaws, kept.over(files)))
+        return kept
+
+    def without(self, names: set[str]) -> "LiveChanges":
+        """Without the entries of these queues; without any if that are none."""
+        if not names & self.entries.keys():
+            return LiveChanges()
+        return LiveChanges({name: entry for name, entry in self.entries.items() if name not in names})
+
+    def over(self, files: Configuration) -> Configuration:
+        """What is in force when the files say this; the very same object if nothing was changed."""
+        if not self.entries:
+            return files
+        levels = dict(files.levels)
+        for name, entry in self.entries.items():
+            if entry.level is None:
+                levels.pop(name, None)
+            else:
+                levels[name] = entry.level
+        schemas = tuple(schema for schema in files.schemas if schema.level in levels)
+        return replace(files, levels=MappingProxyType(dict(sorted(levels.items()))), schemas=schemas)
+
+    def drift(self) -> tuple[Drift, ...]:
+        """Everything that is otherwise than in the files."""
+        return tuple(one for name in sorted(self.entries) for one in _differences(name, self.entries[name]))
+
+    def __repr__(self) -> str:
+        return f"<LiveChanges of {', '.join(sorted(self.entries)) or 'nothing'}>"
+
+
+def _concerned(flaws: list[Flaw], configuration: Configuration) -> set[str]:
+    """The queues that flaws are about, and their parents."""
+    names = {flaw.queue for flaw in flaws}
+    parents = {configuration.levels[name].parent for name in names}
+    return names | {parent for parent in parents if parent is not None}
+
+
+def _differences(name: str, entry: Entry) -> list[Drift]:
+    level, base = entry
+    if level is None or base is None:
+        return [Drift(name, "queue", base and base.name, level and level.name)]
+    found = []
+    if level.shares != base.shares:
+        found.append(Drift(name, "weight", base.shares.shares, level.shares.shares))
+    for field in fields(Level):
+        before, now = getattr(base, field.name), getattr(level, field.name)
+        if field.name not in {"name", "shares"} and before != now:
+            found.append(Drift(name, _NAMES.get(field.name, field.name), before, now))
+    return found

@@ -1,0 +1,122 @@
+"""Asking requests to give way: the cooperative form of taking seats back.
+
+An owner below what it deserves is served first whenever a seat comes free, and with short requests that is soon. Where
+some take minutes (exports, generated text), their handlers may opt in to be asked: `Admission.revocable` gives them a
+`Revocation` to look at or to wait for. Nothing is ever cancelled; who is asked ends, or doesn't.
+
+Asked are running requests of *other* queues that may be reclaimed, whose queue has more than it deserves and keeps that
+afterwards: first those of the queue with the lowest priority, then with the highest share, then the youngest. Seats
+that are free or already asked back count first, and nobody is asked unless it is enough together.
+"""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from apf_middleware.fairqueuing import TicketState
+from apf_middleware.runtime.queues.status import find_deserved
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.admission import Admission
+    from apf_middleware.runtime.controller import Controller
+    from apf_middleware.runtime.level import LevelAtWork
+
+__all__ = ["Reclaimer"]
+
+
+class _Victim(NamedTuple):
+    order: tuple[int, Fraction, int]
+    admission: "Admission"
+
+
+class Reclaimer:
+    """Knows the running requests that opted in, and asks some of them when an owner waits.
+
+    Those that have ended are forgotten now and then, so that their end costs nothing.
+    """
+
+    __slots__ = ("_controller", "_known", "_limit", "asked")
+
+    def __init__(self, controller: "Controller") -> None:
+        self._controller = controller
+        self._known: list[Admission] = []
+        self._limit = 64
+        self.asked: dict[str, int] = {}  # requests by queue
+
+    def enter(self, admission: "Admission") -> None:
+        """It may be asked from now on; perhaps an owner waits already."""
+        self._known.append(admission)
+        if len(self._known) > self._limit:
+            self._forget()
+            self._limit = 64 + 2 * len(self._known)
+        for at_work in self._controller.levels.values():
+            if at_work.shared.waits:
+                self.claim(at_work)
+
+    def _forget(self) -> None:
+        self._known = [one for one in self._known if one.state is TicketState.SEATED]
+        self.asked = {name: number for name, number in self.asked.items() if name in self._controller.levels}
+
+    def claim(self, at_work: "LevelAtWork") -> None:
+        """Somebody waits at this queue: ask for the seats that it lacks, if it deserves them and that is enough."""
+        shared = at_work.shared
+        if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
+            return
+        if self._controller.configuration.server.borrowing != "immediate":
+            return  # until the next adjustment its limit is what it is
+        self._forget()
+        deserves = find_deserved(self._controller)
+        queueset = shared.queueset
+        width = min(queueset.head().width, shared.most)
+        most = min(int(deserves[at_work.name]), shared.most)
+        wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
+        coming = max(0, shared.current - queueset.seats_in_use)
+        coming += sum(one.width for one in self._known if one.revoked.is_set() and one.level != at_work.name)
+        for victim in self._choose(at_work, deserves, width, wanted, coming):
+            victim.revoked.set()
+            self.asked[victim.level] = self.asked.get(victim.level, 0) + 1
+
+    def _choose(
+        self, claimant: "LevelAtWork", deserves: dict[str, Fraction], width: int, wanted: int, coming: int
+    ) -> "list[Admission]":
+        """As few as are needed for as many requests of this width as there are to be; ``coming`` seats come anyway."""
+        target = (coming // width + 1) * width
+        if target > wanted:
+            return []
+        chosen: list[Admission] = []
+        enough = 0
+        taken: dict[str, int] = {}
+        for victim in sorted(self._victims(claimant, deserves), key=lambda one: one.order):
+            admission, level = victim.admission, victim.admission.level
+            gone = taken.get(level, 0) + admission.width
+            if self._left(level) - gone < int(deserves[level]):
+                continue
+            chosen.append(admission)
+            taken[level] = gone
+            coming += admission.width
+            if coming >= target:
+                enough, target = len(chosen), (coming // width + 1) * width
+            if target > wanted:
+                break
+        return chosen[:enough]
+
+    def _left(self, level: str) -> int:
+        """What a queue has when those who were asked have gone."""
+        shared = self._controller.levels[level].shared
+        asked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
+        return shared.queueset.seats_in_use + bool(shared.alone) - asked
+
+    def _victims(self, claimant: "LevelAtWork", deserves: dict[str, Fraction]) -> Iterator[_Victim]:
+        levels = self._controller.levels
+        for admission in self._known:
+            at_work = admission.destination.at_work
+            level, name = at_work.level, at_work.name
+            if at_work is claimant or levels.get(name) is not at_work or admission.revoked.is_set():
+                continue
+            used = self._left(name)
+            if level.reclaimable and not level.exempt and used > deserves[name]:
+                share = used / deserves[name] if deserves[name] else Fraction(used * 10**9)
+                yield _Victim((level.priority, -share, -admission.seated_at), admission)
+
+    def __repr__(self) -> str:
+        return f"<Reclaimer: {len(self._known)} may be asked>"

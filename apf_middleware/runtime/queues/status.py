@@ -1,0 +1,184 @@
+"""How a queue is doing: all that a table or a screen shows of it, found when somebody asks.
+
+Counts are sums of those that the server keeps anyway, so that always
+
+    arrived = completed + failed + aborted + rejected + inqueue + pending + running.
+
+Failed are those whose app raised, or answered with a status of 500 or more. Aborted are those whose client left while
+they waited, or whose task was cancelled while they ran.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal
+
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing.proportion import Desire, deserved_by_name
+from apf_middleware.runtime.queues.states import QueueState, state_of, wish_of
+
+if TYPE_CHECKING:
+    from apf_middleware.config.objects import Level
+    from apf_middleware.runtime.controller import Controller
+    from apf_middleware.runtime.level import LevelAtWork
+
+__all__ = ["QueueStatus", "find_deserved", "look_at_queues"]
+
+_CENT: Final = 100  # seats that are deserved are shown in hundredths, rounded down so that they never exceed the total
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """One queue at one moment. A parent's numbers are its children's together.
+
+    ``deserved`` is what it could claim now, ``used`` what it has, and ``share`` the one as part of the other.
+    ``capacity`` is what the mins of others leave of its ``max``. ``source`` tells whether it is as the files have it.
+    Each queue that was ever made has another ``generation``.
+    """
+
+    name: str
+    parent: str | None
+    state: QueueState
+    weight: int
+    min: int
+    deserved: float
+    used: int
+    max: int
+    capacity: int
+    inqueue: int
+    pending: int
+    running: int
+    completed: int
+    failed: int
+    aborted: int
+    rejected: Mapping[str, int]
+    share: float
+    source: Literal["file", "live"]
+    generation: int
+    priority: int = 0
+    reclaimable: bool = True
+    dequeue_strategy: str = "traverse"
+    exempt: bool = False
+    closed_by_parent: bool = False
+    children: tuple[str, ...] = ()
+
+    @property
+    def rejections(self) -> int:
+        return sum(self.rejected.values())
+
+    @property
+    def arrived(self) -> int:
+        ended = self.completed + self.failed + self.aborted + self.rejections
+        return ended + self.inqueue + self.pending + self.running
+
+
+@dataclass(slots=True)
+class _Counts:
+    used: int = 0
+    inqueue: int = 0
+    pending: int = 0
+    running: int = 0
+    finished: int = 0
+    failed: int = 0
+    aborted: int = 0
+    cancelled: int = 0
+    is_idle: bool = True
+
+    def add(self, at_work: "LevelAtWork", rejected: dict[str, int]) -> None:
+        queueset = at_work.shared.queueset
+        self.used += queueset.seats_in_use + (1 if at_work.shared.alone else 0)
+        self.is_idle = self.is_idle and at_work.shared.is_idle
+        self.pending += queueset.parked
+        self.inqueue -= queueset.parked  # who is parked counts as waiting below
+        for tally in at_work.tallies.values():
+            self.inqueue += tally.waiting
+            self.running += tally.executing
+            self.finished += tally.executions.count + tally.streams.count
+            self.failed += tally.failed.count
+            self.aborted += tally.aborted.count
+            for reason, number in tally.rejected.items():
+                if reason is Reason.CANCELLED:
+                    self.cancelled += number
+                elif number:
+                    rejected[reason.value] = rejected.get(reason.value, 0) + number
+
+
+def find_deserved(controller: "Controller") -> dict[str, Fraction]:
+    """What each queue deserves at this moment; an exempt level has what it uses, and the others divide the rest."""
+    configuration, at_works = controller.configuration, controller.levels
+    limits, found, desires = controller.limits, {}, {}
+    seats = configuration.server.seats
+    for name, level in configuration.levels.items():
+        shared = at_works[name].shared if name in at_works else None
+        if shared is None:
+            desires[name] = Desire(level.shares.shares, 0, limits[name].min, limits[name].max)
+            continue
+        used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
+        if level.exempt:
+            found[name] = Fraction(used)
+            seats -= used
+            continue
+        is_closed = shared.is_closing and shared.is_idle
+        demand = used if shared.is_held else used + shared.queueset.seats_waiting
+        least = 0 if is_closed else limits[name].min
+        desires[name] = Desire(level.shares.shares, demand, least, max(least, limits[name].max), level.parent)
+    return found | deserved_by_name(max(seats, 0), desires)
+
+
+def look_at_queues(controller: "Controller", live: Iterable[str], generations: Mapping[str, int]) -> list[QueueStatus]:
+    """All queues, each parent before its children; ``live`` are those that aren't as the files have them."""
+    controller.look(controller.now())
+    deserves = find_deserved(controller)
+    changed = set(live)
+    levels = controller.configuration.levels
+    in_order = sorted(levels, key=lambda name: (levels[name].parent or name, levels[name].parent is not None, name))
+    return [
+        _look(controller, levels[name], deserves[name], generations.get(name, 0), is_live=name in changed)
+        for name in in_order
+    ]
+
+
+def _look(
+    controller: "Controller", level: "Level", deserves: Fraction, generation: int, *, is_live: bool
+) -> QueueStatus:
+    levels, name = controller.configuration.levels, level.name
+    children = tuple(sorted(one.name for one in levels.values() if one.parent == name))
+    counts, rejected = _Counts(), dict[str, int]()
+    for working in children or (name,):
+        counts.add(controller.levels[working], rejected)
+    parent = levels[level.parent] if level.parent is not None else None
+    wish = wish_of(level, parent)
+    limits = controller.limits[name]
+    return QueueStatus(
+        name=name,
+        parent=level.parent,
+        state=state_of(wish, is_idle=counts.is_idle),
+        weight=level.shares.shares,
+        min=limits.min,
+        deserved=deserves * _CENT // 1 / _CENT,
+        used=counts.used,
+        max=min(limits.max, controller.configuration.server.seats),
+        capacity=min(_most(controller, name), controller.configuration.server.seats),
+        inqueue=counts.inqueue,
+        pending=counts.pending,
+        running=counts.running,
+        completed=counts.finished - counts.failed - counts.aborted,
+        failed=counts.failed,
+        aborted=counts.aborted + counts.cancelled,
+        rejected=dict(sorted(rejected.items())),
+        share=float(counts.used / deserves) if deserves else float(counts.used > 0),
+        source="live" if is_live else "file",
+        generation=generation if children else controller.levels[name].generation,
+        priority=level.priority,
+        reclaimable=level.reclaimable,
+        dequeue_strategy=level.dequeue_strategy,
+        exempt=level.exempt,
+        closed_by_parent=wish == "closed" != level.state,
+        children=children,
+    )
+
+
+def _most(controller: "Controller", name: str) -> int:
+    """The most seats that a queue could have, if all others used no more than their mins."""
+    parent = controller.sharing.parents.get(name)
+    return controller.levels[name].shared.most if parent is None else parent.most

@@ -1,0 +1,98 @@
+"""The levels that there are: those of the configuration in force, those that drain, and what each has counted.
+
+The controller drives them; here they are found, made, kept when the configuration changes, and forgotten.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from apf_middleware.config import Configuration
+from apf_middleware.config.derive import derive_limits
+from apf_middleware.fairqueuing import LevelLimits, Sharing
+from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.sharing import share_seats
+from apf_middleware.runtime.streams import StreamBook
+
+__all__ = ["Levels"]
+
+
+class Levels:
+    """The levels of ``configuration``; ``limits`` are theirs and those of their parents."""
+
+    def __init__(self, configuration: Configuration, now: Callable[[], int]) -> None:
+        self.configuration: Configuration = configuration
+        self.now = now
+        begin = now()
+        self._generation = 0
+        self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
+        self._sharing = share_seats(configuration, self.limits, begin)
+        self._levels: dict[str, LevelAtWork] = {}
+        self._draining: list[LevelAtWork] = []
+        self._has_leftovers = False  # whether some are counted that the configuration doesn't name
+        self.streams: StreamBook = StreamBook(now)
+        self._adopt(begin, configuration, self.limits)
+
+    @property
+    def levels(self) -> Mapping[str, LevelAtWork]:
+        return MappingProxyType(self._levels)
+
+    @property
+    def shown(self) -> Iterable[LevelAtWork]:
+        """Whom metrics tell of, one by name: the levels, and those that drain unless another has taken their name."""
+        return ({at_work.name: at_work for at_work in self._draining} | self._levels).values()
+
+    @property
+    def sharing(self) -> Sharing:
+        """How the levels share the seats."""
+        return self._sharing
+
+    def _all(self) -> Iterable[LevelAtWork]:
+        return [*self._levels.values(), *self._draining] if self._draining else self._levels.values()
+
+    def look(self, now: int) -> None:
+        """Bring what is counted up to ``now``, because somebody wants to see it."""
+        for at_work in self._all():
+            at_work.look(now)
+        if self._has_leftovers:
+            self._forget_leftovers(now)
+
+    def _adopt(self, now: int, configuration: Configuration, limits: Mapping[str, LevelLimits]) -> None:
+        """The sharing has the levels of this ``configuration`` now: find to each the one at work, or make it."""
+        self.configuration = configuration
+        self.limits = limits
+        before = {id(at_work.shared): at_work for at_work in self._all()}
+        named = {at_work.name: at_work for at_work in self._all()}
+        timeout = self.configuration.server.request_timeout_ns
+        levels = {}
+        for name, level in self.configuration.working_levels.items():
+            shared = self._sharing.levels[name]
+            at_work = before.pop(id(shared), None)
+            if at_work is None:
+                number = self.generate()
+                at_work = LevelAtWork(level, shared, request_timeout_ns=timeout, now=now, generation=number)
+                if name in named and not named[name].shared.is_over:
+                    at_work.count_on(named[name], now)
+            else:
+                at_work.adopt(level, request_timeout_ns=timeout)
+            levels[name] = at_work
+        self._levels = levels
+        self.streams.adopt(self.configuration, levels)
+        self._draining = list(before.values())
+        self._has_leftovers = True
+
+    def _forget_leftovers(self, now: int) -> None:
+        """Forget the levels that have drained, and the counters of schemas that have gone, once nobody is there."""
+        still = set(map(id, self._sharing.draining))
+        self._draining = [at_work for at_work in self._draining if id(at_work.shared) in still]
+        kept: dict[str, set[str]] = {name: set() for name in self._levels}
+        anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
+        for schema in self.configuration.schemas:
+            for names in kept.values() if anywhere else (kept.setdefault(schema.level, set()),):
+                names.add(schema.name)
+        done = [at_work.forget_schemas(kept[name], now) for name, at_work in self._levels.items()]
+        self._has_leftovers = bool(self._draining) or not all(done)
+
+    def generate(self) -> int:
+        """A number that no other queue ever had."""
+        self._generation += 1
+        return self._generation

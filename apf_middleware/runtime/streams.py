@@ -1,0 +1,206 @@
+"""Requests that last: how many are open at each level and of each flow, what they watch, and who reads slowly.
+
+A *stream* is a request that has given its seats back and goes on, or that holds a place for that because it was known
+to become one. Nobody knows how long it will, so it must not hold seats; but it holds memory and a socket, and so its
+level may say how many there can be.
+
+A stream is counted where it begins, by the name of its level, and stays counted there until its response has ended.
+Levels come and go with configurations; a level that comes again finds its open streams again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from apf_middleware.config.streams import StreamSettings
+from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.drain import DrainMeter
+
+if TYPE_CHECKING:
+    from apf_middleware.classification import Resource
+    from apf_middleware.config import Configuration
+    from apf_middleware.estimation import Watch, WatchTracker
+    from apf_middleware.runtime.admission import Admission
+    from apf_middleware.runtime.level import LevelAtWork
+
+__all__ = ["OpenStreams", "SlowWrites", "Stream", "StreamBook"]
+
+Flow = tuple[str, str]
+"""A flow by its schema and its distinguisher."""
+
+
+class SlowWrites:
+    """Writes in progress. Whoever's lasts for ``limit_ns`` gives the seats back, for only writing is left to do.
+
+    One timer serves all of a level: it runs while anything is being written, and rings no more than once per limit.
+    So a seat comes back after the limit, at most twice that.
+    """
+
+    __slots__ = ("_alarm", "_now", "_writing", "limit_ns")
+
+    def __init__(self, limit_ns: int, now: Callable[[], int]) -> None:
+        self.limit_ns: int = limit_ns
+        self._now = now
+        self._writing: dict[Admission, int] = {}  # since when, the longest first
+        self._alarm = Alarm(self._look, now)
+
+    def begin(self, admission: "Admission") -> None:
+        """One of its writes begins."""
+        if not self._writing:
+            self._alarm.ask(self._now() + self.limit_ns)
+        self._writing[admission] = self._now()
+
+    def end(self, admission: "Admission") -> None:
+        """It was written, or never will be."""
+        self._writing.pop(admission, None)
+
+    def _look(self) -> None:
+        begun_by = self._now() - self.limit_ns
+        slow = []
+        for admission, since in self._writing.items():
+            if since > begun_by:
+                break
+            slow.append(admission)
+        for admission in slow:
+            del self._writing[admission]
+            admission.release()
+        if self._writing:
+            self._alarm.ask(self._now() + self.limit_ns)
+
+    def __repr__(self) -> str:
+        return f"<SlowWrites: {len(self._writing)} in progress, for at most {self.limit_ns} ns>"
+
+
+class OpenStreams:
+    """The streams of one level. ``settings`` say everything: nothing in them is left to the server."""
+
+    __slots__ = ("_by_flow", "_now", "closed", "drain", "open", "settings", "writes")
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._by_flow: dict[Flow, int] = {}
+        self.open: int = 0
+        self.closed: int = 0
+        self.drain: DrainMeter = DrainMeter(now())  # of those that end
+        self.settings: StreamSettings = StreamSettings()
+        self.writes: SlowWrites | None = None
+
+    def adopt(self, settings: StreamSettings) -> None:
+        """From now on the configuration says this; streams that are open stay so, even if there are too many."""
+        self.settings = settings
+        limit_ns = settings.release_when_blocked_ns or 0
+        if limit_ns != (self.writes.limit_ns if self.writes is not None else 0):
+            self.writes = SlowWrites(limit_ns, self._now) if limit_ns else None
+
+    def enter(self, flow: Flow) -> bool:
+        """One more of this flow, if there may be."""
+        settings, own = self.settings, self._by_flow.get(flow, 0)
+        if settings.max_open is not None and self.open >= settings.max_open:
+            return False
+        if settings.max_open_per_flow is not None and own >= settings.max_open_per_flow:
+            return False
+        self._by_flow[flow] = own + 1
+        self.open += 1
+        return True
+
+    def leave(self, flow: Flow) -> None:
+        """One of those that entered is over."""
+        self.open -= 1
+        self.closed += 1
+        left = self._by_flow[flow] - 1
+        if left:
+            self._by_flow[flow] = left
+        else:
+            del self._by_flow[flow]
+
+    def check(self) -> None:
+        """Raise AssertionError where what is kept doesn't add up."""
+        assert self.open == sum(self._by_flow.values()), f"the sum of {self!r}"
+        assert all(self._by_flow.values()), f"flows without streams in {self!r}"
+
+    def __repr__(self) -> str:
+        return f"<OpenStreams: {self.open} of {len(self._by_flow)} flows>"
+
+
+class StreamBook:
+    """The open streams of all levels by name; those of a level that has gone until the last one has ended."""
+
+    __slots__ = ("_levels", "_now")
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._levels: dict[str, OpenStreams] = {}
+
+    def adopt(self, configuration: "Configuration", levels: "Mapping[str, LevelAtWork]") -> None:
+        """Tell the levels of this configuration their open streams, and forget what nobody needs."""
+        for name in [name for name, streams in self._levels.items() if name not in levels and not streams.open]:
+            del self._levels[name]
+        for name, at_work in levels.items():
+            streams = self._levels.get(name)
+            if streams is None:
+                streams = self._levels[name] = OpenStreams(self._now)
+            streams.adopt(configuration.levels[name].streams.on(configuration.server.streams))
+            at_work.streams = streams
+
+    def counts(self, levels: "Mapping[str, LevelAtWork]") -> Mapping[str, int]:
+        """How many are open by level; of a level that isn't among ``levels`` only while there are any."""
+        return {name: streams.open for name, streams in self._levels.items() if name in levels or streams.open}
+
+    def __repr__(self) -> str:
+        return f"<StreamBook: {sum(streams.open for streams in self._levels.values())} open>"
+
+
+_NOTHING: Final = ()
+
+
+class Stream:
+    """One request's place among the open streams of its level, and what it watches; until `close`."""
+
+    __slots__ = ("_flow", "_streams", "_tracker", "_watches", "is_counted", "is_over")
+
+    def __init__(self, streams: OpenStreams, flow: Flow, tracker: "WatchTracker") -> None:
+        self._streams = streams
+        self._flow = flow
+        self._tracker = tracker
+        self._watches: tuple[Watch, ...] = _NOTHING
+        self.is_counted: bool = False
+        self.is_over: bool = False
+
+    @property
+    def watches(self) -> bool:
+        """Whether it watches anything."""
+        return bool(self._watches)
+
+    def enter(self) -> bool:
+        """Take a place among the open streams, if it has none; False if there is none left."""
+        if not self.is_counted and not self.is_over:
+            self.is_counted = self._streams.enter(self._flow)
+        return self.is_counted
+
+    def leave(self) -> None:
+        """Give the place back, for it is no stream after all."""
+        if self.is_counted:
+            self.is_counted = False
+            self._streams.leave(self._flow)
+
+    def watch(self, resource: "Resource | None") -> "Watch":
+        """From now on it watches this, too; None is something of which no writer needs to know."""
+        watch = self._tracker.register(resource)
+        self._watches = (*self._watches, watch)
+        return watch
+
+    def forget(self, watch: "Watch") -> None:
+        """It doesn't watch that any more."""
+        self._tracker.forget(watch)
+        self._watches = tuple(one for one in self._watches if one is not watch)
+
+    def close(self) -> None:
+        """The response has ended; again does nothing."""
+        self.is_over = True
+        self.leave()
+        for watch in self._watches:
+            self._tracker.forget(watch)
+        self._watches = _NOTHING
+
+    def __repr__(self) -> str:
+        state = "over" if self.is_over else "counted" if self.is_counted else "not counted"
+        return f"<Stream of {self._flow}: {state}, {len(self._watches)} watches>"

@@ -1,0 +1,7 @@
+"""What would happen: scenarios and recorded traffic in virtual time, before the code that runs in production."""
+
+from apf_middleware.simulation.results import LevelResult, Result, TenantResult, Window
+from apf_middleware.simulation.run import simulate
+from apf_middleware.simulation.variants import VARIANTS, variant
+
+__all__ = ["VARIANTS", "LevelResult", "Result", "TenantResult", "Window", "simulate", "variant"]

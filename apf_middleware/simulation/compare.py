@@ -1,0 +1,87 @@
+"""Two results of the same arrivals side by side: what changes for whom, in words."""
+
+from collections.abc import Iterator
+
+from apf_middleware.simulation.results import Result, TenantResult
+
+__all__ = ["describe_changes"]
+
+_SERVED = 0.01  # of the requests
+_FASTER = 1.1
+_LEAST_MS = 1.0
+_MORE = 1.05
+
+
+def describe_changes(before: Result, after: Result) -> list[str]:
+    """A line for each tenant for whom something changes, those first for whom most does; the last is the server's."""
+    tenants = [(one, after.tenant(one.name)) for one in before.tenants]
+    tenants.sort(key=lambda pair: -abs(_served_change(*pair)))
+    told = [(one.name, _told(one, other)) for one, other in tenants]
+    same = [name for name, line in told if not line]
+    nothing = [f"Nothing changes for {', '.join(same)}."] if same else []
+    return [*(line for _, line in told if line), *nothing, _of_server(before, after)]
+
+
+def _served_change(before: TenantResult, after: TenantResult) -> float:
+    return (after.served_part or 0.0) - (before.served_part or 0.0)
+
+
+def _told(before: TenantResult, after: TenantResult) -> str:
+    changes = list(_changes(before, after))
+    if not changes:
+        return ""
+    signs = {sign for sign, _ in changes}
+    verdict = "gains and pays" if len(signs) == 2 else "gains" if signs == {1} else "pays"
+    return f"{before.name} {verdict}: {'; '.join(text for _, text in changes)}."
+
+
+def _changes(before: TenantResult, after: TenantResult) -> Iterator[tuple[int, str]]:
+    """Whether it is to the better (1) or worse (-1), and in words."""
+    one, other = before.served_part, after.served_part
+    if one is not None and other is not None and abs(other - one) >= _SERVED:
+        yield (1 if other > one else -1), f"{_percent(other)} of its requests are served instead of {_percent(one)}"
+    if before.p99_ms is not None and after.p99_ms is not None:
+        yield from _faster("p99", before.p99_ms, after.p99_ms)
+    if before.p50_ms is not None and after.p50_ms is not None:
+        yield from _faster("p50", before.p50_ms, after.p50_ms)
+    if _ratio(before.rate, after.rate) >= _MORE and (one is None or other is None or abs(other - one) < _SERVED):
+        yield (
+            (1 if after.rate > before.rate else -1),
+            f"{after.rate:.4g} a second are served instead of {before.rate:.4g}",
+        )
+
+
+def _faster(name: str, one: float, other: float) -> Iterator[tuple[int, str]]:
+    ratio = _ratio(one, other)
+    if ratio < _FASTER or abs(one - other) < _LEAST_MS:
+        return
+    is_better = other < one
+    said = f"{ratio:.2g} times as {'fast' if is_better else 'slow'}"
+    yield (1 if is_better else -1), f"its {name} is {_ms(other)} instead of {_ms(one)} ({said})"
+
+
+def _ratio(one: float, other: float) -> float:
+    small, large = sorted((one, other))
+    if not large:
+        return 1.0
+    return large / small if small else float("inf")
+
+
+def _of_server(before: Result, after: Result) -> str:
+    said = [
+        f"{_percent(after.goodput)} of the backend's capacity goes into answers in time, was {_percent(before.goodput)}"
+    ]
+    if max(before.wasted, after.wasted) >= _SERVED:
+        said.append(f"{_percent(after.wasted)} of its work is for nothing, was {_percent(before.wasted)}")
+    if before.fairness is not None and after.fairness is not None:
+        said.append(f"fairness {after.fairness:.2f}, was {before.fairness:.2f}")
+    return f"Server: {'; '.join(said)}."
+
+
+def _percent(part: float) -> str:
+    percent = 100 * part
+    return f"{percent:.0f} %" if abs(percent - round(percent)) < 0.05 or percent < 99 else f"{percent:.1f} %"
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:.3g} s" if milliseconds >= 1000 else f"{milliseconds:.3g} ms"

@@ -1,0 +1,276 @@
+"""Seats, shares and queue settings for recorded traffic and a latency objective, found by simulation.
+
+The procedure is one that a careful person would follow:
+
+1. Let everybody in. What levels use then is their demand, and what requests take then is the best that they can have:
+   no number of seats can be quicker.
+2. Divide shares in proportion to the levels' demand at their busiest.
+3. Find by bisection the fewest seats with which every level meets the objective and hardly anybody is rejected.
+4. Size queues so that a queue that is full can still be served in time, and decks so that heavy flows don't cover a
+   light one.
+
+Each step is tried out on the trace before what it proposes is believed, and every trial is kept as evidence.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from apf_middleware.config import Configuration, Level, Queuing
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import LevelShares, collision_probabilities
+from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
+
+__all__ = ["Objective", "Recommendation", "Trial", "recommend"]
+
+Run = Callable[[Configuration, str], Result]
+"""Simulates the traffic before servers of this configuration, which is called so."""
+
+_MOST_SEATS: Final = 100_000
+_DECKS: Final = ((16, 4), (32, 4), (64, 6), (128, 6), (256, 6), (512, 6), (1024, 6))
+_COVERED: Final = 0.01
+_MS: Final = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """So much of each level's requests (``p99``) within ``limit_ms``, and at most ``rejected`` of them turned away."""
+
+    quantile: str
+    limit_ms: float
+    rejected: float = 0.001
+
+    def __post_init__(self) -> None:
+        if self.quantile not in QUANTILES:
+            raise InvalidValueError("objective", self.quantile, f"it must be one of {', '.join(QUANTILES)}")
+        if not self.limit_ms > 0:
+            raise InvalidValueError("objective", self.limit_ms, "it must be more than 0 ms")
+
+    def __str__(self) -> str:
+        return f"{self.quantile} within {self.limit_ms:g} ms, at most {100 * self.rejected:g} % rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One simulation: what was tried, and of the level that is worst, its quantile; ``used`` is the part of the seats
+    that was in use on average, and ``meets`` says whether all levels meet the objective.
+    """
+
+    tried: str
+    seats: int
+    worst_level: str
+    worst_ms: float | None
+    rejected: float
+    used: float
+    meets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What is proposed, why, and what came of it.
+
+    Unless it ``meets`` the objective, ``comes_close`` says that it is as near as requests themselves allow.
+    """
+
+    configuration: Configuration
+    meets: bool
+    comes_close: bool
+    reasons: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    before: Result
+    after: Result
+
+
+def recommend(
+    configuration: Configuration, objective: Objective, run: Run, *, heavy: int = 1, most_seats: int | None = None
+) -> Recommendation:
+    """What to change in ``configuration``. ``heavy`` flows are to be expected at once; there are ``most_seats``."""
+    return _Search(configuration, objective, run, heavy, most_seats).found()
+
+
+class _Search:
+    def __init__(
+        self, configuration: Configuration, objective: Objective, run: Run, heavy: int, most_seats: int | None
+    ) -> None:
+        self.given = configuration
+        self.objective = objective
+        self.run = run
+        self.heavy = heavy
+        self.most_seats = most_seats
+        self.trials: list[Trial] = []
+        self.reasons: list[str] = []
+        self.floors: dict[str, float] = {}
+
+    def found(self) -> Recommendation:
+        before = self.run(self.given, "as it is")
+        self._note("as it is", self.given.server.seats, before)
+        free = self.run(_open(self.given), "everybody let in")
+        self._note("everybody let in", 0, free)
+        self._look_at_demand(free)
+        shared = self._with_shares(self.given, free)
+        seats = self._fewest_seats(shared, free)
+        with_seats = _with_seats(shared, seats)
+        proposed = self._with_queues(with_seats, free)
+        after = self.run(proposed, "recommended")
+        if not self._note("with its queues", seats, after) and self._meets_at(seats):
+            self.reasons.append("With those queues the objective is missed, so the queues stay as they are.")
+            proposed = with_seats
+            after = self.run(proposed, "recommended")
+            self._note("queues as before", seats, after)
+        return Recommendation(
+            proposed,
+            self.trials[-1].meets and not self.floors,
+            self.trials[-1].meets,
+            tuple(self.reasons),
+            tuple(self.trials),
+            before,
+            after,
+        )
+
+    # What is tried
+
+    def _note(self, tried: str, seats: int, result: Result) -> bool:
+        levels = _busy(result)
+        if not levels:
+            raise InvalidValueError("trace", "no request", "it must have requests for levels that aren't exempt")
+        worst = max(levels, key=lambda level: (self._excess(level), _rejected(level)))
+        meets = all(self._meets(level) for level in levels)
+        value = worst.quantiles_ms[self.objective.quantile]
+        used = sum(level.seats for level in levels)
+        part = round(used / seats, 4) if seats else 1.0
+        self.trials.append(Trial(tried, seats, worst.name, value, _rejected(worst), part, meets))
+        return meets
+
+    def _excess(self, level: LevelResult) -> float:
+        return (level.quantiles_ms[self.objective.quantile] or math.inf) / self._limit(level.name)
+
+    def _limit(self, name: str) -> float:
+        return max(self.objective.limit_ms, self.floors.get(name, 0.0))
+
+    def _meets(self, level: LevelResult) -> bool:
+        return self._excess(level) <= 1 and _rejected(level) <= self.objective.rejected
+
+    def _meets_at(self, seats: int) -> bool:
+        return any(trial.meets for trial in self.trials if trial.seats == seats and trial.tried == "bisection")
+
+    # The steps
+
+    def _look_at_demand(self, free: Result) -> None:
+        for level in _busy(free):
+            best = level.quantiles_ms[self.objective.quantile]
+            if best is not None and best > self.objective.limit_ms:
+                self.floors[level.name] = best * 1.05
+                self.reasons.append(
+                    f"At the level {level.name}, {self.objective.quantile} is {best:.4g} ms when nobody ever waits: no"
+                    f" number of seats makes it {self.objective.limit_ms:g} ms, so {best * 1.05:.4g} ms is aimed at."
+                )
+        total = sum(level.seats for level in _busy(free))
+        busiest = sum(level.most_seats for level in _busy(free))
+        self.reasons.append(
+            f"When nobody waits, {total:.3g} seats are in use on average, {busiest:.3g} at the busiest."
+        )
+
+    def _with_shares(self, configuration: Configuration, free: Result) -> Configuration:
+        busiest = {level.name: level.most_seats for level in _busy(free)}
+        limited = {name: level for name, level in configuration.levels.items() if not level.exempt}
+        if len(busiest) < 2:
+            self.reasons.append("One level has all the traffic: its share is what the others don't need.")
+        wanted = {name: max(1, math.ceil(100 * busiest.get(name, 0.0) / sum(busiest.values()))) for name in limited}
+        told = ", ".join(f"{name} {share}" for name, share in wanted.items())
+        self.reasons.append(f"Shares in proportion to what levels use at their busiest: {told}.")
+        levels = {
+            name: _with_share(level, wanted[name]) if name in wanted else level
+            for name, level in configuration.levels.items()
+        }
+        return replace(configuration, levels=MappingProxyType(levels))
+
+    def _fewest_seats(self, configuration: Configuration, free: Result) -> int:
+        total = sum(level.seats for level in _busy(free))
+        busiest = sum(level.most_seats for level in _busy(free))
+        low = max(1, math.ceil(total), *(1 for _ in configuration.levels))
+        high = min(self.most_seats or _MOST_SEATS, max(low, math.ceil(2 * busiest) + len(configuration.levels)))
+        low = min(low, high)
+        if not self._try_seats(configuration, high):
+            self.reasons.append(f"Even {high} seats don't meet the objective.")
+            return high
+        while low < high:
+            middle = (low + high) // 2
+            if self._try_seats(configuration, middle):
+                high = middle
+            else:
+                low = middle + 1
+        self.reasons.append(f"{high} seats are the fewest with which each level meets the objective.")
+        return high
+
+    def _try_seats(self, configuration: Configuration, seats: int) -> bool:
+        result = self.run(_with_seats(configuration, seats), f"{seats} seats")
+        return self._note("bisection", seats, result)
+
+    def _with_queues(self, configuration: Configuration, free: Result) -> Configuration:
+        queues, hand = self._deck()
+        levels = dict(configuration.levels)
+        for found in _busy(free):
+            level = levels[found.name]
+            if level.exempt or level.queuing is None:
+                continue
+            length, wait_ns = self._patience(found, configuration)
+            levels[found.name] = replace(level, queuing=Queuing(queues, hand, length), wait_limit_ns=wait_ns)
+            self.reasons.append(
+                f"{found.name}: queues of {length}, for longer ones could not be served in time, and a wait limit of"
+                f" {wait_ns / _MS:.4g} ms, for whoever waits longer misses the objective anyway."
+            )
+        return replace(configuration, levels=MappingProxyType(levels))
+
+    def _deck(self) -> tuple[int, int]:
+        tried = [(deck, collision_probabilities(*deck, self.heavy)[-1]) for deck in _DECKS]
+        (queues, hand), covered = next((one for one in tried if one[1] <= _COVERED), tried[-1])
+        self.reasons.append(
+            f"{queues} queues and hands of {hand}: {self.heavy} heavy flows cover a light one with probability"
+            f" {covered:.2g}."
+        )
+        return queues, hand
+
+    def _patience(self, level: LevelResult, configuration: Configuration) -> tuple[int, int]:
+        """How long a queue may be, and how long one may wait."""
+        mean_ms = level.quantiles_ms["p50"] or 1.0
+        patience_ms = max(self._limit(level.name) - mean_ms, 0.1 * self._limit(level.name))
+        seats = max(1.0, configuration.server.seats * _part(level.name, configuration))
+        length = math.ceil(patience_ms / mean_ms * seats)
+        return max(5, min(1000, length)), round(patience_ms * 2) * _MS
+
+
+def _part(name: str, configuration: Configuration) -> float:
+    shares = {one: level.shares.shares for one, level in configuration.levels.items() if not level.exempt}
+    return shares[name] / sum(shares.values())
+
+
+def _with_share(level: Level, share: int) -> Level:
+    shares = level.shares
+    return replace(level, shares=LevelShares(share, shares.lendable_percent, shares.borrowing_percent))
+
+
+def _with_seats(configuration: Configuration, seats: int) -> Configuration:
+    return replace(configuration, server=replace(configuration.server, seats=seats))
+
+
+def _open(configuration: Configuration) -> Configuration:
+    """The same levels, and nobody ever waits."""
+    levels = {name: Level(name, LevelShares(0, exempt=True)) for name in configuration.levels}
+    return replace(configuration, levels=MappingProxyType(levels))
+
+
+def _busy(result: Result) -> list[LevelResult]:
+    """The levels that had anything to do, but those that are exempt in any case."""
+    return list(_limited(result))
+
+
+def _limited(result: Result) -> Iterator[LevelResult]:
+    for level in result.levels:
+        if (level.dispatched or level.rejected) and level.name not in ("exempt", "system-top"):
+            yield level
+
+
+def _rejected(level: LevelResult) -> float:
+    return level.rejected / (level.dispatched + level.rejected)

@@ -1,0 +1,114 @@
+"""What came of a simulation, as plain frozen values: by tenant, by level, and over time."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+__all__ = ["QUANTILES", "LevelResult", "Result", "TenantResult", "Window"]
+
+QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""Those that levels are told by."""
+
+
+@dataclass(frozen=True, slots=True)
+class TenantResult:
+    """What a tenant got. Latencies are in milliseconds, from the moment when a request was due to its answer.
+
+    ``requests`` are what it meant to ask, each with all its tries; of them were ``served``, in time for the client to
+    see it, and ``failed`` for good; the rest was under way when the simulation ended. ``rejected`` counts tries by
+    reason, ``timeouts`` those that the client gave up. ``seats`` is the useful work, in seats on average.
+    ``worst_ms`` is the longest latency, ``fairness`` what its callers got of their fair part.
+    """
+
+    name: str
+    requests: int
+    served: int
+    failed: int
+    tries: int
+    rejected: Mapping[str, int]
+    timeouts: int
+    mean_ms: float | None
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    worst_ms: float | None
+    rate: float
+    seats: float
+    fairness: float | None
+
+    @property
+    def served_part(self) -> float | None:
+        return self.served / self.requests if self.requests else None
+
+    @property
+    def rejections(self) -> int:
+        return sum(self.rejected.values())
+
+
+@dataclass(frozen=True, slots=True)
+class LevelResult:
+    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones; how long
+    one waited there, and how long one's tries took altogether.
+    """
+
+    name: str
+    nominal: int
+    exempt: bool
+    seats: float
+    most_seats: float
+    dispatched: int
+    rejected: int
+    wait_p50_ms: float | None
+    wait_p99_ms: float | None
+    quantiles_ms: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of the time: by tenant and by level, in the order in which a result lists them.
+
+    ``turned_away`` are tries that were rejected or timed out.
+    """
+
+    begin_s: float
+    p50_ms: tuple[float | None, ...]
+    p99_ms: tuple[float | None, ...]
+    served: tuple[int, ...]
+    turned_away: tuple[int, ...]
+    seats: tuple[float, ...]
+    waiting: tuple[int, ...]
+    fairness: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything. ``fairness`` is Jain's index of what callers got of their max-min fair parts.
+
+    ``goodput`` is the part of the backend's capacity that went into answers somebody waited for, ``wasted`` the part of
+    its work whose answer nobody did.
+    """
+
+    scenario: str
+    configuration: str
+    seconds: float
+    window_s: float
+    tenants: tuple[TenantResult, ...]
+    levels: tuple[LevelResult, ...]
+    windows: tuple[Window, ...]
+    fairness: float | None
+    goodput: float
+    wasted: float
+    requests: int
+    events: int
+
+    def tenant(self, name: str) -> TenantResult:
+        """The one of this name."""
+        return next(tenant for tenant in self.tenants if tenant.name == name)
+
+    def level(self, name: str) -> LevelResult:
+        """The one of this name."""
+        return next(level for level in self.levels if level.name == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)

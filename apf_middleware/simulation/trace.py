@@ -1,0 +1,299 @@
+"""Recorded traffic: JSON lines, or an access log in the common or combined form with a duration at the end of a line.
+
+A JSON line has ``time`` (seconds, or ISO 8601) and ``duration`` (seconds), and may have ``user``, ``groups``,
+``method``, ``path``, ``host``, ``headers``, ``clientAddress`` and ``seats``. Of a log's line the last field is the
+duration: with a point in seconds, as nginx's ``$request_time``; without in microseconds, as Apache's ``%D``.
+
+Rows are sorted within a bounded look-ahead, for servers write them when they have answered. Times in whole seconds are
+spread over their second: as they stand, everything would come at once.
+"""
+
+import gzip
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from heapq import heappop, heappush
+from pathlib import Path
+from random import Random
+from typing import IO, Any, Final
+
+from apf_middleware.exceptions import TraceFormatError
+
+__all__ = ["LOOK_AHEAD", "MOST_NAMES", "Row", "Survey", "Trace"]
+
+LOOK_AHEAD: Final = 65_536
+"""So many rows are held to be sorted."""
+
+MOST_NAMES: Final = 10_000
+"""So many names are counted; more are passed over."""
+
+_SECOND: Final = 10**9
+_MOST_UNREADABLE: Final = 0.01
+_ENOUGH: Final = 20
+_LOG: Final = re.compile(
+    r'(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)[^"]*"'
+    r' \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*? (?:[\w-]+=)?"?(?P<duration>\d+(?:\.\d+)?)"?\s*$'
+)
+_LOG_WITHOUT: Final = re.compile(r'\S+ \S+ .+? \[[^\]]+\] "[^"]*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*\s*$')
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One recorded request; ``time_ns`` counts from the first one, and 0 seats are unknown."""
+
+    time_ns: int
+    duration_ns: int | None
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    method: str = "GET"
+    path: str = "/"
+    host: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    address: str = ""
+    seats: int = 0
+    is_whole_second: bool = False
+
+    def told(self, by: str) -> str:
+        """Its user, its client's address or its path without the query."""
+        if by == "user":
+            return self.user or "(anonymous)"
+        return self.address or "(unknown)" if by == "address" else self.path.partition("?")[0]
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a trace is, from one pass over it: ``begin_ns`` is the time of its first row, ``work_ns`` their durations'
+    sum, of rows with seats times those; ``counts`` how many rows there are of each user, address and path.
+    """
+
+    rows: int = 0
+    unreadable: int = 0
+    begin_ns: int = 0
+    span_ns: int = 0
+    work_ns: int = 0
+    longest_ns: int = 0
+    counts: dict[str, Counter[str]] = field(
+        default_factory=lambda: {"user": Counter(), "address": Counter(), "path": Counter()}
+    )
+
+    @property
+    def busy(self) -> float:
+        """How many requests were under way on average (Little's law)."""
+        return self.work_ns / self.span_ns if self.span_ns else 0.0
+
+
+class _UnreadableError(Exception):
+    """A line isn't what it should be."""
+
+
+class Trace:
+    """A file of recorded requests, plain or compressed with gzip; ``most`` takes no more than so many rows."""
+
+    def __init__(self, path: Path, most: int | None = None) -> None:
+        self.path = path
+        self.most = most
+        self._survey: Survey | None = None
+
+    def survey(self) -> Survey:
+        """Read it once; TraceFormatError if it is no trace."""
+        if self._survey is not None:
+            return self._survey
+        found = Survey()
+        begin, end = math.inf, -math.inf
+        for row in self._parsed(found):
+            found.rows += 1
+            begin, end = min(begin, row.time_ns), max(end, row.time_ns)
+            duration = row.duration_ns or 0
+            found.work_ns += duration * max(1, row.seats)
+            found.longest_ns = max(found.longest_ns, duration)
+            for by, counter in found.counts.items():
+                name = row.told(by)
+                if name in counter or len(counter) < MOST_NAMES:
+                    counter[name] += 1
+        if not found.rows:
+            raise TraceFormatError(f"{self.path}: there is no request in it")
+        found.begin_ns, found.span_ns = int(begin), int(end - begin) + 1
+        self._survey = found
+        return found
+
+    def rows(self, seed: int = 1) -> Iterator[Row]:
+        """All of them by time, counted from the first one."""
+        begin = self.survey().begin_ns
+        dice = Random(f"{seed}/trace")  # noqa: S311 - a simulation
+        held: list[tuple[int, int, Row]] = []
+        last = 0
+        for number, row in enumerate(self._parsed(Survey())):
+            time = row.time_ns - begin + (dice.randrange(_SECOND) if row.is_whole_second else 0)
+            heappush(held, (time, number, row))
+            if len(held) > LOOK_AHEAD:
+                last, earliest = _first(held, last)
+                yield earliest
+        while held:
+            last, earliest = _first(held, last)
+            yield earliest
+
+    def _parsed(self, survey: Survey) -> Iterator[Row]:
+        try:
+            with self._open() as lines:
+                yield from self._parsed_lines(lines, survey)
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise TraceFormatError(f"{self.path}: it can't be read: {reason}") from error
+
+    def _open(self) -> IO[str]:
+        if self.path.suffix == ".gz":
+            return gzip.open(self.path, "rt", encoding="utf-8", errors="replace")
+        return self.path.open(encoding="utf-8", errors="replace")
+
+    def _parsed_lines(self, lines: IO[str], survey: Survey) -> Iterator[Row]:
+        taken = 0
+        first = ""
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            if self.most is not None and taken >= self.most:
+                break
+            try:
+                row = _of_json(line) if line.startswith("{") else _of_log(line)
+            except _UnreadableError as error:
+                survey.unreadable += 1
+                first = first or f"{self.path}:{number}: {error}"
+                if survey.unreadable > max(_ENOUGH, taken):
+                    break
+                continue
+            taken += 1
+            yield row
+        if survey.unreadable and (not taken or survey.unreadable > _MOST_UNREADABLE * taken):
+            raise TraceFormatError(f"{first} ({survey.unreadable} of {taken + survey.unreadable} lines are like that)")
+
+
+def _first(held: list[tuple[int, int, Row]], last: int) -> tuple[int, Row]:
+    """The earliest row held, not before the last one: what comes later than the look-ahead comes at once."""
+    time, _, row = heappop(held)
+    time = max(time, last)
+    return time, _timed(row, time)
+
+
+def _timed(row: Row, time_ns: int) -> Row:
+    return Row(
+        time_ns,
+        row.duration_ns,
+        row.user,
+        row.groups,
+        row.method,
+        row.path,
+        row.host,
+        row.headers,
+        row.address,
+        row.seats,
+    )
+
+
+def _of_json(line: str) -> Row:
+    try:
+        said = json.loads(line)
+    except ValueError as error:
+        raise _UnreadableError(f"a line that begins with a brace must be JSON: {error}") from None
+    return Row(
+        time_ns=_time_of(said.get("time")),
+        duration_ns=_duration_of(said.get("duration")),
+        user=_text(said, "user"),
+        groups=tuple(_texts(said)),
+        method=_text(said, "method", "GET"),
+        path=_path_of(said),
+        host=_text(said, "host"),
+        headers=_headers(said),
+        address=_text(said, "clientAddress"),
+        seats=_seats_of(said.get("seats", 0)),
+    )
+
+
+def _time_of(said: object) -> int:
+    if isinstance(said, int | float) and not isinstance(said, bool) and abs(said) < 1e12:
+        return round(said * _SECOND)
+    if isinstance(said, str):
+        try:
+            return _nanoseconds(datetime.fromisoformat(said))
+        except ValueError:
+            pass
+    raise _UnreadableError(f"time is {said!r}, but it must be seconds or ISO 8601")
+
+
+def _nanoseconds(time: datetime) -> int:
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
+
+
+def _duration_of(said: object) -> int | None:
+    if said is None:
+        return None
+    if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < 1e7:
+        return round(said * _SECOND)
+    raise _UnreadableError(f"duration is {said!r}, but it must be a number of seconds")
+
+
+def _text(said: Mapping[str, Any], name: str, default: str = "") -> str:
+    value = said.get(name)
+    if value is None:
+        return default
+    if isinstance(value, str):
+        return value
+    raise _UnreadableError(f"{name} is {value!r}, but it must be text")
+
+
+def _texts(said: Mapping[str, Any]) -> list[str]:
+    value = said.get("groups") or []
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    raise _UnreadableError(f"groups is {value!r}, but it must be a list of names")
+
+
+def _headers(said: Mapping[str, Any]) -> dict[str, str]:
+    value = said.get("headers") or {}
+    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+        return {name.lower(): one for name, one in value.items()}
+    raise _UnreadableError(f"headers is {value!r}, but it must be names and values")
+
+
+def _path_of(said: Mapping[str, Any]) -> str:
+    path = _text(said, "path", "/")
+    if path.startswith("/"):
+        return path
+    raise _UnreadableError(f"path is {path!r}, but it must begin with a slash")
+
+
+def _seats_of(said: object) -> int:
+    if isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 1_000_000:
+        return said
+    raise _UnreadableError(f"seats is {said!r}, but it must be a whole number")
+
+
+def _of_log(line: str) -> Row:
+    found = _LOG.match(line)
+    if found is None:
+        if _LOG_WITHOUT.match(line):
+            hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
+            raise _UnreadableError(f"a line must end with how long the request took: {hint}")
+        raise _UnreadableError("a line must be JSON, or of the common or combined log form with a duration at its end")
+    time, user, duration, path = found["time"], found["user"], found["duration"], found["path"]
+    return Row(
+        time_ns=_log_time(time),
+        duration_ns=round(float(duration) * _SECOND) if "." in duration else int(duration) * 1000,
+        user="" if user == "-" else user,
+        method=found["method"],
+        path=path if path.startswith("/") else "/",
+        address=found["address"],
+        is_whole_second=True,
+    )
+
+
+@lru_cache(maxsize=64)
+def _log_time(text: str) -> int:
+    try:
+        return _nanoseconds(datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z"))
+    except ValueError:
+        raise _UnreadableError(f"the time is {text!r}, but it must be like 10/Oct/2026:13:55:36 +0000") from None

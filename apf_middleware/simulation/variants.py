@@ -1,0 +1,58 @@
+"""Configurations to compare with: what a server would be without this package, or as Kubernetes has it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from apf_middleware.classification import FlowSchema
+from apf_middleware.classification.rules import Conjunction
+from apf_middleware.config import Configuration, Level, Queuing
+from apf_middleware.fairqueuing.allocation import LevelShares
+
+__all__ = ["VARIANTS", "variant"]
+
+_EVERYBODY = (Conjunction(),)
+_MOST_WAITING = 1_000_000
+
+
+def _only(configuration: Configuration, level: Level) -> Configuration:
+    """Everybody goes to this one level, and everybody is one flow."""
+    schemas = (FlowSchema("catch-all", level.name, 1, _EVERYBODY),)
+    server = replace(configuration.server, backstops="kubernetes")
+    return Configuration(MappingProxyType({level.name: level}), schemas, server, configuration.estimates)
+
+
+def _unprotected(configuration: Configuration) -> Configuration:
+    return _only(configuration, Level("everybody", LevelShares(0, exempt=True)))
+
+
+def _first_come(configuration: Configuration) -> Configuration:
+    limit = configuration.server.request_timeout_ns
+    queuing = Queuing(queues=1, hand_size=1, queue_length_limit=_MOST_WAITING)
+    return _only(configuration, Level("everybody", LevelShares(100), queuing, wait_limit_ns=limit))
+
+
+def _max_in_flight(configuration: Configuration) -> Configuration:
+    return _only(configuration, Level("everybody", LevelShares(100)))
+
+
+def _kubernetes(configuration: Configuration) -> Configuration:
+    server = replace(configuration.server, borrowing="periodic", discipline="equal-serial", strict_upstream=True)
+    return replace(configuration, server=server)
+
+
+VARIANTS: Mapping[str, Callable[[Configuration], Configuration]] = {
+    "none": _unprotected,
+    "fifo": _first_come,
+    "max-in-flight": _max_in_flight,
+    "kubernetes": _kubernetes,
+    "own": lambda configuration: configuration,
+}
+"""By name: no limit at all; the same seats and one queue, as a semaphore; the same seats, and who finds none free is
+rejected; the same levels with Kubernetes' discipline, borrowing and known defects; the configuration as it is.
+"""
+
+
+def variant(name: str, configuration: Configuration) -> Configuration:
+    """What this variant makes of a configuration."""
+    return VARIANTS[name](configuration)

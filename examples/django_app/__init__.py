@@ -1,0 +1,1 @@
+"""Django behind the middleware: see README.md."""

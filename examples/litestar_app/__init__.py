@@ -1,0 +1,1 @@
+"""Litestar behind the middleware: see README.md."""

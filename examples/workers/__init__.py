@@ -1,0 +1,1 @@
+"""Several workers, one set of metrics: see README.md."""

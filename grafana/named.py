@@ -1,0 +1,67 @@
+"""The row about named queues: whether each has what it deserves, and what an operator has done."""
+
+from grafana.panels import Query, Row, table, timeseries
+from grafana.queries import SERVER, SPAN
+
+__all__ = ["queues"]
+
+_QUEUE = f'{SERVER}, queue=~"$level"'
+_BY_QUEUE = "{{queue}}"
+
+
+def _sum(name: str, by: str = "queue") -> str:
+    return f"sum by ({by}) (apf_{name}{{{_QUEUE}}})"
+
+
+def _rate(name: str, by: str) -> str:
+    return f"sum by ({by}) (rate(apf_{name}{{{_QUEUE}}}[{SPAN}]))"
+
+
+def queues() -> Row:
+    return Row(
+        "Named queues",
+        [
+            timeseries(
+                "Share",
+                "Seats in use as part of what is deserved: beyond 1 they are borrowed.",
+                Query(f"max by (queue) (apf_queue_share{{{_QUEUE}}})", _BY_QUEUE),
+                unit="percentunit",
+                width=8,
+            ),
+            timeseries(
+                "Requests of queues",
+                "Waiting for seats, parked by a gate, running.",
+                Query(_sum("queue_requests", "state"), "{{state}}"),
+                width=8,
+            ),
+            timeseries(
+                "Ended",
+                "By how they ended; failed are those that raised or answered with a status of 500 or more.",
+                Query(_rate("queue_finished_requests_total", "outcome"), "{{outcome}}"),
+                unit="reqps",
+                width=8,
+            ),
+            timeseries(
+                "Operated",
+                "Queues that aren't open, queues that differ from their files, requests that were asked to give way or "
+                "named a queue that isn't there.",
+                Query(f'sum by (state) (apf_queue_state{{{_QUEUE}, state!="Open"}})', "{{state}}"),
+                Query(f"max(apf_queue_live_changes{{{SERVER}}})", "differ from files"),
+                Query(_rate("queue_revocations_total", "job"), "asked to give way"),
+                Query(f"sum(rate(apf_unknown_queue_requests_total{{{SERVER}}}[{SPAN}]))", "unknown names"),
+                width=8,
+            ),
+            table(
+                "Queues",
+                "Seats over all instances.",
+                [
+                    ("weight", Query(f"max by (queue) (apf_queue_weight{{{_QUEUE}}})")),
+                    ("min", Query(_sum("queue_min_seats"))),
+                    ("deserved", Query(_sum("queue_deserved_seats"))),
+                    ("used", Query(_sum("queue_used_seats"))),
+                    ("max", Query(_sum("queue_max_seats"))),
+                ],
+                width=16,
+            ),
+        ],
+    )

@@ -1,0 +1,259 @@
+"""What is released: wheel and source distribution are whole, install where nothing is, and do what pages say."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+import venv
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from apf_middleware import __version__
+from benchmarks.servers import free_port
+from tests.e2e.newcomer import Command, commands_of, files_of, missing, type_in
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
+
+
+def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        command, cwd=folder, env=variables | environment, capture_output=True, text=True, check=False, timeout=90
+    )
+
+
+def built(folder: Path, *options: str) -> Path:
+    result = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), *options, str(ROOT))
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `make dist` fills it: the wheel is made from the source distribution."""
+    return built(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    [wheel] = dist.glob("*.whl")
+    return wheel
+
+
+def test_both_distributions_are_fit_for_an_index(dist: Path) -> None:
+    files = sorted(map(str, dist.iterdir()))
+    result = run(sys.executable, "-m", "twine", "check", "--strict", *files)
+
+    assert [Path(file).name for file in files] == [
+        f"apf_middleware-{__version__}-py3-none-any.whl",
+        f"apf_middleware-{__version__}.tar.gz",
+    ]
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("PASSED") == 2
+
+
+def test_the_wheel_has_all_that_the_package_has_and_nothing_else(wheel: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    package = ROOT / "apf_middleware"
+    files = {str(path.relative_to(ROOT)) for path in package.rglob("*") if path.is_file()}
+
+    assert names == {file for file in files if "__pycache__" not in file}
+    assert {
+        "apf_middleware/py.typed",
+        "apf_middleware/config/defaults/web.yaml",
+        "apf_middleware/config/schema/apf-v1.json",
+    } <= names
+
+
+def test_the_source_distribution_has_what_is_needed_to_build_and_no_more(dist: Path) -> None:
+    [archive] = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+
+    assert {name for name in names if not name.startswith("apf_middleware/")} == {
+        ".gitignore",
+        "CHANGELOG.md",
+        "LICENSE",
+        "PKG-INFO",
+        "README.md",
+        "pyproject.toml",
+    }
+
+
+def test_the_wheel_is_the_same_whether_it_is_built_from_the_repository_or_from_the_source_distribution(
+    wheel: Path, tmp_path: Path
+) -> None:
+    [direct] = built(tmp_path, "--wheel").glob("*.whl")
+
+    assert direct.read_bytes() == wheel.read_bytes()
+
+
+def test_everything_that_can_be_imported_is_typed() -> None:
+    """For those who check their own code with pyright or mypy."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # it asks the first Python that it finds
+    command = [sys.executable, "-m", "pyright", "--verifytypes", "apf_middleware", "--ignoreexternal"]
+    result = run(*command, PYTHONPATH=str(ROOT), PATH=path)
+
+    assert f'Package directory: "{ROOT / "apf_middleware"}"' in result.stdout, result.stdout + result.stderr
+    assert "Type completeness score: 100%" in result.stdout, result.stdout[-4000:]
+
+
+def test_without_the_extra_the_command_says_how_to_get_it(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "empty", with_pip=False)
+    python = str(tmp_path / "empty" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "--quiet"]
+    assert run(*pip, "install", "--no-deps", str(wheel)).returncode == 0
+
+    result = run(str(tmp_path / "empty" / "bin" / "apf"), "--version")
+
+    assert result.returncode == 1
+    assert "pip install 'apf-middleware[cli]'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+class Newcomer:
+    """Somebody with an empty folder, for whom `pip install apf-middleware` brings the wheel that was just built."""
+
+    def __init__(self, folder: Path, wheel: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        constraint = folder / "constraint.txt"
+        constraint.write_text(f"apf-middleware=={__version__}\n")
+        tools = folder / "tools"  # this Python, and nothing of the environment that the tests run in
+        tools.mkdir()
+        (tools / "python3").symlink_to(Path(sys.executable).resolve())
+        path = [one for one in os.environ["PATH"].split(":") if one != str(Path(sys.executable).parent)]
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        self.environment = kept | {
+            "PATH": ":".join([str(tools), *path]),
+            "PIP_CONSTRAINT": str(constraint),
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_FIND_LINKS": f"{wheel.parent} {os.environ.get('PIP_FIND_LINKS', '')}",
+            "UVICORN_PORT": str(self.port),
+        }
+        self.printed: list[tuple[Command, str]] = []
+
+    def types(self, commands: list[Command]) -> None:
+        here = [Command(one.text.replace(":8000", f":{self.port}"), one.shown) for one in commands]
+        self.printed += zip(commands, type_in(here, self.folder, self.environment), strict=True)
+
+    @contextmanager
+    def server(self, command: str) -> Iterator[str]:
+        """What runs in the first terminal meanwhile."""
+        script = f". .venv/bin/activate; exec {command}"
+        with (self.folder / "server.log").open("w") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", script],  # noqa: S607 - as in the other terminal
+                cwd=self.folder,
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            url = f"http://127.0.0.1:{self.port}"
+            try:
+                self.wait_for(f"{url}/metrics", process)
+                yield url
+            finally:
+                process.terminate()
+                process.wait(timeout=20)
+
+    def wait_for(self, url: str, process: subprocess.Popen[bytes]) -> None:
+        end = time.monotonic() + 20
+        while process.poll() is None and time.monotonic() < end:
+            try:
+                with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - on this machine
+                    return
+            except OSError:
+                time.sleep(0.05)
+        pytest.fail((self.folder / "server.log").read_text())
+
+
+@pytest.fixture(scope="module")
+def newcomer(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Newcomer:
+    """After the tutorial."""
+    newcomer = Newcomer(tmp_path_factory.mktemp("newcomer"), wheel)
+    for name, text in files_of(TUTORIAL).items():
+        (newcomer.folder / name).write_text(text)
+    commands = commands_of(TUTORIAL)
+    [start] = [place for place, command in enumerate(commands) if command.text.startswith("uvicorn")]
+    newcomer.types(commands[:start])
+    assert (newcomer.folder / ".venv" / "bin" / "apf").exists(), newcomer.printed
+    with newcomer.server(commands[start].text):
+        newcomer.types(commands[start + 1 :])
+    return newcomer
+
+
+def test_the_tutorial_works_as_it_is_typed(newcomer: Newcomer) -> None:
+    assert sorted(files_of(TUTORIAL)) == ["apf.yaml", "app.py", "keys.csv"]
+    for command, printed in newcomer.printed:
+        assert missing(command, printed) == [], f"$ {command.text}\n{printed}"
+    assert sum(bool(command.shown) for command, _ in newcomer.printed) >= 7
+
+
+def test_the_mouse_of_the_tutorial_has_the_next_seat(newcomer: Newcomer) -> None:
+    [mouse] = [printed for command, printed in newcomer.printed if "%{time_total}" in command.text]
+
+    assert 1.0 <= float(mouse.split()[2]) < 2.5  # all of the elephant's would be four
+
+
+def test_the_installed_command_tells_its_version(newcomer: Newcomer) -> None:
+    result = run(str(newcomer.folder / ".venv" / "bin" / "apf"), "--version", folder=newcomer.folder)
+
+    assert (result.returncode, result.stdout) == (0, f"apf {__version__}\n")
+
+
+def test_the_first_example_of_the_readme_runs_from_the_wheel(newcomer: Newcomer) -> None:
+    program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
+    (newcomer.folder / "first.py").write_text(program)
+
+    with (
+        newcomer.server("uvicorn first:app") as url,
+        urllib.request.urlopen(f"{url}/openapi.json", timeout=10) as answer,  # noqa: S310 - on this machine
+    ):
+        assert answer.headers["x-apf-priority-level"] == "anonymous"
+
+
+def test_a_page_that_shows_what_does_not_come_would_be_noticed(tmp_path: Path) -> None:
+    page = "```console\n$ echo one; echo 200; echo three\none\n…\nthree\n$ printf 'a\\nb\\n'\nb\na\n```\n"
+
+    commands = commands_of(page)
+    printed = type_in(commands, tmp_path, dict(os.environ))
+
+    assert [missing(*pair) for pair in zip(commands, printed, strict=True)] == [[], ["a"]]
+
+
+def test_workflows_use_targets_that_exist() -> None:
+    """What runs on GitHub is what runs here."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    workflows = {path.name: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yaml")}
+    steps = [step for flow in workflows.values() for job in flow["jobs"].values() for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+
+    assert sorted(workflows) == ["release.yaml", "test.yaml"]
+    assert all("uses" in step or "run" in step for step in steps)
+    assert {target for run in commands for target in re.findall(r"make (\w+)", run)} == {"docs", "dist", "types"}
+    assert sum(run.startswith("bash .ci/run") for run in commands) == 2  # which is system packages and make test
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+    for command in commands:
+        assert set(re.findall(r"make (\w+)", command)) <= targets
+
+
+def test_workflows_can_do_no_more_than_they_need() -> None:
+    """Tokens read; only the job that publishes may ask for an identity, and it has no password."""
+    for path in (ROOT / ".github/workflows").glob("*.yaml"):
+        flow = yaml.safe_load(path.read_text())
+        assert flow["permissions"] == {"contents": "read"}
+        for name, job in flow["jobs"].items():
+            assert job.get("permissions", {}) in ({}, {"id-token": "write"})
+            assert ("id-token" in job.get("permissions", {})) == (name == "publish")
+            assert job["timeout-minutes"] <= 60
+        assert "secrets." not in path.read_text()

@@ -1,0 +1,86 @@
+"""A reload through the admin of a middleware at work, whose configuration is a file."""
+
+import json
+import logging
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.abc import TaskGroup
+
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import Stage, configuration
+from tests.integration.test_reload import Theatre, level, written
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/debug/api_priority_and_fairness/reload"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> str:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret-o,olga,1,"operators"\nsecret-u,ulla,2,"users"\n')
+    who = f"authentication: [{{type: tokens, file: {json.dumps(str(tokens))}}}]"
+    return f", {who}, admin: {{groups: [operators]}}"
+
+
+async def post(stage: Stage, tasks: TaskGroup, token: str = "secret-o") -> Conversation:  # noqa: S107
+    scope = http_scope(PATH, "POST", {"Authorization": f"Bearer {token}"})
+    return await Conversation(stage.middleware, scope, tasks).body().start().end()
+
+
+async def test_an_operator_has_a_changed_file_read_while_all_seats_are_taken(
+    tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        file = tmp_path / "apf.yaml"
+        stage = Theatre(tasks, file, written(level("crowd"), server=server))
+        holder = await stage.holder()
+        waiting = stage.comes("/second")
+        file.write_text(written(level("crowd"), seats=2, server=server))
+        with caplog.at_level(logging.INFO, "apf_middleware"):
+            answer = await post(stage, tasks)
+
+        told = json.loads(answer.content)
+        assert (answer.status, told["reloaded"], told["seats"]) == (200, True, 2)
+        assert {problem["severity"] for problem in told["problems"]} == {"warning"}
+        assert [record.__dict__["event"] for record in caplog.records] == ["apf.reload-asked", "apf.reloaded"]
+        assert (await waiting.end()).status == 200, "the second seat is there"
+        stage.let_go()
+        await holder.end()
+        assert PATH not in stage.started
+        assert stage.is_at_rest()
+
+
+async def test_what_is_wrong_with_it_is_told_with_its_place_and_the_admin_stays(tmp_path: Path, server: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        file = tmp_path / "apf.yaml"
+        stage = Theatre(tasks, file, written(level("crowd"), server=server))
+        file.write_text(written(level("crowd", "{shares: many}"), server=server))
+        broken = await post(stage, tasks)
+
+        told = json.loads(broken.content)
+        [problem] = told["problems"]
+        assert (broken.status, told["reloaded"], told["seats"]) == (422, False, 1)
+        assert (problem["severity"], problem["file"], problem["line"]) == ("error", str(file), 10)
+        assert (problem["field"], problem["value"]) == ("spec.shares", "'many'")
+        file.write_text(written(level("crowd"), server=server))
+        assert (await post(stage, tasks)).status == 200
+
+
+@pytest.mark.parametrize(("token", "status"), [("secret-u", 403), ("nonsense", 401)])
+async def test_others_change_nothing(tmp_path: Path, server: str, token: str, status: int) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
+        assert (await post(stage, tasks, token)).status == status
+        assert stage.loads() == {"success": 1, "failure": 0}
+
+
+async def test_what_was_made_in_python_cannot_be_read_again(server: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(server=server))
+        answer = await post(stage, tasks)
+
+        assert answer.status == 409
+        assert "only a configuration that came from files can be read again" in json.loads(answer.content)["detail"]

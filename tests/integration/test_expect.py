@@ -1,0 +1,97 @@
+"""A client that waits to be told to continue is told so by its own request, when that has a seat."""
+
+import anyio
+import pytest
+
+from apf_middleware.asgi.hangup import begin_to_listen
+from tests.integration.conversation import Conversation, http_scope, websocket_scope
+from tests.integration.stage import Stage, configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+
+def uploader(stage: Stage, path: str, expect: str) -> Conversation:
+    scope = http_scope(path, "POST", {"X-User": "alice", "Content-Length": "4", "Expect": expect})
+    return Conversation(stage.middleware, scope, stage.tasks)
+
+
+async def a_hang_up_is_noticed(stage: Stage) -> None:
+    """So whoever came before is listened to as well, if anybody listens to them."""
+    before = stage.middleware.service.controller.hang_ups
+    other = stage.comes("/other", user="other")
+    await settle()
+    other.hang_up()
+    await other.end()
+    assert stage.middleware.service.controller.hang_ups == before + 1
+
+
+@pytest.mark.parametrize("expect", ["100-continue", "100-Continue"])
+async def test_a_body_is_not_called_for_before_there_is_a_seat(expect: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        upload = uploader(stage, "/read", expect).start()
+        await a_hang_up_is_noticed(stage)
+        assert upload.asked == 0
+
+        stage.let_go()
+        await settle()
+        assert upload.asked == 1, "the app has asked"
+        upload.body(b"body")
+        await upload.end()
+        await holder.end()
+
+        assert [message["body"] for message in stage.bodies["/read"]] == [b"body"]
+        assert upload.status == 200
+        assert stage.is_at_rest()
+
+
+async def test_a_body_is_never_called_for_when_the_request_is_rejected() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(wait="30ms"))
+        holder = await stage.holder()
+        upload = await uploader(stage, "/read", "100-continue").start().end()
+
+        assert (upload.status, upload.asked) == (429, 0)
+        assert stage.waiting == 0
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+async def test_the_place_of_one_that_left_unheard_is_given_up_when_its_wait_ends() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(wait="50ms"))
+        holder = await stage.holder()
+        upload = uploader(stage, "/read", "100-continue").start()
+        await settle()
+        upload.hang_up()
+        await upload.end()
+
+        assert (upload.status, stage.waiting) == (429, 0)
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+@pytest.mark.parametrize("expect", ["", "200-ok"])
+async def test_whoever_expects_nothing_that_there_is_is_listened_to(expect: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        upload = uploader(stage, "/read", expect).start()
+        await a_hang_up_is_noticed(stage)
+
+        assert upload.asked == 1
+        upload.hang_up()
+        await upload.end()
+        stage.let_go()
+        await holder.end()
+
+
+@pytest.mark.parametrize("scope", [websocket_scope(), {"type": "http"}, {"type": "http", "headers": None}])
+async def test_a_scope_without_an_expectation_is_listened_to(scope: dict[str, object]) -> None:
+    async def gone() -> dict[str, object]:
+        return {"type": "http.disconnect"}
+
+    assert await begin_to_listen(scope, gone).listen()

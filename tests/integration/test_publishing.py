@@ -1,0 +1,91 @@
+"""What a worker has counted is there for the others to tell, also when nobody comes to it any more."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from apf_middleware.asgi import service as module
+from apf_middleware.metrics import scrape
+from tests.integration.stage import Stage
+
+pytestmark = pytest.mark.anyio
+
+SOON_NS = 20_000_000
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where workers publish, much oftener than elsewhere."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr(module, "_HOUSEKEEPING_NS", SOON_NS)
+    return tmp_path
+
+
+def told(directory: Path, name: str) -> float | None:
+    """The sum that another worker would tell."""
+    lines = scrape(directory)[0].decode().splitlines()
+    found = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"apf_{name}{{")]
+    return sum(found) if found else None
+
+
+async def until(directory: Path, name: str, wanted: float) -> None:
+    with anyio.fail_after(5):
+        while told(directory, name) != wanted:  # noqa: ASYNC110 - it is in a file
+            await anyio.sleep(0.005)
+
+
+async def test_the_last_request_is_told_though_no_other_comes(directory: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        for number in range(3):
+            await stage.comes(f"/{number}").end()
+
+        await until(directory, "dispatched_requests_total", 3)
+        stage.middleware.service.end()
+
+
+async def test_the_end_of_a_long_request_is_told_too(directory: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        await until(directory, "current_executing_requests", 1)
+        stage.let_go()
+        await holder.end()
+
+        await until(directory, "current_executing_requests", 0)
+        stage.middleware.service.end()
+
+
+async def test_a_worker_is_there_from_its_beginning_and_gone_at_its_end(directory: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        service = stage.middleware.service
+        service.begin()
+        assert "apf_server_seats 1.0" in scrape(directory)[0].decode()
+        await stage.comes("/1").end()
+        service.end()
+        await anyio.sleep(3 * SOON_NS / 10**9)
+
+        assert "apf_server_seats" not in scrape(directory)[0].decode(), "nothing is published after the end"
+        assert told(directory, "dispatched_requests_total") == 1
+
+
+async def test_one_that_has_nobody_is_silent(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        service = stage.middleware.service
+        await stage.comes("/1").end()
+        await until(directory, "dispatched_requests_total", 1)
+        monkeypatch.setattr(service.scrape, "publish", lambda: pytest.fail("there is nothing new"))
+        await anyio.sleep(3 * SOON_NS / 10**9)
+        service.end()
+
+
+async def test_a_single_worker_publishes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR")
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        await stage.comes("/1").end()
+        assert stage.middleware.service._publishing._at is None
+        assert list(directory.iterdir()) == []  # noqa: ASYNC240 - a small one

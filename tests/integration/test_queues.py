@@ -1,0 +1,313 @@
+"""Named queues through the middleware: who names one, how requests end there, and how handlers give way."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.config import load_text
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import settle
+
+pytestmark = pytest.mark.anyio
+
+TEXT = """
+apiVersion: apf/v1
+kind: Server
+spec:
+  seats: 12
+  defaults: none
+  authentication: [{type: proxy, networks: [127.0.0.1], userHeaders: [x-user], groupHeaders: [x-group]}]
+  queues: {header: X-Queue, groups: [tenant-admins], default: web%s}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {minSeats: 0}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: batch}
+spec: {minSeats: 0, parent: internal, maxSeats: 2}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: internal}
+spec: {minSeats: 0}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: plans}
+spec:
+  level: web
+  queue: {source: group, groups: ['plan:*'], transform: 'plan:(.*)'}
+  distinguisher: {source: user}
+  rules: [{httpRules: [{paths: [/*]}]}]
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: probes}
+spec:
+  level: exempt
+  precedence: 2
+  rules: [{httpRules: [{paths: [/health]}]}]
+"""
+
+
+class House:
+    """An app that does what the path says, behind the middleware."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup, text: str = TEXT % "") -> None:
+        self.tasks = tasks
+        self.middleware = APFMiddleware(self._app, load_text(text))
+        self.queues = self.middleware.service.queues
+        self.door = anyio.Event()
+        self.revoked: list[str] = []
+
+    async def _app(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path == "/boom":
+            raise LookupError(path)
+        if path == "/hold":
+            await self.door.wait()
+        if path == "/kind":
+            await scope["apf"].revocable().wait()
+            self.revoked.append(scope["apf"].level)
+        await send({"type": "http.response.start", "status": 503 if path == "/bad" else 200, "headers": []})
+        if path == "/bad-boom":
+            raise LookupError(path)
+        await send({"type": "http.response.body", "body": scope["apf"].level.encode()})
+
+    def comes(self, path: str = "/", **headers: str) -> Conversation:
+        named = {name.replace("_", "-"): value for name, value in ({"x_user": "alice"} | headers).items()}
+        return Conversation(self.middleware, http_scope(path, headers=named), self.tasks).body().start()
+
+    async def answer(self, path: str = "/", **headers: str) -> Conversation:
+        return await self.comes(path, **headers).end()
+
+
+def problem(found: Conversation) -> dict[str, Any]:
+    told = json.loads(found.content)
+    assert isinstance(told, dict)
+    return told
+
+
+# Naming a queue
+
+
+async def test_a_header_names_the_queue_if_its_caller_is_believed() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+
+        assert (await house.answer(x_queue="batch")).content == b"web"
+        for _ in range(2):  # found out, and remembered
+            found = await house.answer(x_queue="batch", x_group="tenant-admins")
+            assert found.content == b"batch"
+            assert found.headers["x-apf-priority-level"] == "batch"
+        assert (await house.answer(x_group="tenant-admins")).content == b"web"
+
+
+async def test_a_trusted_proxy_may_name_queues() -> None:
+    text = TEXT.replace("groups: [tenant-admins]", "trustedProxies: true") % ""
+    trusting = text.replace("seats: 12", "seats: 12\n  trustedProxies: {networks: [%s]}")
+    async with anyio.create_task_group() as tasks:
+        assert (await House(tasks, trusting % "127.0.0.1").answer(x_queue="batch")).content == b"batch"
+        assert (await House(tasks, trusting % "10.0.0.0/8").answer(x_queue="batch")).content == b"web"
+
+
+async def test_a_schema_names_the_queue_by_what_it_finds_and_a_header_goes_before_that() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+
+        assert (await house.answer(x_group="plan:batch")).content == b"batch"
+        assert (await house.answer(x_group="plan:nobody")).content == b"web"
+        groups = [(b"x-group", b"plan:batch"), (b"x-group", b"tenant-admins")]
+        scope = http_scope(headers={"X-User": "a", "X-Queue": "web"})
+        scope["headers"] += groups
+        both = Conversation(house.middleware, scope, tasks)
+        assert (await both.body().start().end()).content == b"web"
+
+
+@pytest.mark.parametrize(("unknown", "status"), [("notFound", 404), ("unavailable", 503)])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("nobody", "queue-not-found"), ("exempt", "queue-not-found"), ("internal", "not-leaf")]
+)
+async def test_a_queue_that_is_not_there_is_answered_as_configured(
+    unknown: str, status: int, name: str, reason: str
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks, TEXT % f", unknown: {unknown}")
+
+        found = await house.answer(x_queue=name, x_group="tenant-admins")
+
+        assert found.status == problem(found)["status"] == status
+        assert problem(found)["reason"] == reason
+        assert ("retry-after" in found.headers) is (status == 503)
+        assert house.middleware.service.picture().unknown_queues[reason] == 1
+
+
+async def test_otherwise_the_default_queue_takes_it() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+
+        for name in ("nobody", "exempt", "internal"):
+            assert (await house.answer(x_queue=name, x_group="tenant-admins")).content == b"web"
+
+
+async def test_a_queue_is_found_from_the_moment_at_which_it_is_made_until_it_is_deleted() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks, TEXT % ", unknown: notFound")
+        caller = {"x_queue": "new", "x_group": "tenant-admins"}
+        assert (await house.answer(**caller)).status == 404
+        house.queues.create("new", min=1)
+        assert (await house.answer(**caller)).content == b"new"
+        house.queues.operate("new", "close")
+        closed = await house.answer(**caller)
+        assert (closed.status, problem(closed)["reason"]) == (503, "queue-closed")
+        assert int(closed.headers["retry-after"]) >= 1
+        assert "connection" not in closed.headers
+        house.queues.delete("new")
+        assert (await house.answer(**caller)).status == 404
+
+
+async def test_a_queue_that_becomes_a_parent_is_no_longer_found() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks, TEXT % ", unknown: notFound")
+        house.queues.create("new", min=1)
+        caller = {"x_queue": "new", "x_group": "tenant-admins"}
+        assert (await house.answer(**caller)).content == b"new"
+        house.queues.update("batch", parent="new")
+
+        assert problem(await house.answer(**caller))["reason"] == "not-leaf"
+
+
+async def test_an_exempt_request_stays_exempt_whatever_it_names() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+
+        assert (await house.answer("/health", x_queue="batch", x_group="tenant-admins")).content == b"exempt"
+
+
+# How requests end
+
+
+async def test_every_request_is_counted_by_how_it_ended() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+        for path in ("/", "/bad", "/boom", "/bad-boom", "/"):
+            await house.answer(path)
+        cancelled = house.comes("/hold")
+        await settle()
+        running = house.queues.status("web")
+        assert (running.running, running.completed, running.failed, running.aborted) == (1, 2, 3, 0)
+        cancelled.cancel_scope.cancel()
+        await cancelled.end()
+
+        found = house.queues.status("web")
+        assert (found.running, found.completed, found.failed, found.aborted) == (0, 2, 3, 1)
+        assert found.arrived == 6
+
+
+async def test_who_fails_still_runs_until_its_seats_are_free() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+        door = anyio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 500, "headers": []})
+            await door.wait()
+            await send({"type": "http.response.body", "body": b""})
+
+        house.middleware.app = slow
+        failing = house.comes()
+        await settle()
+        assert (house.queues.status("web").running, house.queues.status("web").failed) == (1, 0)
+        door.set()
+        await failing.end()
+        assert (house.queues.status("web").running, house.queues.status("web").failed) == (0, 1)
+
+
+async def test_a_closing_queue_says_so_and_serves_those_who_wait() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+        caller = {"x_queue": "batch", "x_group": "tenant-admins"}
+        running = [house.comes("/hold", **caller) for _ in range(3)]
+        await settle()
+        house.queues.operate("batch", "close")
+        late = await house.answer(**caller)
+        assert (late.status, problem(late)["reason"]) == (503, "queue-closing")
+        house.door.set()
+        assert [(await one.end()).status for one in running] == [200, 200, 200]
+        assert house.queues.status("batch").state == "Closed"
+
+
+async def test_who_waits_in_a_queue_that_sheds_is_told_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+        caller = {"x_queue": "batch", "x_group": "tenant-admins"}
+        running = [house.comes("/hold", **caller) for _ in range(2)]
+        await settle()
+        waits = house.comes(**caller)
+        await settle()
+        house.queues.operate("internal", "close", mode="shed")
+        assert (await waits.end()).status == 503
+        house.door.set()
+        assert {(await one.end()).status for one in running} == {200}
+
+
+# Giving way
+
+
+async def test_a_handler_that_opted_in_gives_way_and_the_owner_is_served() -> None:
+    text = TEXT.replace("seats: 12", "seats: 5").replace("maxSeats: 2", "maxSeats: 4") % ""
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks, text)
+        borrowers = [house.comes("/kind") for _ in range(4)]
+        await settle()
+        assert house.queues.status("web").running == 4
+
+        with anyio.fail_after(5):
+            owner = await house.answer(x_queue="batch", x_group="tenant-admins")
+
+        assert owner.content == b"batch"
+        assert house.revoked == ["web"]
+        for one in borrowers:
+            one.cancel_scope.cancel()
+
+
+# Reload
+
+
+async def test_a_reload_keeps_live_changes_and_goes_by_them_at_once(tmp_path: Any) -> None:  # noqa: ANN401
+    path = tmp_path / "apf.yaml"
+    path.write_text(TEXT % "")
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+        house.middleware = APFMiddleware(house._app, str(path))
+        house.queues = house.middleware.service.queues
+        house.queues.create("new", min=1)
+        house.queues.operate("web", "close")
+        path.write_text((TEXT % "").replace("seats: 12", "seats: 14"))
+
+        assert await house.middleware.reload()
+
+        assert house.middleware.service.configuration.server.seats == 14
+        assert (await house.answer()).status == 503
+        assert (await house.answer(x_queue="new", x_group="tenant-admins")).content == b"new"
+        assert {one.queue for one in house.queues.drift()} == {"new", "web"}
+
+
+async def test_a_change_while_files_are_read_is_not_lost(tmp_path: Any) -> None:  # noqa: ANN401
+    async with anyio.create_task_group() as tasks:
+        house = House(tasks)
+        service = house.middleware.service
+        fresh = service.prepare(load_text((TEXT % "").replace("seats: 12", "seats: 14")))
+        house.queues.create("new", min=1)
+
+        service.adopt(fresh)
+
+        assert service.configuration.server.seats == 14
+        assert (await house.answer(x_queue="new", x_group="tenant-admins")).content == b"new"

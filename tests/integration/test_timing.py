@@ -1,0 +1,107 @@
+"""``Server-Timing``: on every response, beside the app's own, and only where it is wanted."""
+
+import re
+from pathlib import Path
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware import APFMiddleware
+from tests.integration.conversation import Conversation, http_scope, websocket_scope
+from tests.integration.stage import Stage, configuration
+
+pytestmark = pytest.mark.anyio
+
+ON = ", responses: {serverTiming: true}"
+# The grammar of https://www.w3.org/TR/server-timing/, as far as it is used: a token, and parameters with values.
+METRIC = re.compile(r'[-!#$%&\'*+.^_`|~\w]+(;dur=\d+(\.\d+)?)?(;desc="[^"\\]*")?')
+
+
+def timings(conversation: Conversation) -> list[str]:
+    """The header's values, line by line."""
+    [start] = [one for one in conversation.sent if one["type"].rpartition(".")[2] in {"start", "accept"}]
+    return [value.decode() for name, value in start["headers"] if name == b"server-timing"]
+
+
+async def test_a_request_that_is_seated_at_once_has_not_waited() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(server=ON))
+
+        assert timings(await stage.comes("/first").end()) == ['apf;dur=0.0;desc="seated"']
+
+
+async def test_a_wait_is_told_in_milliseconds() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(server=ON))
+        holder = await stage.holder()
+        second = stage.comes("/second")
+        await anyio.sleep(0.02)
+        stage.let_go()
+        await holder.end()
+
+        [told] = timings(await second.end())
+        assert METRIC.fullmatch(told)
+        assert told.endswith(';desc="queued"')
+        assert told.startswith(f"apf;dur={second.scope['apf'].waited * 1000:.1f};")
+        assert second.scope["apf"].waited >= 0.02
+
+
+@pytest.mark.parametrize(("response", "reason"), [("Queue", "time-out"), ("Reject", "concurrency-limit")])
+async def test_a_rejection_tells_how_long_it_took_and_why(response: str, reason: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(server=ON, wait="20ms", response=response))
+        holder = await stage.holder()
+        refused = await stage.comes("/second").end()
+        stage.let_go()
+        await holder.end()
+
+        assert refused.status == 429
+        [told] = timings(refused)
+        found = re.fullmatch(rf'apf;dur=([\d.]+);desc="{reason}"', told)
+        assert found
+        assert (float(found[1]) >= 20) is (reason == "time-out")
+
+
+async def test_the_apps_own_timings_stay() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        own = [(b"server-timing", b"db;dur=53"), (b"server-timing", b"cache")]
+        await send({"type": "http.response.start", "status": 200, "headers": own})
+        await send({"type": "http.response.body"})
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, configuration(server=ON))
+        answer = await Conversation(middleware, http_scope(), tasks).body().start().end()
+
+        assert timings(answer) == ["db;dur=53", "cache", 'apf;dur=0.0;desc="seated"']
+
+
+@pytest.mark.parametrize("kind", ["websocket.accept", "websocket.http.response.start"])
+async def test_a_websocket_is_told_with_the_first_message(kind: str) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": kind, "status": 403})
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, configuration(server=ON))
+        answer = await Conversation(middleware, websocket_scope(), tasks).start().end()
+
+        assert timings(answer) == ['apf;dur=0.0;desc="seated"']
+
+
+async def test_it_is_there_only_where_it_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "apf.yaml"
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {responses: {serverTiming: %s}}\n"
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        assert timings(await stage.comes("/first").end()) == []
+        file.write_text(text % "false")
+        stage.middleware = APFMiddleware(stage._app, file)
+        seen = []
+        for on in ("false", "true", "false"):
+            file.write_text(text % on)
+            assert await stage.middleware.reload()
+            answer = await stage.comes("/x").end()
+            assert answer.status == 200
+            seen.append(len(timings(answer)))
+
+        assert seen == [0, 1, 0]

@@ -1,0 +1,311 @@
+"""Spans for waits, in real conversations: whose child they are, what they tell, and that nothing is told otherwise."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from opentelemetry import propagate, trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apf_middleware import APFMiddleware
+from apf_middleware.asgi.telemetry import build_tracing
+from apf_middleware.config import load_text
+from apf_middleware.exceptions import MissingExtraError
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import Stage, configuration, settle
+from tests.integration.test_reload import Theatre, level, written
+
+if TYPE_CHECKING:
+    from apf_middleware.config import Configuration
+
+pytestmark = pytest.mark.anyio
+
+ON = ", telemetry: {tracing: true}"
+CLIENTS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture(scope="module")
+def exporter() -> InMemorySpanExporter:
+    """The process has one provider, so whoever comes first sets it."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    return exporter
+
+
+@pytest.fixture
+def spans(exporter: InMemorySpanExporter) -> Iterator[InMemorySpanExporter]:
+    exporter.clear()
+    yield exporter
+    exporter.clear()
+
+
+def traced(**settings: Any) -> "Configuration":  # noqa: ANN401 - whatever a configuration has
+    return configuration(**{"server": ON} | settings)
+
+
+def instrumented(app: ASGIApp) -> ASGIApp:
+    """What instrumentation does that stands outside of an app."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        with trace.get_tracer("test").start_as_current_span(f"{scope['method']} {scope['path']}"):
+            await app(scope, receive, send)
+
+    return run
+
+
+def facts(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def waits(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
+    return [span for span in exporter.get_finished_spans() if span.name == "apf wait"]
+
+
+async def queue_behind(stage: Stage, conversation: Conversation) -> None:
+    """Let it come while the only seat is taken, and then have it."""
+    holder = await stage.holder()
+    conversation.body().start()
+    await settle()
+    assert stage.waiting == 1
+    stage.let_go()
+    await conversation.end()
+    await holder.end()
+    assert stage.is_at_rest()
+
+
+async def test_a_wait_is_a_span(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        await queue_behind(stage, stage.opens("/second"))
+
+        [span] = waits(spans)
+        assert span.parent is None
+        assert (span.kind, span.status.status_code) == (SpanKind.INTERNAL, StatusCode.UNSET)
+        assert facts(span) == {
+            "apf.level": "crowd",
+            "apf.schema": "everybody",
+            "apf.seats": 1,
+            "apf.outcome": "seated",
+        }
+        assert span.instrumentation_scope is not None
+        assert span.instrumentation_scope.name == "apf_middleware"
+        assert span.start_time is not None
+        assert span.end_time is not None
+        assert span.end_time > span.start_time
+
+
+@pytest.mark.parametrize("traceparent", [{}, {"traceparent": CLIENTS}])
+async def test_it_belongs_to_the_span_of_instrumentation_outside(
+    spans: InMemorySpanExporter, traceparent: dict[str, str]
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        scope = http_scope("/second", headers={"X-User": "alice", **traceparent})
+        await queue_behind(stage, Conversation(instrumented(stage.middleware), scope, tasks))
+
+        [wait] = waits(spans)
+        [outer] = [span for span in spans.get_finished_spans() if span.name == "GET /second"]
+        assert outer.parent is None, "this instrumentation doesn't look at headers"
+        assert wait.parent is not None
+        assert wait.parent.span_id == outer.context.span_id
+        told = facts(outer)
+        assert told.pop("apf.waited") > 0
+        assert told == facts(wait)
+
+
+async def test_without_instrumentation_it_belongs_to_the_clients_span(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        scope = http_scope("/second", headers={"X-User": "alice", "Traceparent": CLIENTS})
+        await queue_behind(stage, Conversation(stage.middleware, scope, tasks))
+
+        [span] = waits(spans)
+        assert span.parent is not None
+        assert f"00-{span.parent.trace_id:032x}-{span.parent.span_id:016x}-01" == CLIENTS
+        assert span.context.trace_id == span.parent.trace_id
+
+
+async def test_a_request_that_is_seated_at_once_has_no_span_and_is_noted_on_that_which_there_is(
+    spans: InMemorySpanExporter,
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        await Conversation(instrumented(stage.middleware), http_scope("/first"), tasks).body().start().end()
+        await stage.comes("/second").end()
+
+        [outer] = spans.get_finished_spans()
+        assert facts(outer) == {
+            "apf.level": "crowd",
+            "apf.schema": "everybody",
+            "apf.seats": 1,
+            "apf.outcome": "seated",
+            "apf.waited": 0.0,
+        }
+
+
+async def test_a_rejection_without_a_wait_is_noted_with_its_reason(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced(response="Reject"))
+        holder = await stage.holder()
+        refused = Conversation(instrumented(stage.middleware), http_scope("/second"), tasks).body().start()
+        await refused.end()
+        stage.let_go()
+        await holder.end()
+
+        assert refused.status == 429
+        [outer] = spans.get_finished_spans()
+        assert facts(outer)["apf.outcome"] == "rejected"
+        assert facts(outer)["apf.reason"] == "concurrency-limit"
+        assert outer.status.status_code is StatusCode.UNSET, "a rejection is an answer, not an error"
+
+
+@pytest.mark.parametrize(("end", "reason"), [("time", "time-out"), ("hang-up", "cancelled"), ("cancel", "cancelled")])
+async def test_a_wait_that_ends_otherwise_says_why(spans: InMemorySpanExporter, end: str, reason: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced(wait="30ms" if end == "time" else "10s"))
+        holder = await stage.holder()
+        other = stage.comes("/second")
+        await settle()
+        if end == "hang-up":
+            other.hang_up()
+        elif end == "cancel":
+            other.cancel_scope.cancel()
+        await other.end()
+
+        [span] = waits(spans)
+        assert (facts(span)["apf.outcome"], facts(span)["apf.reason"]) == ("rejected", reason)
+        assert stage.waiting == 0
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+async def test_a_flow_is_told_only_by_option(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced(server=", telemetry: {tracing: true, flows: true}"))
+        await queue_behind(stage, stage.opens("/second", user="alice"))
+
+        [span] = waits(spans)
+        assert facts(span)["apf.flow"] == "alice"
+
+
+async def test_what_fails_in_a_propagator_costs_nobody_a_seat(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("the propagator")
+
+    monkeypatch.setattr(propagate, "extract", fail)
+    caplog.set_level("DEBUG", "apf_middleware")
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        second = stage.opens("/second")
+        await queue_behind(stage, second)
+
+        assert second.status == 200
+        assert waits(spans) == []
+        assert "apf.tracing-failed error=LookupError('the propagator')" in caplog.messages
+
+
+async def test_headers_that_say_nothing_are_no_parent(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        scope = http_scope("/second", headers={"Traceparent": "00-nonsense"})
+        scope["headers"].append((b"tracestate", b"\xff\xfe"))
+        await queue_behind(stage, Conversation(stage.middleware, scope, tasks))
+
+        [span] = waits(spans)
+        assert span.parent is None
+
+
+async def test_tracing_can_be_switched_while_the_server_runs(spans: InMemorySpanExporter, tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd")))
+        seen = []
+        for on in ("false", "true", "false"):
+            assert await stage.becomes(written(level("crowd"), server=f", telemetry: {{tracing: {on}}}"))
+            spans.clear()
+            second = Conversation(instrumented(stage.middleware), http_scope("/second"), tasks)
+            await queue_behind(stage, second)
+            assert second.status == 200
+            outer = next(span for span in spans.get_finished_spans() if span.name == "GET /second")
+            seen.append((len(waits(spans)), "apf.level" in facts(outer)))
+
+        assert seen == [(0, False), (1, True), (0, False)]
+        assert stage.middleware.app == stage._app
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])  # on asyncio such a request begins to run, and then it is cancelled
+async def test_a_seat_that_comes_in_the_instant_of_a_cancellation_is_none(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, traced())
+        holder = await stage.holder()
+        other = stage.comes("/second")
+        await settle()
+        holder.scope["apf"].release()  # which seats the other, whose task hasn't run yet
+        other.cancel_scope.cancel()
+        await other.end()
+
+        [span] = waits(spans)
+        assert (facts(span)["apf.outcome"], facts(span)["apf.reason"]) == ("rejected", "cancelled")
+        assert "/second" not in stage.started
+        stage.let_go()
+        await holder.end()
+        assert stage.is_at_rest()
+
+
+def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "apf_middleware.asgi.tracing", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'apf-middleware\[otel\]'"):
+        APFMiddleware(Stage._app, traced())  # type: ignore[arg-type]
+    assert build_tracing(configuration()) is None
+
+
+async def test_a_reload_that_wants_what_is_not_installed_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "apf.yaml"
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: %d, telemetry: {tracing: %s}}\n"
+    file.write_text(text % (10, "false"))
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        stage.middleware = APFMiddleware(stage._app, file)
+        file.write_text(text % (20, "true"))
+        monkeypatch.delitem(sys.modules, "apf_middleware.asgi.tracing", raising=False)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "opentelemetry", None)
+
+        assert not await stage.middleware.reload()
+        assert stage.middleware.service.configuration.server.seats == 10
+        assert "pip install 'apf-middleware[otel]'" in str(stage.middleware.service.last_reload_error)
+        assert (await stage.comes("/x").end()).status == 200
+
+
+def test_nothing_is_imported_where_it_is_off() -> None:
+    program = (
+        "import sys; from apf_middleware import APFMiddleware; APFMiddleware(print); "
+        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_spans_that_there_are_not_tell_no_flows() -> None:
+    with pytest.raises(ValueError, match=r"spec\.telemetry\.flows is True, but"):
+        load_text("apiVersion: apf/v1\nkind: Server\nspec: {telemetry: {flows: true}}")

@@ -1,0 +1,291 @@
+"""What the tests of Kubernetes' own filter ask, of a middleware: seats and answers, whatever an app or a time-out does.
+
+Where Kubernetes has a watch there is a stream here that has given its seats back; where it has a panic, an exception;
+where its time-out filter answers in place of a handler, a middleware outside of ours that calls the app away.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from apf_middleware import APFMiddleware
+from apf_middleware.asgi.service import Service
+from apf_middleware.classification import Classification, RequestDigest
+from apf_middleware.config import Configuration
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import Stage, configuration, problem, settle
+
+pytestmark = pytest.mark.anyio
+
+LEVELS = [{"response": "Reject"}, {"queues": 1, "length": 10}]
+UIDS = ", responses: {headers: kubernetes}"
+Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+both_kinds_of_level = pytest.mark.parametrize("level", LEVELS, ids=["reject", "queue"])
+
+
+def number_of(service: Service, what: str) -> int:
+    [tally] = [one.tally for one in service.picture().schemas if one.schema == "everybody"]
+    return int(getattr(tally, what))
+
+
+class Timeout:
+    """Answers 504 in place of an app that takes too long, as such middleware does; after its time none may send."""
+
+    def __init__(self, app: ASGIApp, seconds: float = 0.03) -> None:
+        self._app = app
+        self._seconds = seconds
+        self.late: list[Message] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def guarded(message: Message) -> None:
+            nonlocal begun
+            if limit.cancel_called:
+                self.late.append(message)
+                raise ConnectionError("it is too late")
+            begun = True
+            await send(message)
+
+        with anyio.move_on_after(self._seconds) as limit:
+            await self._app(scope, receive, guarded)
+        if limit.cancelled_caught:
+            if begun:
+                raise ConnectionResetError("the response can't be completed")
+            await send({"type": "http.response.start", "status": 504, "headers": []})
+            await send({"type": "http.response.body"})
+
+
+class Guarded:
+    """Requests to handlers by path behind a level with one seat, within a time-out."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup, level: dict[str, Any], **handlers: Handler) -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            name = scope["path"].strip("/")
+            self.started.append(name)
+            await handlers.get(name, answer)(scope, receive, send)
+
+        self.tasks = tasks
+        self.started: list[str] = []
+        self.middleware = APFMiddleware(app, configuration(server=UIDS, **level))
+        self.app = Timeout(self.middleware)
+
+    def comes(self, path: str) -> Conversation:
+        return Conversation(self.app, http_scope(f"/{path}"), self.tasks).body().start()
+
+    async def check_that_the_seat_is_free(self) -> None:
+        """The next one is served, and told by UIDs where it belongs."""
+        served = await self.comes("next").end()
+        assert served.status == 200
+        assert len(served.headers["x-kubernetes-pf-flowschema-uid"]) == 36
+        assert len(served.headers["x-kubernetes-pf-prioritylevel-uid"]) == 36
+        assert number_of(self.middleware.service, "executing") == number_of(self.middleware.service, "waiting") == 0
+
+
+async def answer(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"fine"})
+
+
+async def fail(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise LookupError("the handler")
+
+
+async def hang(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    await anyio.sleep_forever()
+
+
+async def test_an_exempt_request_is_served_while_all_seats_are_taken() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        probe = await stage.comes("/health").end()
+
+        assert (probe.status, probe.headers["x-apf-priority-level"]) == (200, "exempt")
+        stage.let_go()
+        await holder.end()
+
+
+async def test_five_run_and_five_wait_and_then_nobody_does() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(seats=5, length=5, queues=1))
+        service = stage.middleware.service
+        for number in range(5):
+            await stage.holder(f"/{number}")
+        others = [stage.comes(f"/other-{number}") for number in range(5)]
+        await settle()
+        assert (number_of(service, "executing"), number_of(service, "waiting")) == (5, 5)
+        for number in range(5):
+            stage.let_go(f"/{number}")
+        for other in others:
+            assert (await other.end()).status == 200
+
+        assert (number_of(service, "executing"), number_of(service, "waiting")) == (0, 0)
+        assert stage.is_at_rest()
+
+
+async def test_streams_hold_their_seats_until_they_have_begun_and_run_on_without() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(seats=5, response="Reject"))
+        service = stage.middleware.service
+        streams = [await stage.holder(f"/{number}") for number in range(5)]
+        assert number_of(service, "executing") == 5
+        assert (await stage.comes("/refused").end()).status == 429
+        for stream in streams:
+            stream.scope["apf"].release()
+        assert number_of(service, "executing") == 0
+        more = [await stage.holder(f"/more-{number}") for number in range(5)]
+
+        assert number_of(service, "executing") == 5
+        assert not any(stream.ended.is_set() for stream in streams)
+        for stream in [*streams, *more]:
+            stage.let_go(stream.scope["path"])
+            assert (await stream.end()).status == 200
+        assert stage.is_at_rest()
+
+
+async def test_an_error_of_a_stream_that_has_begun_passes_through_and_frees_nothing_twice() -> None:
+    async def stream(scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        scope["apf"].release()
+        raise LookupError("the stream")
+
+    async with anyio.create_task_group() as tasks:
+        guarded = Guarded(tasks, {"response": "Reject"}, stream=stream)
+        broken = await guarded.comes("stream").end()
+
+        assert isinstance(broken.error, LookupError)
+        guarded.middleware.service.controller.sharing.check()
+        await guarded.check_that_the_seat_is_free()
+
+
+def costs(digest: RequestDigest, _classification: Classification) -> int:
+    """Fails for one path; otherwise what it is asked is what it answers."""
+    if digest.path == "/broken":
+        raise LookupError("the estimate")
+    return int(digest.path.strip("/"))
+
+
+async def test_an_error_before_a_request_is_queued_passes_through_and_costs_no_seat() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, estimated())
+        broken = await stage.comes("/broken").end()
+
+        assert isinstance(broken.error, LookupError)
+        assert broken.sent == []
+        assert stage.started == []
+        assert stage.is_at_rest()
+
+
+async def test_what_is_estimated_is_what_is_held() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, estimated())
+        holder = await stage.holder("/7")
+        admission = holder.scope["apf"]
+
+        assert (admission.work.seats, admission.width, admission.seats) == (7, 7, 7)
+        stage.let_go("/7")
+        await holder.end()
+        assert admission.seats == 0
+        admission.release()  # what is over stays over
+        assert stage.is_at_rest()
+
+
+def estimated() -> Configuration:
+    told = json.dumps({"source": "callable", "callable": f"{__name__}:costs"})
+    return configuration(seats=100, server=f", estimation: {{default: {told}, cap: false}}")
+
+
+@both_kinds_of_level
+async def test_after_a_handler_has_failed_the_next_request_is_served(level: dict[str, Any]) -> None:
+    async with anyio.create_task_group() as tasks:
+        guarded = Guarded(tasks, level, fail=fail)
+        assert isinstance((await guarded.comes("fail").end()).error, LookupError)
+
+        await guarded.check_that_the_seat_is_free()
+
+
+@both_kinds_of_level
+async def test_a_handler_that_is_called_away_gives_its_seat_back(level: dict[str, Any]) -> None:
+    async with anyio.create_task_group() as tasks:
+        guarded = Guarded(tasks, level, hang=hang)
+        assert (await guarded.comes("hang").end()).status == 504
+
+        await guarded.check_that_the_seat_is_free()
+
+
+@both_kinds_of_level
+@pytest.mark.parametrize("ends", ["fails", "writes"])
+async def test_what_a_handler_does_after_it_was_called_away_changes_nothing(level: dict[str, Any], ends: str) -> None:
+    async def cling(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await settle()
+                assert number_of(guarded.middleware.service, "executing") == 1, "who runs has its seat"
+            if ends == "fails":
+                raise LookupError("after its time")
+            with anyio.CancelScope(shield=True):
+                await answer(scope, receive, send)
+
+    async with anyio.create_task_group() as tasks:
+        guarded = Guarded(tasks, level, cling=cling)
+        late = await guarded.comes("cling").end()
+
+        assert isinstance(late.error, LookupError if ends == "fails" else ConnectionError)
+        assert len(guarded.app.late) == (ends == "writes")
+        assert late.sent == []
+        await guarded.check_that_the_seat_is_free()
+
+
+@both_kinds_of_level
+async def test_a_response_that_has_begun_is_cut_off_and_said_where_it_belongs(level: dict[str, Any]) -> None:
+    async def begin(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        guarded = Guarded(tasks, level, begin=begin)
+        cut = await guarded.comes("begin").end()
+
+        assert isinstance(cut.error, ConnectionResetError)
+        assert len(cut.headers["x-kubernetes-pf-flowschema-uid"]) == 36
+        await guarded.check_that_the_seat_is_free()
+
+
+@both_kinds_of_level
+async def test_of_two_that_are_out_of_time_the_one_that_waited_never_runs(level: dict[str, Any]) -> None:
+    async with anyio.create_task_group() as tasks:
+        guarded = Guarded(tasks, {**level, "wait": "10ms"}, first=hang, second=hang)
+        first = guarded.comes("first")
+        await settle()
+        second = await guarded.comes("second").end()
+        await first.end()
+
+        assert first.status == 504
+        reason = "time-out" if "queues" in level else "concurrency-limit"
+        assert (second.status, problem(second)["reason"]) == (429, reason)
+        assert len(second.headers["x-kubernetes-pf-flowschema-uid"]) == 36
+        assert guarded.started == ["first"]
+        await guarded.check_that_the_seat_is_free()
+
+
+async def test_a_request_that_is_over_before_it_comes_takes_no_place() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        over = stage.opens("/over").body()
+        over.cancel_scope.cancel()
+        await over.start().end()
+
+        assert (over.sent, stage.waiting) == ([], 0)
+        stage.let_go()
+        await holder.end()
+        assert "/over" not in stage.started
+        assert stage.is_at_rest()

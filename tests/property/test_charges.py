@@ -1,0 +1,166 @@
+"""What a request is charged is what its flow is billed, in every discipline, to the nanosecond of its seats."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Discipline,
+    Lending,
+    QueueSet,
+    QueueSetSettings,
+    Ticket,
+    TicketState,
+    Work,
+)
+from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial, EqualSerialQueue
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, round_half_away, seat_seconds
+
+MS = 10**6
+CHARGES = st.none() | st.integers(0, 50) | st.floats(0, 50)
+REQUESTS = st.lists(
+    st.tuples(st.integers(1, 5), st.integers(0, 200 * MS), CHARGES, st.integers(0, 3)), min_size=1, max_size=12
+)
+
+
+class Noted(EqualSerial):
+    """Notes what its queues are billed: what was taken on account, and what settling makes of it."""
+
+    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
+        super().__init__(concurrency, guess_ns)
+        self.billed = 0
+
+    def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        super().serve(queue, ticket)
+        self.billed += ticket.total_work
+
+    def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        super().dispatch(queue, ticket)
+        self.billed += ticket.total_work
+
+    def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
+        before = queue.next_dispatch_r
+        waits = queue.oldest
+        super().settle(queue, ticket, duration_ns)
+        if waits is None:  # nothing lifts the meter then
+            self.billed += queue.next_dispatch_r - before
+
+
+@given(REQUESTS)
+@settings(max_examples=100, deadline=None)
+def test_the_sum_of_what_is_billed_is_the_sum_of_what_was_charged(
+    requests: list[tuple[int, int, float | None, int]],
+) -> None:
+    queueset = QueueSet(QueueSetSettings(10**6, 4, 1, 100), discipline=Noted)
+    now, expected, running = 0, 0, []
+    for seats, duration, charge, flow in requests:
+        ticket = Ticket(f"{flow}", flow, Work(seats))
+        queueset.arrive(now, ticket)
+        if charge is not None:
+            queueset.charge(ticket, 77)
+            queueset.charge(ticket, charge)
+        held = duration if charge is None else round_half_away(duration * charge / seats)
+        expected += seat_seconds(seats, DEFAULT_GUESS_NS) - seat_seconds(seats, DEFAULT_GUESS_NS - held)
+        if charge is not None:
+            assert abs(held * seats - charge * duration) <= seats / 2 + 1e-6 * duration
+        running.append((now + duration, ticket))
+        now += 3 * MS
+    for ends, ticket in sorted(running, key=lambda one: one[0]):
+        now = max(now, ends)
+        ticket.seated_at = now - (ends - ticket.seated_at)  # as long as it says, whenever its turn to end is
+        queueset.release(now, ticket)
+        queueset.check()
+    discipline = queueset.discipline
+    assert isinstance(discipline, Noted)
+    assert discipline.billed == expected
+    assert queueset.seats_in_use == 0
+    assert not queueset._charges, "nobody is remembered"
+
+
+@pytest.mark.parametrize("name", DISCIPLINES)
+@pytest.mark.parametrize(("charge", "seats"), [(3, 1), (1, 2), (0.5, 1), (6, 2)])
+def test_a_flow_that_is_charged_more_is_served_less(name: str, charge: float, seats: int) -> None:
+    """Two flows that always have something waiting share by what they are billed, whatever they hold.
+
+    Where requests run side by side in the virtual world too, no flow gets more than its half by the bill, and the
+    other has the rest; and nobody is given back what was held anyway.
+    """
+    queueset = QueueSet(QueueSetSettings(4, 2, 1, 1000), discipline=DISCIPLINES[name])
+    tickets: list[tuple[int, Ticket]] = []
+    held = [0, 0]
+
+    def seat(now: int, seated: Any) -> None:  # noqa: ANN401 - tickets of any kind
+        for ticket in seated:
+            flow = int(ticket.flow)
+            if flow:
+                queueset.charge(ticket, charge)
+            tickets.append((now + 10 * MS, ticket))
+
+    for flow in (0, 1):
+        for _ in range(800):
+            seat(0, queueset.arrive(0, Ticket(f"{flow}", flow, Work(seats))))
+    now = 0
+    while now < 1500 * MS:
+        now, ticket = tickets.pop(0)
+        assert all(queue.length for queue in queueset.deck), "both always have something waiting"
+        held[int(ticket.flow)] += seats
+        seat(now, queueset.release(now, ticket))
+    queueset.check()
+
+    if name != "max-min-concurrent":
+        assert held[0] * seats == pytest.approx(held[1] * charge, rel=0.05)
+    elif charge > seats:
+        assert held[1] * charge / seats == pytest.approx(sum(held) / 2, rel=0.1)
+    else:
+        assert held[0] == pytest.approx(held[1], rel=0.05)
+
+
+@pytest.mark.parametrize("name", DISCIPLINES)
+def test_to_be_charged_what_was_estimated_changes_nothing(name: str) -> None:
+    worlds = [QueueSet(QueueSetSettings(3, 4, 2, 100), discipline=DISCIPLINES[name]) for _ in range(2)]
+    records: list[list[object]] = [[], []]
+    for world, queueset in enumerate(worlds):
+        running: list[Ticket] = []
+        for step in range(60):
+            now = step * 7 * MS
+            ticket = Ticket(f"{step % 3}", step % 3 * 977, Work(1 + step % 2))
+            running += queueset.arrive(now, ticket)
+            if running and step % 2:
+                ends = running.pop(0)
+                if world:
+                    queueset.charge(ends, ends.work.seats)
+                running += queueset.release(now + MS, ends)
+            records[world].append((queueset.snapshot().queues, queueset.discipline.meters()))
+    assert records[0] == records[1]
+
+
+def _level(discipline: Callable[[int, int], Discipline[Any]], *, queues: int = 2) -> Any:  # noqa: ANN401
+    settings = QueueSetSettings(4, queues, 1, 9) if queues else QueueSetSettings.without_queues(4)
+    sharing = Lending(4, {"a": (settings, LevelLimits(4, 4, 4))}, discipline=discipline)
+    return sharing, sharing.levels["a"]
+
+
+@pytest.mark.parametrize("queues", [0, 2])
+@pytest.mark.parametrize("name", DISCIPLINES)
+def test_who_is_alone_can_be_charged_too(name: str, queues: int) -> None:
+    sharing, level = _level(DISCIPLINES[name], queues=queues)
+    ticket = Ticket("a", 1, Work())
+    sharing.arrive(5, level, ticket)
+    level.charge(ticket, 4)
+    assert level.queueset.billed_ns(ticket, 10) == 40
+    sharing.check()
+    sharing.release(25, level, ticket)
+
+    assert ticket.state is TicketState.RELEASED
+    assert not level.queueset._charges
+    assert level.queueset.billed_ns(ticket, 10) == 10
+    sharing.check()
+    later = Ticket("a", 1, Work())
+    sharing.arrive(500 * MS, level, later)
+    sharing.release(501 * MS, level, later)
+    assert later.state is TicketState.RELEASED

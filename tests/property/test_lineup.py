@@ -1,0 +1,63 @@
+"""A lineup finds what looking at every queue finds."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+
+QUEUES = 7
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("place"), st.integers(0, QUEUES - 1), st.integers(0, 5), st.integers(1, 20)),
+        st.tuples(st.just("drop"), st.integers(0, QUEUES - 1), st.just(0), st.just(0)),
+        st.tuples(st.just("close_up"), st.integers(0, QUEUES - 1), st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps=steps, after=st.integers(-1, QUEUES), widest=st.one_of(st.none(), st.integers(1, 16)))
+def test_the_first_within_a_width_is_found(
+    steps: list[tuple[str, int, int, int]], after: int, widest: int | None
+) -> None:
+    lineup = Lineup()
+    plain: dict[int, tuple[int, int]] = {}  # finish and width
+    for what, index, finish, width in steps:
+        if what == "place":
+            plain[index] = (finish, width)
+            if width == 1 and not lineup.wide:
+                lineup.put(index, finish)
+            else:
+                lineup.place(index, finish, width)
+        elif what == "drop":
+            plain.pop(index, None)
+            lineup.drop(index)
+        else:
+            plain = {other - (other > index): known for other, known in plain.items() if other != index}
+            lineup.close_up(index)
+        lineup.check()
+        fitting = [
+            (finish, index <= after, index)
+            for index, (finish, width) in plain.items()
+            if widest is None or width <= widest
+        ]
+        if fitting:
+            assert lineup.first_within(after, widest) == min(fitting)[2]
+        else:
+            with pytest.raises(LookupError):
+                lineup.first_within(after, widest)
+
+
+def test_of_widths_on_both_sides_of_the_bound_only_the_first_is_looked_at() -> None:
+    lineup = Lineup()
+    lineup.place(0, 5, 30)
+    lineup.place(1, 6, 18)
+
+    assert lineup.first_within(0, 32) == 0
+    with pytest.raises(LookupError):
+        lineup.first_within(0, 20)
+    lineup.place(1, 4, 18)
+    assert lineup.first_within(0, 20) == 1

@@ -1,0 +1,206 @@
+"""Random traffic and random administration of named queues: whatever happens, the promises hold.
+
+The sharing itself has a twin (see `test_lending`). Here it is the book's turn: that counts add up to what really came,
+that states are what they say, that no change ever touches who runs, and that nobody is passed over by a borrower.
+"""
+
+import os
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from apf_middleware.exceptions import QueueError
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Admission
+from tests.unit.runtime.queues.operated import Operated, level, server
+
+pytestmark = pytest.mark.timeout(600)
+
+_NAMES = ("a", "b", "c", "d", "p", "q")
+_names = st.sampled_from(_NAMES)
+_any = st.integers(0, 20)
+_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "weight": st.integers(0, 5),
+        "min": st.integers(0, 3),
+        "max": st.none() | st.integers(0, 6),
+        "parent": st.none() | st.sampled_from(("p", "q", "a")),
+        "priority": st.integers(-1, 1),
+    },
+)
+
+FILES = (
+    server(9) + level("a", "minSeats: 2") + level("b", "minSeats: 0, maxSeats: 4"),
+    server(9) + level("p", "maxSeats: 4") + level("a", "parent: p, minSeats: 1") + level("b", "parent: p"),
+    server(5) + level("a", "minSeats: 0, state: Paused") + level("d", "weight: 3, priority: 1"),
+)
+
+
+class _Machine(RuleBasedStateMachine):
+    @initialize(file=st.sampled_from(FILES))
+    def open(self, file: str) -> None:
+        self.house = Operated(file)
+        self.admissions: list[Admission] = []
+        self.came: Counter[int] = Counter()  # by generation
+
+    def _running(self) -> list[Admission]:
+        return [one for one in self.admissions if one.is_seated]
+
+    def _waiting(self) -> list[Admission]:
+        return [one for one in self.admissions if one.is_waiting]
+
+    # Traffic
+
+    @rule(which=_any, number=st.sampled_from((1, 1, 2, 5)), flow=st.sampled_from("xyz"))
+    def arrive(self, which: int, number: int, flow: str) -> None:
+        names = [one.name for one in self.house.queues.list() if not one.children and not one.exempt]
+        name = names[which % len(names)]
+        state = self.house.state(name)
+        found = self.house.arrive(name, number, flow=flow)
+        self.admissions += found
+        self.came[self.house.controller.levels[name].generation] += number
+        if state == "Paused":
+            assert not any(one.is_seated for one in found)
+        if state in {"Closing", "Closed"}:
+            assert {one.reason for one in found} == {Reason(f"queue-{state.lower()}")}
+        else:
+            assert not {one.reason for one in found} & {Reason.QUEUE_CLOSED, Reason.QUEUE_CLOSING}
+        self._check_guarantees([one for one in found if one.is_seated])
+
+    def _check_guarantees(self, seated: list[Admission]) -> None:
+        """Who was seated beyond all that is promised has left free what others are promised."""
+        sharing = self.house.controller.sharing
+        levels = [one for one in sharing._all() if not one.exempt]
+        beyond = [
+            one
+            for one in {one.destination.at_work.shared for one in seated}
+            if one.parent is None and one.queueset.seats_in_use > one.least
+        ]
+        if beyond:
+            sharing._wake_all()
+            alone = sum(max(0, one.least - one.queueset.seats_in_use) for one in levels if one.parent is None)
+            children = {
+                parent: sum(max(one.least, one.queueset.seats_in_use) for one in levels if one.parent is parent)
+                for parent in sharing.parents.values()
+            }
+            unmet = alone + sum(
+                max(total, parent.least) - sum(one.queueset.seats_in_use for one in levels if one.parent is parent)
+                for parent, total in children.items()
+            )
+            used = sum(one.queueset.seats_in_use for one in levels)
+            assert sharing.total - used >= unmet  # type: ignore[attr-defined]
+
+    @precondition(lambda self: self._running())
+    @rule(which=_any, fails=st.booleans())
+    def end(self, which: int, fails: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
+        running, before = self._running(), self._waiting()
+        admission = running[which % len(running)]
+        if fails:
+            admission.fail()
+        self.house.end(admission)
+        self._check_turns([one for one in before if one.is_seated])
+
+    def _check_turns(self, seated: list[Admission]) -> None:
+        """No borrower was served while a queue below its nominal seats waited that could have had the seat."""
+        borrowers = {one.destination.at_work.shared for one in seated}
+        if not any(one.queueset.seats_in_use > one.nominal for one in borrowers):
+            return
+        for one in self.house.controller.levels.values():
+            shared = one.shared
+            used = shared.queueset.seats_in_use
+            if shared.waits and used < min(shared.nominal, shared.most):
+                assert shared.parent is not None, f"{shared!r} was passed over"
+                assert shared.parent.room_within(shared) <= used, f"{shared!r} was passed over"
+
+    @precondition(lambda self: self._waiting())
+    @rule(which=_any, reason=st.sampled_from((Reason.TIME_OUT, Reason.CANCELLED)))
+    def leave(self, which: int, reason: Reason) -> None:
+        waiting = self._waiting()
+        self.house.controller.abandon(waiting[which % len(waiting)], reason)
+        self.house.check()
+
+    # Administration: what can't be is refused, and nothing that runs is ever touched
+
+    def _administer(self, change: Any) -> None:  # noqa: ANN401 - a call
+        running = self._running()
+        drift = self.house.queues.drift()
+        try:
+            change()
+        except QueueError:
+            assert self.house.queues.drift() == drift
+        assert all(one.is_seated for one in running)
+        self.house.check()
+
+    @rule(name=_names, fields=_fields)
+    def create(self, name: str, fields: dict[str, Any]) -> None:
+        self._administer(lambda: self.house.queues.create(name, **fields))
+
+    @rule(name=_names, fields=_fields)
+    def update(self, name: str, fields: dict[str, Any]) -> None:
+        self._administer(lambda: self.house.queues.update(name, **fields))
+
+    @rule(
+        name=_names,
+        action=st.sampled_from(("open", "open", "close", "pause")),
+        mode=st.sampled_from(("drain", "drain", "shed")),
+    )
+    def operate(self, name: str, action: str, mode: str) -> None:
+        self._administer(lambda: self.house.queues.operate(name, action, mode=mode))
+
+    @rule(name=_names, cascade=st.booleans())
+    def delete(self, name: str, cascade: bool) -> None:  # noqa: FBT001 - as above
+        self._administer(lambda: self.house.queues.delete(name, cascade=cascade))
+
+    @rule(file=st.sampled_from(FILES))
+    def reload(self, file: str) -> None:
+        self._administer(lambda: self.house.reload(file))
+
+    # Promises
+
+    @invariant()
+    def counts_and_states_are_what_they_say(self) -> None:
+        for one in self.house.queues.list():
+            if one.children:
+                members = [self.house.queues.status(child) for child in one.children]
+                assert one.used == sum(child.used for child in members)
+                assert one.arrived == sum(child.arrived for child in members)
+                continue
+            here = [x for x in self.admissions if x.destination.at_work.generation == one.generation]
+            assert one.arrived == self.came[one.generation]
+            assert one.running == sum(x.is_seated for x in here)
+            assert one.inqueue == sum(x.is_waiting for x in here)
+            assert min(one.completed, one.failed, one.aborted) >= 0
+            if one.state == "Closed":
+                assert one.running == one.inqueue == one.used == 0
+            if one.state == "Closing":
+                assert one.running + one.inqueue > 0
+
+    @invariant()
+    def deserved_seats_add_up_to_no_more_than_there_are(self) -> None:
+        found = self.house.queues.list()
+        assert sum(one.deserved for one in found if one.parent is None) <= self.house.configuration.server.seats
+
+    def teardown(self) -> None:
+        """When everybody has gone, nothing is left of the levels that have."""
+        if not hasattr(self, "house"):
+            return
+        for name in _NAMES:
+            with suppress(QueueError):
+                self.house.queues.operate(name, "open")
+        while self._running():
+            self.house.end(self._running()[0])
+        # Only where the mins of others leave nothing at all is somebody left to wait until their time is up.
+        assert not any(one.destination.at_work.shared.most for one in self._waiting())
+        assert self.house.controller.sharing.draining == []
+
+
+TestQueues = _Machine.TestCase
+TestQueues.settings = hypothesis_settings(
+    max_examples=50, stateful_step_count=35, deadline=None, derandomize="CI" in os.environ
+)

@@ -1,0 +1,117 @@
+"""The proposal's bad scenarios: who suffers without fairness, with Kubernetes' ways, and with ours."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.simulation import Result
+from benchmarks.bad_scenarios import FOLDER, VARIANTS, compare, files
+
+Results = Mapping[str, Result]
+
+
+@pytest.fixture(scope="module")
+def played() -> dict[str, Results]:
+    return {path.stem: dict(zip(VARIANTS, compare(path)[1], strict=True)) for path in files()}
+
+
+def served(result: Result, name: str) -> float:
+    return result.tenant(name).served_part or 0.0
+
+
+def p99(result: Result, name: str) -> float:
+    found = result.tenant(name).p99_ms
+    assert found is not None
+    return found
+
+
+def test_all_bad_scenarios_are_there_and_are_told_on_the_page(played: dict[str, Results]) -> None:
+    page = (FOLDER.parents[1] / "docs" / "scenarios.md").read_text()
+
+    assert len(played) == 6
+    for name in played:
+        assert f"## {name.replace('-', ' ').capitalize()}\n" in page
+
+
+def test_self_maintenance_is_crowded_out_unless_it_has_seats_of_its_own(played: dict[str, Results]) -> None:
+    results = played["self-maintenance-crowded-out"]
+
+    for name in ("heartbeats", "leader-election"):
+        assert served(results["none"], name) == 0
+        assert served(results["fifo"], name) == 0
+        for fair in ("kubernetes", "own"):
+            assert served(results[fair], name) == 1
+            assert p99(results[fair], name) < 11, "it takes 10 ms when nobody else is there"
+    assert served(results["own"], "jobs") > 0.75
+
+
+def test_a_request_that_others_wait_for_is_not_behind_them(played: dict[str, Results]) -> None:
+    results = played["priority-inversion"]
+
+    assert served(results["fifo"], "token-reviews") == 0, "whoever has a seat waits for whoever has none"
+    assert served(results["fifo"], "pod-creators") == 0
+    for fair in ("kubernetes", "own"):
+        assert served(results[fair], "token-reviews") == 1
+        assert served(results[fair], "pod-creators") > 0.8
+    assert served(results["own"], "pod-creators") == 1
+    assert served(results["kubernetes"], "pod-creators") < 0.95, "what it may borrow is settled every ten seconds"
+
+
+def test_a_controller_that_runs_amuck_takes_nobody_down(played: dict[str, Results]) -> None:
+    results = played["deployment-of-doom"]
+
+    for name in ("scheduler", "people"):
+        assert served(results["none"], name) < 0.6
+        assert p99(results["fifo"], name) > 400
+        for fair in ("kubernetes", "own"):
+            assert served(results[fair], name) == 1
+        assert p99(results["own"], "scheduler") < 0.25 * p99(results["fifo"], "scheduler")
+    assert results["own"].tenant("doom").rejected.keys() == {"queue-full"}
+
+
+def test_only_the_guilty_one_of_many_agents_suffers(played: dict[str, Results]) -> None:
+    results = played["one-agent-amuck"]
+
+    assert served(results["none"], "kubelets") < 0.6
+    assert p99(results["fifo"], "kubelets") > 400
+    for fair in ("kubernetes", "own"):
+        assert served(results[fair], "kubelets") == 1
+        assert p99(results[fair], "kubelets") < 200
+        assert served(results[fair], "amuck") < 0.5
+
+
+def test_overbearing_tenants_crowd_nobody_out(played: dict[str, Results]) -> None:
+    results = played["overbearing-tenants"]
+
+    for unfair in ("none", "fifo"):
+        assert served(results[unfair], "modest") == 0
+        assert results[unfair].wasted > 0.8, "retries for answers that come too late"
+    for fair in ("kubernetes", "own"):
+        assert served(results[fair], "modest") == 1
+        assert results[fair].goodput > 0.95
+        assert results[fair].wasted < 0.01
+        overbearing = results[fair].tenant("overbearing")
+        assert overbearing.fairness is not None
+        assert overbearing.fairness > 0.95, "they have all that is left"
+
+
+def test_who_wakes_after_a_long_sleep_has_its_seats_back_at_once(played: dict[str, Results]) -> None:
+    results = played["garbage-collector-crowded-out"]
+
+    assert served(results["none"], "garbage-collector") < 0.3
+    assert served(results["fifo"], "garbage-collector") == 0
+    assert served(results["kubernetes"], "garbage-collector") < 0.95, "until the next adjustment they are lent out"
+    assert served(results["own"], "garbage-collector") == 1
+    assert p99(results["own"], "garbage-collector") < 0.5 * p99(results["kubernetes"], "garbage-collector")
+
+
+def test_the_scenarios_need_nothing_but_themselves(tmp_path: Path) -> None:
+    for path in files():
+        shutil.copy(path, tmp_path)
+
+    scenario, results = compare(tmp_path / "self-maintenance-crowded-out.yaml")
+
+    assert scenario.name == "self-maintenance-crowded-out"
+    assert len(results) == len(VARIANTS)

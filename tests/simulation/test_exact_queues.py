@@ -1,0 +1,22 @@
+"""A queue for each flow: elephants cost mice nothing but their own turns, however many elephants there are."""
+
+import pytest
+
+from benchmarks.elephants import SETTINGS, mice_latencies
+
+
+def p99(queues: str, elephants: int, discipline: str = "equal-serial") -> float:
+    latencies = mice_latencies(SETTINGS[queues], elephants, discipline, seconds=30)
+    return latencies[len(latencies) * 99 // 100]
+
+
+@pytest.mark.parametrize("discipline", ["equal-serial", "max-min-serial"])
+def test_three_elephants_are_as_good_as_one(discipline: str) -> None:
+    alone = p99("exact", 1, discipline)
+
+    assert p99("exact", 3, discipline) <= 1.1 * alone
+    assert p99("exact", 5, discipline) <= 40
+
+
+def test_with_sharding_each_elephant_has_as_many_turns_as_its_hand_has_queues() -> None:
+    assert p99("64 queues, hand of 6", 3) > 2 * p99("64 queues, hand of 6", 1)

@@ -1,0 +1,117 @@
+"""Who may have the configuration read again, and what they are told."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from apf_middleware.asgi.admin.openapi import describe
+from apf_middleware.classification import ANONYMOUS, Identity
+from apf_middleware.config import Place, Problem, Severity
+from tests.unit.asgi.test_admin import OPERATOR, PATH, World
+from tests.unit.asgi.test_admin_openapi import wrong
+
+pytestmark = pytest.mark.anyio
+
+PLACE = Place("apf.yaml", 2, 10)
+WARNING = Problem(PLACE, "spec.shares", 1, "odd", severity=Severity.WARNING)
+ERROR = Problem(PLACE, "spec.shares", "many", "wrong", "Write a number")
+CONTENT = {"200": "application/json", "409": "application/problem+json", "422": "application/json"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.problems = (WARNING, ERROR)
+    return world
+
+
+def described(status: int) -> dict[str, Any]:
+    """What the description says about an answer of this status."""
+    responses = describe(PATH, "")["paths"][f"{PATH}/reload"]["post"]["responses"]
+    [(content_type, content)] = responses[str(status)]["content"].items()
+    assert content_type == CONTENT.get(str(status), "application/problem+json")
+    schema: dict[str, Any] = content["schema"]
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "told"), [(True, 200, [WARNING]), (False, 422, [ERROR]), (None, 409, None)]
+)
+async def test_the_outcome_is_told_with_the_problems_and_their_places(
+    world: World, *, outcome: bool | None, status: int, told: list[Problem] | None
+) -> None:
+    world.outcome = outcome
+    found, headers, body = await world.asks("reload", method="POST")
+    answer = json.loads(body)
+
+    assert (found, world.reloads, headers["x-apf-admin"]) == (status, 1, "1")
+    assert list(wrong(answer, described(status), describe(PATH, ""))) == []
+    if told is None:
+        assert "only a configuration that came from files can be" in answer["detail"]
+    else:
+        assert answer["reloaded"] is outcome
+        assert answer["problems"] == [problem.as_dict() for problem in told]
+        assert (answer["seats"], answer["levels"], answer["schemas"]) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("identity", "status"),
+    [
+        (ANONYMOUS, 401),
+        (Identity("mallory", ("operators",)), 401),
+        (Identity("bob", ("users", "system:authenticated")), 403),
+    ],
+)
+async def test_nobody_else_can_have_it_read(world: World, identity: Identity, status: int) -> None:
+    found, _, body = await world.asks("reload", identity, method="POST")
+
+    assert (found, world.reloads) == (status, 0)
+    assert list(wrong(json.loads(body), described(status), describe(PATH, ""))) == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "https://shop.example", "Host": "shop.example"}, 403),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "https://shop.example", "Host": "inside:8000"}, 200),
+        ({"Origin": "https://shop.example", "Host": "Shop.example"}, 200),
+        ({"Origin": "https://shop.example:8443", "Host": "shop.example:8443"}, 200),
+        ({"Origin": "https://shop.example:8443", "Host": "shop.example"}, 403),
+        ({"Origin": "https://evil.example", "Host": "shop.example"}, 403),
+        ({"Origin": "null", "Host": "shop.example"}, 403),
+        ({"Origin": "", "Host": "shop.example"}, 403),
+        ({"Origin": "https://shop.example"}, 403),
+        ({"Origin": ""}, 403),
+    ],
+)
+async def test_a_page_of_another_site_cannot_have_it_read(
+    world: World, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    found, _, body = await world.asks("reload", headers=headers, method="POST")
+
+    assert (found, world.reloads) == (status, int(status == 200))
+    assert ("cross-site" in body) is (status == 403)
+    [record] = caplog.records
+    refused = ("apf.reload-refused", {"user": "olga", "client": "127.0.0.1", "reason": "cross-site"})
+    asked = ("apf.reload-asked", {"user": "olga", "client": "127.0.0.1"})
+    assert (record.__dict__["event"], record.__dict__["apf"]) == (asked if status == 200 else refused)
+
+
+async def test_it_is_logged_on_one_line_who_has_asked(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    await world.asks("reload", Identity("eve\napf.reloaded", OPERATOR.groups), method="POST")
+
+    assert caplog.messages == ["apf.reload-asked user=eve\\napf.reloaded client=127.0.0.1"]

@@ -1,0 +1,293 @@
+"""Scenarios: what they may say, and what is told when they are wrong."""
+
+import random
+import statistics
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.config import ConfigurationError
+from apf_middleware.config.scenario import (
+    AnyDuration,
+    BurstArrivals,
+    CalledArrivals,
+    ClosedArrivals,
+    ConstantDuration,
+    ExponentialDuration,
+    LognormalDuration,
+    MixedDuration,
+    ParetoDuration,
+    PoissonArrivals,
+    ReplayedArrivals,
+    Retries,
+    Scenario,
+    SteadyArrivals,
+    Tenant,
+    UniformDuration,
+    load_scenario,
+    read_scenario,
+    read_scenario_text,
+)
+
+MS = 10**6
+SECOND = 10**9
+
+HEAD = "apiVersion: apf/v1\nkind: Scenario\nspec:\n"
+TENANT = "  tenants:\n  - name: t\n    arrivals: {type: poisson, rate: 1}\n    service: 1ms\n"
+
+DURATIONS: list[tuple[str, AnyDuration]] = [
+    ("20ms", ConstantDuration(20 * MS)),
+    ("{type: constant, value: 20ms}", ConstantDuration(20 * MS)),
+    ("{type: uniform, least: 10ms, most: 30ms}", UniformDuration(10 * MS, 30 * MS)),
+    ("{type: exponential, mean: 20ms}", ExponentialDuration(20 * MS)),
+    ("{type: lognormal, median: 20ms, sigma: 0.5}", LognormalDuration(20 * MS, 0.5)),
+    ("{type: pareto, least: 5ms, shape: 1.5, most: 10s}", ParetoDuration(5 * MS, 1.5, 10 * SECOND)),
+    ("{type: pareto, least: 5ms, shape: 1, most: 1s}", ParetoDuration(5 * MS, 1.0, SECOND)),
+    (
+        "{type: mixture, of: [{weight: 9, duration: 10ms}, {duration: {type: exponential, mean: 100ms}}]}",
+        MixedDuration(((9.0, ConstantDuration(10 * MS)), (1.0, ExponentialDuration(100 * MS)))),
+    ),
+]
+
+
+def tenant(service: str = "1ms", arrivals: str = "{type: poisson, rate: 1}", more: str = "") -> str:
+    return f"{HEAD}  tenants:\n  - name: t\n    arrivals: {arrivals}\n    service: {service}\n{more}"
+
+
+def first_tenant(text: str) -> Tenant:
+    scenario, _ = read_scenario_text(text).unwrap()
+    return scenario.tenants[0]
+
+
+def problems(text: str) -> list[str]:
+    return [str(problem) for problem in read_scenario_text(text, "s.yaml").problems]
+
+
+@pytest.mark.parametrize(("text", "expected"), DURATIONS)
+def test_durations_are_drawn_as_they_say(text: str, expected: AnyDuration) -> None:
+    service = first_tenant(tenant(text)).service
+
+    assert service == expected
+    dice = random.Random(1)
+    drawn = [service.draw(dice) for _ in range(40_000)]
+    assert min(drawn) >= 0
+    assert statistics.fmean(drawn) == pytest.approx(service.mean_ns, rel=0.05)
+
+
+def test_a_heavy_tail_is_cut() -> None:
+    dice = random.Random(1)
+    drawn = [ParetoDuration(5 * MS, 0.5, SECOND).draw(dice) for _ in range(2_000)]
+
+    assert (min(drawn) >= 5 * MS, max(drawn)) == (True, SECOND)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{type: poisson, rate: 2.5}", PoissonArrivals(2.5)),
+        ("{type: constant, rate: 2}", SteadyArrivals(2.0)),
+        (
+            "{type: bursts, rate: 9, on: 2s, off: {type: exponential, mean: 8s}, idleRate: 1}",
+            BurstArrivals(9.0, ConstantDuration(2 * SECOND), ExponentialDuration(8 * SECOND), 1.0),
+        ),
+        ("{type: closed, connections: 3}", ClosedArrivals(3)),
+        (
+            "{type: closed, connections: 3, think: 1s, pause: 2s}",
+            ClosedArrivals(3, ConstantDuration(SECOND), ConstantDuration(2 * SECOND)),
+        ),
+        ("{type: replay, file: t.jsonl}", ReplayedArrivals("t.jsonl")),
+        ("{type: called}", CalledArrivals()),
+    ],
+)
+def test_arrivals_are_what_they_say(text: str, expected: object) -> None:
+    assert first_tenant(tenant(arrivals=text)).arrivals == expected
+
+
+def test_a_tenant_says_who_asks_what() -> None:
+    more = """\
+    count: 3
+    groups: [g]
+    request: {method: POST, path: "/x/{n}", host: h, headers: {X-Tenant: "{n}"}, clientAddress: "10.0.0.{n}"}
+    seats: [{weight: 9, seats: 1}, {seats: 4}]
+    timeout: 1s
+    retries: {most: 3, backOff: 200ms, factor: 3, jitter: 0, longest: 1m, on: [timeout], obeyRetryAfter: true}
+    begin: 1s
+    end: 5s
+"""
+    assert first_tenant(tenant(more=more)) == Tenant(
+        "t",
+        PoissonArrivals(1.0),
+        ConstantDuration(MS),
+        3,
+        "t-{n}",
+        ("g",),
+        "POST",
+        "/x/{n}",
+        "h",
+        {"x-tenant": "{n}"},
+        "10.0.0.{n}",
+        ((9.0, 1), (1.0, 4)),
+        SECOND,
+        Retries(3, ConstantDuration(200 * MS), 3.0, 0.0, 60 * SECOND, ("timeout",), obey=True),
+        SECOND,
+        5 * SECOND,
+    )
+
+
+def test_a_number_of_seats_is_always_that() -> None:
+    assert first_tenant(tenant(more="    seats: 3\n")).widths == ((1.0, 3),)
+
+
+def test_other_documents_and_files_are_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "server.yaml").write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 7, defaults: none}\n")
+    level = "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: mine}\nspec: {shares: 5}\n"
+    (tmp_path / "s.yaml").write_text(f"{HEAD}  configuration: [server.yaml]\n{TENANT}{level}")
+
+    scenario, configuration = load_scenario(tmp_path / "s.yaml")
+
+    assert configuration.server.seats == 7
+    assert "mine" in configuration.levels
+    assert scenario.folder == str(tmp_path)
+
+
+def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 7}\n")
+
+    with pytest.raises(ConfigurationError, match=r"c.yaml: error: there must be a document of the kind Scenario"):
+        load_scenario(tmp_path / "c.yaml")
+    scenario, configuration = read_scenario([tmp_path / "c.yaml"], wanted=False).unwrap()
+    assert scenario == Scenario(folder=str(tmp_path))
+    assert configuration.server.seats == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{HEAD}  duration: 1s\n", "s.yaml:3: error: spec.tenants is [], but there must be at least one"),
+        (
+            tenant("20"),
+            (
+                "s.yaml:7: error: spec.tenants[0].service is 20, but it must be a duration, or a mapping with"
+                " a type. Write it like 20ms"
+            ),
+        ),
+        (
+            tenant("{type: exponential, average: 1s}"),
+            (
+                "s.yaml:7: error: spec.tenants[0].service.average is '1s', but there is no such key here. Here"
+                " it is called mean"
+            ),
+        ),
+        (
+            tenant("{type: exponential, median: 1s}"),
+            (
+                "s.yaml:7: error: spec.tenants[0].service.median is '1s', but the type exponential doesn't"
+                " take it. It takes mean"
+            ),
+        ),
+        (
+            tenant("{type: pareto, shape: 1, most: 1s}"),
+            "s.yaml:7: error: spec.tenants[0].service.least is absent, but the type pareto requires it",
+        ),
+        (
+            tenant("{type: pareto, least: 0s, shape: 1, most: 1s}"),
+            "s.yaml:7: error: spec.tenants[0].service.least is '0s', but it must be more than nothing",
+        ),
+        (
+            tenant("{type: uniform, least: 2s, most: 1s}"),
+            "s.yaml:7: error: spec.tenants[0].service.most is '1s', but it must not be less than least",
+        ),
+        (
+            tenant(arrivals="{type: poison, rate: 1}"),
+            (
+                "s.yaml:6: error: spec.tenants[0].arrivals.type is 'poison', but it must be 'poisson',"
+                " 'constant', 'bursts', 'closed', 'replay' or 'called'. Did you mean poisson?"
+            ),
+        ),
+        (
+            tenant(arrivals="{type: poisson, rate: 0}"),
+            "s.yaml:6: error: spec.tenants[0].arrivals.rate is 0, but it must be more than 0.0",
+        ),
+        (
+            tenant(arrivals="{type: bursts, rate: 1, on: 0s, off: 1s}"),
+            "s.yaml:6: error: spec.tenants[0].arrivals.on is '0s', but it must be more than nothing",
+        ),
+        (
+            tenant(arrivals="{type: closed, connections: 30000}"),
+            "s.yaml:6: error: spec.tenants[0].arrivals.connections is 30000, but it must be at most 20000",
+        ),
+        (
+            tenant(more="    begin: 5s\n    end: 5s\n"),
+            "s.yaml:9: error: spec.tenants[0].end is '5s', but it must be after begin",
+        ),
+        (
+            tenant(more="    path: /x\n"),
+            ("s.yaml:8: error: spec.tenants[0].path is '/x', but there is no such key here. Write it under request"),
+        ),
+        (
+            tenant(more="    request: {path: x, method: get}\n"),
+            "s.yaml:8: error: spec.tenants[0].request.method is 'get', but it must be in upper case",
+        ),
+        (
+            tenant(arrivals="{type: closed, connections: 1}", more="    retries: {most: 1}\n"),
+            (
+                "s.yaml:8: error: spec.tenants[0].retries is 'retries', but a closed loop doesn't take it. A"
+                " closed loop asks again anyway, after its pause"
+            ),
+        ),
+        (
+            tenant(more="    calls: [nobody]\n"),
+            (
+                "s.yaml:8: error: spec.tenants[0].calls[0] is 'nobody', but it must be a tenant with arrivals"
+                " {type: called}"
+            ),
+        ),
+        (
+            f"{HEAD}  duration: 5s\n  warmUp: 5s\n{TENANT}",
+            "s.yaml:4: error: spec.duration is '5s', but it must be longer than warmUp",
+        ),
+        (
+            f"{HEAD}{TENANT}---\n{HEAD}{TENANT}",
+            (
+                "s.yaml:10 (document 2): error: kind is 'Scenario', but there can be only one Scenario, and s.yaml:1"
+                " has it already"
+            ),
+        ),
+        (
+            f"{HEAD}{TENANT}---\napiVersion: apf/v1\nkind: Server\nspec: {{seats: 0}}\n",
+            "s.yaml:11 (document 2): error: spec.seats is 0, but it must be at least 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_file_line_and_field(text: str, expected: str) -> None:
+    assert expected in [problem.replace(" (document 1)", "") for problem in problems(text)]
+
+
+def test_nobody_calls_in_a_circle() -> None:
+    called = "    arrivals: {type: called}\n    service: 1ms\n"
+    text = f"{HEAD}  tenants:\n  - name: a\n{called}    calls: [b]\n  - name: b\n{called}    calls: [a, b]\n"
+
+    found = problems(text)
+
+    assert len(found) == 2
+    assert "spec.tenants[1].calls[0] is 'a', but it must stand below the tenant that calls it" in found[0]
+    assert "spec.tenants[1].calls[1] is 'b', but" in found[1]
+
+
+def test_two_tenants_of_one_name_are_refused() -> None:
+    text = f"{HEAD}{TENANT}" + TENANT.partition("\n")[2]
+
+    assert "spec.tenants[1].name is 't', but another tenant has the same" in " ".join(problems(text))
+
+
+def test_too_many_callers_are_refused() -> None:
+    text = tenant(arrivals="{type: closed, connections: 2000}", more="    count: 11\n")
+
+    assert "spec.tenants is 22000, but there must be at most 20000 callers and connections" in " ".join(problems(text))
+
+
+def test_a_reading_with_problems_is_an_error_that_tells_them_all() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_scenario_text(tenant("20", "{type: poisson}")).unwrap()
+
+    assert len(caught.value.problems) == 2

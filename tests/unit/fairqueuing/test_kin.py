@@ -1,0 +1,286 @@
+"""Parents, priorities and levels that are held or closing, step by step; the twin in tests/property tries the rest."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import Adjusting, Lending, LevelLimits, QueueSetSettings, Reason, Sharing, Ticket, Work
+from apf_middleware.fairqueuing.sharing.kin import Kinship
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.sharing.base import Wanted
+
+QUEUED = QueueSetSettings(5, 16, 4, 20)
+REJECTING = QueueSetSettings.without_queues(5)
+
+
+def limits(nominal: int, least: int, most: int = 100) -> LevelLimits:
+    return LevelLimits(nominal, least, most)
+
+
+def arrive(sharing: Sharing, name: str, number: int = 1, width: int = 1) -> list[Ticket]:
+    tickets = [Ticket(name, flow, Work(width)) for flow in range(number)]
+    for ticket in tickets:
+        sharing.arrive(0, sharing.levels[name], ticket)
+        sharing.check()
+    return tickets
+
+
+def release(sharing: Sharing, ticket: Ticket) -> list[str]:
+    seated = sharing.release(0, sharing.levels[ticket.flow], ticket)
+    sharing.check()
+    return [one.flow for one in seated]
+
+
+def seated(tickets: list[Ticket]) -> int:
+    return sum(ticket.is_seated for ticket in tickets)
+
+
+def family(seats: int, most: int, least: int = 0, **children: LevelLimits) -> Lending:
+    """The children of a parent of that max and min, beside a level ``web`` that is promised nothing."""
+    wanted: Wanted = {name: (QUEUED, one) for name, one in ({"web": limits(1, 0)} | children).items()}
+    parent = limits(least, least, most)
+    return Lending(seats, wanted, kinship=Kinship({"tenants": parent}, dict.fromkeys(children, "tenants")))
+
+
+# Parents
+
+
+def test_children_together_never_use_more_than_their_parent_s_max() -> None:
+    lending = family(20, 6, free=limits(2, 0), paid=limits(4, 0))
+
+    assert seated(arrive(lending, "free", 9)) == 6
+    assert seated(arrive(lending, "paid", 9)) == 0
+    assert seated(arrive(lending, "web", 30)) == 14
+
+
+def test_within_its_parent_s_max_a_child_s_min_stays_free() -> None:
+    lending = family(20, 6, free=limits(2, 0), paid=limits(4, 2))
+
+    assert seated(arrive(lending, "free", 9)) == 4
+    assert seated(arrive(lending, "paid", 9)) == 2
+
+
+def test_what_a_parent_is_promised_is_kept_for_any_of_its_children() -> None:
+    lending = family(10, 10, 4, free=limits(2, 0), paid=limits(4, 0))
+
+    assert seated(arrive(lending, "web", 20)) == 6
+    assert seated(arrive(lending, "free", 3)) == 3
+    assert seated(arrive(lending, "paid", 3)) == 1
+
+
+def test_a_child_within_its_parent_s_min_comes_before_a_borrower() -> None:
+    lending = family(4, 4, 2, free=limits(1, 0), paid=limits(1, 0))
+    running = arrive(lending, "web", 9)
+    assert seated(running) == 2
+    [first, *_] = arrive(lending, "free", 3)
+
+    assert first.is_seated
+    assert release(lending, first) == ["free"]
+    assert release(lending, running[0]) == ["web"]
+
+
+def test_a_wide_child_that_its_parent_s_max_holds_back_has_seats_saved_up_only_among_its_siblings() -> None:
+    lending = family(20, 4, free=limits(2, 0), paid=limits(2, 0))
+    running = arrive(lending, "free", 4)
+    [wide] = arrive(lending, "paid", 1, 3)
+    arrive(lending, "free", 3)
+
+    assert [release(lending, ticket) for ticket in running[:2]] == [[], []]
+    assert seated(arrive(lending, "web", 5)) == 5
+    assert release(lending, running[2]) == ["paid"]
+    assert wide.is_seated
+
+
+def test_a_level_can_move_to_another_parent_while_it_works() -> None:
+    lending = family(20, 3, free=limits(2, 0), paid=limits(2, 0))
+    arrive(lending, "free", 5)
+    wanted: Wanted = {name: (QUEUED, one.limits) for name, one in lending.levels.items()}
+
+    let_in = lending.reconfigure(0, 20, wanted, Kinship({"tenants": limits(0, 0, 3)}, {"paid": "tenants"}))
+
+    lending.check()
+    assert len(let_in) == 2
+    assert seated(arrive(lending, "paid", 5)) == 3
+
+
+@pytest.mark.parametrize(
+    ("kinship", "name"),
+    [
+        (None, "kinship"),
+        (Kinship(parent_of={"a": "nobody"}), "parent of a"),
+        (Kinship({"p": (1, 1, 1)}), "limits of p"),  # type: ignore[dict-item]
+        (Kinship({"a": limits(1, 1)}), "parents"),
+        (Kinship(priorities={"a": 10**7}), "priority of a"),
+    ],
+)
+def test_what_cannot_be_kin_is_refused(kinship: Kinship, name: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        Lending(4, {"a": (QUEUED, limits(1, 1))}, kinship=kinship)
+    assert caught.value.name == name
+
+
+# Guarantees in aggregate, and priorities
+
+
+def test_two_borrowers_together_do_not_eat_a_third_one_s_guarantee() -> None:
+    lending = Lending(9, {name: (QUEUED, limits(2, 2)) for name in "abc"})
+    borrowed = arrive(lending, "a", 4) + arrive(lending, "b", 4)
+
+    assert seated(borrowed) == 7
+    assert seated(arrive(lending, "c", 4)) == 2
+
+
+def test_a_guarantee_of_all_seats_lets_nobody_else_in_even_while_they_idle() -> None:
+    lending = Lending(4, {"all": (QUEUED, limits(4, 4)), "other": (QUEUED, limits(1, 0))})
+
+    [ticket] = arrive(lending, "other")
+
+    assert ticket.reason is Reason.CONCURRENCY_LIMIT
+
+
+def test_a_queue_at_its_max_waits_though_seats_are_free_and_one_beyond_its_nominal_seats_borrows() -> None:
+    lending = Lending(10, {"capped": (QUEUED, limits(2, 0, 3)), "free": (QUEUED, limits(2, 0))})
+
+    assert seated(arrive(lending, "capped", 5)) == 3
+    assert seated(arrive(lending, "free", 5)) == 5
+
+
+@pytest.mark.parametrize(("priority", "first"), [(5, "high"), (-5, "low"), (0, "taking turns")])
+def test_the_priority_decides_among_borrowers_and_only_there(priority: int, first: str) -> None:
+    names = ("filler", "high", "low")
+    lending = Lending(
+        6, {name: (QUEUED, limits(1, 0)) for name in names}, kinship=Kinship(priorities={"high": priority})
+    )
+    running = arrive(lending, "filler", 6)
+    arrive(lending, "low", 5)
+    arrive(lending, "high", 5)
+
+    order = [name for ticket in running[:5] for name in release(lending, ticket)]
+
+    assert order[:2] == ["high", "low"]  # each within its nominal seats
+    assert order[2:] == {"high": ["high"] * 3, "low": ["low"] * 3}.get(first, ["high", "low", "high"])
+
+
+def test_symmetric_load_does_not_swing() -> None:
+    lending = Lending(10, {name: (QueueSetSettings(5, 1, 1, 10**6), limits(5, 0)) for name in "ab"})
+    tickets = arrive(lending, "a", 30) + arrive(lending, "b", 30)
+    for ticket in tickets[:5]:
+        release(lending, ticket)
+    used = []
+    for turn in range(400):
+        tickets += arrive(lending, "ab"[turn % 2])
+        oldest = next(ticket for ticket in tickets if ticket.is_seated)
+        release(lending, oldest)
+        tickets.remove(oldest)
+        used.append(lending.levels["a"].queueset.seats_in_use)
+
+    assert max(used) - min(used) <= 1
+
+
+# Levels that go
+
+
+def test_a_level_without_a_min_waits_while_another_one_drains_instead_of_being_shut_out() -> None:
+    lending = Lending(1, {"old": (QUEUED, limits(1, 0))})
+    old = lending.levels["old"]
+    [running, waits] = arrive(lending, "old", 2)
+    lending.reconfigure(0, 1, {"new": (QUEUED, limits(1, 0))})
+
+    [newcomer] = arrive(lending, "new")
+    assert newcomer.is_waiting
+    assert list(lending.release(0, old, running)) == [waits]
+    assert list(lending.release(0, old, waits)) == [newcomer]
+    lending.check()
+
+
+def test_a_level_that_is_over_does_not_come_back() -> None:
+    wanted: Wanted = {"a": (QUEUED, limits(1, 0))}
+    lending = Lending(2, wanted)
+    old = lending.levels["a"]
+    [ticket] = arrive(lending, "a")
+    old.is_over = True
+    lending.reconfigure(0, 2, {})
+    lending.reconfigure(0, 2, wanted)
+
+    assert lending.levels["a"] is not old
+    assert lending.draining == [old]
+    lending.release(0, old, ticket)
+    assert lending.draining == []
+    lending.check()
+
+
+# Levels that are held or closing
+
+BOTH = pytest.mark.parametrize("kind", [Lending, Adjusting])
+
+
+@BOTH
+def test_a_level_that_is_held_seats_nobody_and_lets_those_wait_who_come(kind: type[Sharing]) -> None:
+    sharing = kind(4, {"a": (QUEUED, limits(4, 0))})
+    [running] = arrive(sharing, "a")
+    level = sharing.levels["a"]
+    sharing.operate(0, level, held=True)
+    waits = arrive(sharing, "a", 2)
+    assert level.current == 0
+
+    assert release(sharing, running) == []
+    assert [ticket.is_waiting for ticket in waits] == [True, True]
+    assert list(sharing.operate(0, level)) == waits
+
+
+@BOTH
+def test_a_level_that_closes_serves_those_who_wait_and_takes_nobody_in(kind: type[Sharing]) -> None:
+    sharing = kind(1, {"a": (QUEUED, limits(1, 0))})
+    [running, waits] = arrive(sharing, "a", 2)
+    level = sharing.levels["a"]
+    sharing.operate(0, level, closing=True)
+    assert arrive(sharing, "a")[0].reason is Reason.QUEUE_CLOSING
+
+    assert release(sharing, running) == ["a"]
+    assert release(sharing, waits) == []
+    assert arrive(sharing, "a")[0].reason is Reason.QUEUE_CLOSED
+    sharing.operate(0, level)
+    assert arrive(sharing, "a")[0].is_seated
+
+
+@BOTH
+def test_a_request_that_is_alone_is_known_when_its_level_closes(kind: type[Sharing]) -> None:
+    sharing = kind(4, {"a": (QUEUED, limits(4, 4))})
+    [alone] = arrive(sharing, "a")
+    level = sharing.levels["a"]
+    sharing.operate(0, level, closing=True)
+
+    assert arrive(sharing, "a")[0].reason is Reason.QUEUE_CLOSING
+    release(sharing, alone)
+    assert level.is_idle
+    assert arrive(sharing, "a")[0].reason is Reason.QUEUE_CLOSED
+
+
+def test_a_level_without_queues_rejects_while_it_is_held() -> None:
+    lending = Lending(4, {"a": (REJECTING, limits(4, 2))})
+    lending.operate(0, lending.levels["a"], held=True)
+
+    assert arrive(lending, "a")[0].reason is Reason.CONCURRENCY_LIMIT
+
+
+def test_a_held_level_keeps_its_min_and_a_closed_one_gives_it_away() -> None:
+    lending = Lending(6, {"a": (QUEUED, limits(4, 4)), "b": (QUEUED, limits(2, 0))})
+    [running] = arrive(lending, "a")
+    waits = arrive(lending, "b", 9)
+    assert seated(waits) == 2
+    lending.operate(0, lending.levels["a"], held=True)
+    assert seated(waits) == 2
+    lending.operate(0, lending.levels["a"], closing=True)
+    assert seated(waits) == 2
+
+    assert release(lending, running) == ["b"] * 4
+
+
+def test_a_held_level_does_not_stand_in_the_way_of_others() -> None:
+    lending = Lending(2, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0))})
+    lending.operate(0, lending.levels["a"], held=True)
+    arrive(lending, "a", 3)
+
+    assert seated(arrive(lending, "b", 3)) == 2

@@ -1,0 +1,157 @@
+"""A queue for each flow: who gets a place, who keeps it, and who has to share."""
+
+import pytest
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import DISCIPLINES, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
+from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.queue import Queue
+
+SHARED = 2
+
+
+class Level:
+    """A queue set with two shared queues and some places."""
+
+    def __init__(self, exact: int, seats: int = 1, discipline: str = "equal-serial", *, strict: bool = False) -> None:
+        self.now = 0
+        self.settings = QueueSetSettings(seats, SHARED, 1, 10, exact=exact)
+        self.queueset = QueueSet(self.settings, discipline=DISCIPLINES[discipline], strict_upstream=strict)
+
+    def arrive(self, flow: int) -> Ticket:
+        self.now += 1
+        ticket = Ticket(f"flow {flow}", flow, Work())
+        self.queueset.arrive(self.now, ticket)
+        return ticket
+
+    def release(self, ticket: Ticket) -> None:
+        self.now += 1_000_000
+        self.queueset.release(self.now, ticket)
+
+
+def queue_of(ticket: Ticket) -> Queue:
+    assert ticket.queue is not None
+    return ticket.queue
+
+
+def test_flows_have_queues_of_their_own() -> None:
+    level = Level(exact=100)
+
+    queues = [queue_of(level.arrive(flow)) for flow in range(100)]
+
+    assert len(set(map(id, queues))) == 100
+    assert min(queue.index for queue in queues) == SHARED
+    assert queue_of(level.arrive(7)) is queues[7]
+
+
+def test_a_flow_that_was_idle_finds_its_queue_again() -> None:
+    level = Level(exact=2)
+    first = level.arrive(1)
+    level.release(first)
+    level.arrive(2)
+
+    assert level.arrive(1).queue is first.queue
+
+
+def test_beyond_the_places_flows_share() -> None:
+    level = Level(exact=2)
+    for flow in (1, 2):
+        level.arrive(flow)
+
+    guests = [level.arrive(flow) for flow in range(3, 9)]
+
+    assert {queue_of(ticket).index for ticket in guests} == {0, 1}
+
+
+def test_a_guest_stays_in_one_queue_while_it_is_at_work() -> None:
+    level = Level(exact=1)
+    elephant = level.arrive(1)
+    guest = level.arrive(2)
+    level.release(elephant)  # the place is free, but the guest is at work elsewhere
+
+    assert guest.is_seated
+    again = level.arrive(2)
+    assert again.queue is guest.queue
+    level.release(guest)
+    level.release(again)
+
+    assert queue_of(level.arrive(2)).index == SHARED
+
+
+def test_the_place_of_an_idle_flow_goes_to_one_that_comes() -> None:
+    level = Level(exact=2, seats=3)
+    idle, busy = level.arrive(1), level.arrive(2)
+    level.release(idle)
+
+    newcomer = level.arrive(3)
+
+    assert queue_of(newcomer).index == queue_of(idle).index
+    assert newcomer.queue is not idle.queue  # what flow 1 owed isn't flow 3's
+    assert queue_of(level.arrive(1)).index < SHARED
+    assert level.arrive(2).queue is busy.queue
+    level.queueset.check()
+
+
+def test_who_is_rejected_takes_nobodys_place() -> None:
+    level = Level(exact=1, seats=1)
+    level.arrive(1)
+    for _ in range(10):
+        level.arrive(2)
+    rejected = level.arrive(2)
+
+    assert rejected.is_rejected
+    level.queueset.check()
+
+
+@pytest.mark.parametrize("discipline", DISCIPLINES)
+def test_what_an_elephant_owes_is_forgotten_with_its_queue(discipline: str) -> None:
+    level = Level(exact=1, seats=1, discipline=discipline)
+    elephant = level.arrive(1)
+    level.now += 10**10
+    level.release(elephant)
+    mouse = level.arrive(2)
+    level.release(mouse)
+
+    level.queueset.check()
+    assert level.queueset.is_idle
+
+
+def test_the_flow_that_came_alone_has_its_place() -> None:
+    shared = SharedLevel("a", QueueSetSettings(2, SHARED, 1, 10, exact=1), LevelLimits(2, 2, 2), ceiling=2)
+    shared.least = 2
+    shared.rest(0)
+    for flow in (1, 2, 3):
+        ticket = Ticket("flow", flow, Work())
+        assert shared.seat_alone(flow * 10, ticket)
+        shared.release_alone(flow * 10 + 5, ticket)
+        shared.quick_width = 1
+    shared.wake()
+
+    assert [queue.owner for queue in shared.queueset.deck if queue.owner is not None] == [3]
+    shared.check()
+
+
+def test_upstreams_defects_have_no_say_in_places() -> None:
+    level = Level(exact=2, strict=True)
+    seated, waiting = level.arrive(1), level.arrive(2)
+    level.queueset.abandon(level.now, waiting)
+    level.release(seated)
+
+    assert {queue_of(level.arrive(flow)).index for flow in (3, 4)} == {SHARED, SHARED + 1}
+
+
+def test_fewer_places_are_left_when_their_flows_are_idle() -> None:
+    level = Level(exact=4, seats=4)
+    tickets = [level.arrive(flow) for flow in range(4)]
+    level.queueset.reconfigure(level.now, QueueSetSettings(4, SHARED, 1, 10, exact=1))
+    assert level.arrive(3).queue is tickets[3].queue
+    for ticket in tickets[:3]:
+        level.release(ticket)
+
+    assert len(list(level.queueset.deck)) == SHARED + 2
+    assert queue_of(level.arrive(0)).index == SHARED
+
+
+def test_places_need_shared_queues_for_those_beyond() -> None:
+    with pytest.raises(InvalidValueError, match="exact is 5, but there must be queues"):
+        QueueSetSettings(1, queues=0, hand_size=0, exact=5)

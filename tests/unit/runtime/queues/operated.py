@@ -1,0 +1,67 @@
+"""A server under virtual time whose queues are operated: requests are admissions, and nobody sleeps."""
+
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.fairqueuing import Work
+from apf_middleware.runtime import Admission, Controller, QueueBook
+
+__all__ = ["MS", "Operated", "level", "server"]
+
+MS = 10**6
+
+
+def server(seats: int = 10, queues: str = "") -> str:
+    """One seat is the catch-all's."""
+    naming = f"{{header: x-queue, groups: [anybody]{queues}}}"
+    return f"---\napiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}, defaults: none, queues: {naming}}}\n"
+
+
+def level(name: str, spec: str = "") -> str:
+    return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
+
+
+class Operated:
+    def __init__(self, text: str) -> None:
+        self.now = 0
+        self.controller = Controller(load_text(text), now=lambda: self.now)
+
+    @property
+    def queues(self) -> QueueBook:
+        return self.controller.queues
+
+    def arrive(self, queue: str, number: int = 1, width: int = 1, flow: str = "flow") -> list[Admission]:
+        placed = Classification("catch-all", queue, flow, hash(flow) & (2**64 - 1))
+        found = []
+        for _ in range(number):
+            admission = Admission(self.controller.destination(placed, Work(width)))
+            self.controller.arrive(self.now, admission)
+            found.append(admission)
+        self.check()
+        return found
+
+    def end(self, admission: Admission) -> None:
+        self.controller.release(admission)
+        self.check()
+
+    def reload(self, text: str) -> None:
+        """As a server does when files have changed."""
+        files = load_text(text)
+        self.controller.reconfigure(self.queues.reload(files))
+        self.queues.note_in_force(files)
+        self.check()
+
+    def check(self) -> None:
+        self.controller.sharing.check()
+        for one in self.queues.list():
+            assert one.arrived == sum(
+                tally.arrived
+                for child in (one.children or (one.name,))
+                for tally in self.controller.levels[child].tallies.values()
+            )
+
+    def state(self, name: str) -> str:
+        return self.queues.status(name).state.value
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.controller.configuration

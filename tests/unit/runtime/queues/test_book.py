@@ -1,0 +1,476 @@
+"""Queues of a live server: states, deletion, changes and how they outlive a reload, scenario by scenario."""
+
+import logging
+
+import pytest
+
+from apf_middleware.config import load_text
+from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError, QueueNotFoundError
+from apf_middleware.fairqueuing import Reason
+from tests.unit.runtime.queues.operated import Operated, level, server
+
+WEB = level("web", "minSeats: 0, maxSeats: 4")
+ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
+
+
+# States
+
+
+@pytest.mark.parametrize("wanted", ["open", "pause", "close"])
+@pytest.mark.parametrize("before", ["open", "pause", "close"])
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_every_action_is_possible_in_every_state(before: str, wanted: str, is_busy: bool) -> None:  # noqa: FBT001
+    house = Operated(server(10) + WEB)
+    if is_busy:
+        house.arrive("web")
+    house.queues.operate("web", before)
+    closed = "Closing" if is_busy else "Closed"
+
+    found = house.queues.operate("web", wanted)
+
+    assert found.state == {"open": "Open", "pause": "Paused", "close": closed}[wanted]
+    assert house.state("web") == found.state
+
+
+@pytest.mark.parametrize(("field", "arguments"), [("action", ("shut", "drain")), ("mode", ("close", "kill"))])
+def test_an_action_that_is_none_is_told_what_there_is(field: str, arguments: tuple[str, str]) -> None:
+    house = Operated(server(10) + WEB)
+
+    with pytest.raises(QueueInvalidError, match=r"open, close, pause|drain, shed") as caught:
+        house.queues.operate("web", arguments[0], mode=arguments[1])
+
+    assert caught.value.fields == (field,)
+
+
+def test_a_paused_queue_keeps_who_comes_until_it_opens_or_their_time_is_up() -> None:
+    house = Operated(server(10) + level("web", "minSeats: 0, queuing: {queues: 1, handSize: 1, queueLengthLimit: 2}"))
+    [running] = house.arrive("web")
+    house.queues.operate("web", "pause")
+    first, second, third = house.arrive("web", 3)
+    assert [one.is_waiting for one in (first, second)] == [True, True]
+    assert third.reason is Reason.QUEUE_FULL
+
+    house.end(running)
+    assert house.queues.status("web").running == 0
+    house.controller.abandon(first, Reason.TIME_OUT)
+    house.queues.operate("web", "open")
+    assert second.is_seated
+
+
+def test_a_closing_queue_is_closed_when_the_last_one_ends() -> None:
+    house = Operated(ONE)
+    running, waits = house.arrive("web", 2)
+    house.queues.operate("web", "close")
+    assert house.arrive("web")[0].reason is Reason.QUEUE_CLOSING
+    house.end(running)
+    assert house.state("web") == "Closing"
+    house.end(waits)
+    assert house.state("web") == "Closed"
+    assert house.arrive("web")[0].reason is Reason.QUEUE_CLOSED
+
+
+def test_those_who_wait_in_a_paused_queue_are_served_when_it_closes() -> None:
+    house = Operated(ONE)
+    house.queues.operate("web", "pause")
+    [waits] = house.arrive("web")
+    house.queues.operate("web", "close")
+    assert waits.is_seated
+    house.end(waits)
+    assert house.state("web") == "Closed"
+
+
+@pytest.mark.parametrize("reason", [Reason.TIME_OUT, Reason.CANCELLED])
+def test_a_closing_queue_is_closed_when_the_last_one_that_waits_leaves(reason: Reason) -> None:
+    house = Operated(server(2) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
+    [other] = house.arrive("other")
+    [waits] = house.arrive("web")
+    house.queues.operate("web", "close")
+    assert house.state("web") == "Closing"
+
+    house.controller.abandon(waits, reason)
+
+    assert house.state("web") == "Closed"
+    house.end(other)
+
+
+def test_a_queue_that_is_closed_drains_or_sheds_those_who_wait() -> None:
+    house = Operated(ONE)
+    running, waits = house.arrive("web", 2)
+    house.queues.operate("web", "close")
+    assert waits.is_waiting
+    house.queues.operate("web", "close", mode="shed")
+    assert waits.reason is Reason.QUEUE_CLOSING
+    assert running.is_seated
+    house.end(running)
+    assert house.state("web") == "Closed"
+    assert house.queues.status("web").rejected == {"queue-closing": 1}
+
+
+def test_nobody_is_seated_while_those_who_wait_are_sent_away() -> None:
+    one_queue = "queuing: {queues: 1, handSize: 1, queueLengthLimit: 9}"
+    house = Operated(server(10) + level("web", f"minSeats: 0, maxSeats: 4, {one_queue}"))
+    house.arrive("web", 2)
+    [wide] = house.arrive("web", 1, width=3)
+    narrow = house.arrive("web", 2)
+    assert [one.is_waiting for one in (wide, *narrow)] == [True] * 3
+
+    house.queues.operate("web", "close", mode="shed")
+
+    assert [one.reason for one in (wide, *narrow)] == [Reason.QUEUE_CLOSING] * 3
+
+
+def test_a_closed_queue_deserves_nothing() -> None:
+    house = Operated(server(10) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
+    house.arrive("other", 30)
+    assert house.queues.status("web").deserved == 3
+    house.queues.operate("web", "close")
+
+    assert house.queues.status("web").deserved == 0
+    assert house.queues.status("other").deserved == 9
+
+
+def test_a_request_that_is_alone_keeps_its_queue_from_being_closed() -> None:
+    house = Operated(server(10) + level("web", "minSeats: 2"))
+    [alone] = house.arrive("web")
+    assert house.queues.operate("web", "close").state == "Closing"
+    house.end(alone)
+    assert house.state("web") == "Closed"
+
+
+def test_a_closed_queue_s_min_is_lent_until_it_opens() -> None:
+    house = Operated(server(4) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
+    house.queues.operate("web", "close")
+
+    assert sum(one.is_seated for one in house.arrive("other", 9)) == 3
+    house.queues.operate("web", "open")
+    assert house.queues.status("web").min == 3
+
+
+def test_a_file_can_say_that_a_queue_begins_paused_or_closed() -> None:
+    house = Operated(server(10) + level("a", "state: Paused") + level("b", "state: Closed"))
+
+    assert (house.state("a"), house.state("b")) == ("Paused", "Closed")
+    assert house.arrive("a")[0].is_waiting
+    assert house.arrive("b")[0].reason is Reason.QUEUE_CLOSED
+
+
+# Families
+
+FAMILY = (
+    server(10) + level("tenants", "maxSeats: 6") + level("free", "parent: tenants") + level("paid", "parent: tenants")
+)
+
+
+def test_closing_a_parent_closes_its_children_and_opening_it_opens_those_that_it_had_closed() -> None:
+    house = Operated(FAMILY)
+    house.queues.operate("free", "close")
+    house.queues.operate("tenants", "close")
+    assert [house.state(name) for name in ("tenants", "free", "paid")] == ["Closed"] * 3
+    assert [house.queues.status(name).closed_by_parent for name in ("free", "paid")] == [False, True]
+    assert house.arrive("paid")[0].reason is Reason.QUEUE_CLOSED
+
+    with pytest.raises(QueueConflictError, match="Open the parent"):
+        house.queues.operate("paid", "open")
+
+    house.queues.operate("tenants", "open")
+    assert [house.state(name) for name in ("tenants", "free", "paid")] == ["Open", "Closed", "Open"]
+
+
+def test_a_parent_is_closing_as_long_as_one_of_its_children_is() -> None:
+    house = Operated(FAMILY)
+    [running] = house.arrive("free")
+    house.queues.operate("tenants", "close", mode="shed")
+    assert (house.state("tenants"), house.state("paid")) == ("Closing", "Closed")
+    house.end(running)
+    assert house.state("tenants") == "Closed"
+
+
+def test_a_queue_that_gets_a_closed_parent_is_closed() -> None:
+    house = Operated(FAMILY + level("web"))
+    house.queues.operate("tenants", "close")
+    house.queues.update("web", parent="tenants")
+
+    assert house.state("web") == "Closed"
+
+
+def test_a_parent_s_numbers_are_its_children_s_together() -> None:
+    house = Operated(FAMILY)
+    house.arrive("free", 2)
+    house.arrive("paid", 3)
+    found = house.queues.status("tenants")
+
+    assert (found.used, found.running, found.children) == (5, 5, ("free", "paid"))
+    assert [one.name for one in house.queues.list()][-3:] == ["tenants", "free", "paid"]
+
+
+# Creating, changing, deleting
+
+
+def test_a_queue_is_created_changed_and_shown_while_the_server_works() -> None:
+    house = Operated(server(10) + WEB)
+    made = house.queues.create("batch", weight=2, max=3, by="alice")
+    assert (made.state, made.weight, made.min, made.max, made.source) == ("Open", 2, 0, 3, "live")
+
+    assert sum(one.is_seated for one in house.arrive("batch", 5)) == 3
+    changed = house.queues.update("batch", max=None, weight=7, priority=4)
+    assert (changed.weight, changed.max, changed.priority, changed.generation) == (7, 10, 4, made.generation)
+    assert changed.running == 5
+
+
+def test_a_closing_queue_can_be_changed() -> None:
+    house = Operated(ONE)
+    house.arrive("web", 2)
+    house.queues.operate("web", "close")
+
+    assert house.queues.update("web", max=2).running == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "words"),
+    [
+        ({"weight": 0}, "weight", "from 1"),
+        ({"weight": -1}, "weight", "from 1"),
+        ({"weight": "2"}, "weight", "whole number"),
+        ({"weight": True}, "weight", "whole number"),
+        ({"min": 5, "max": 4}, "min", "must not exceed the max, which is 4"),
+        ({"parent": "nobody"}, "parent", "no such queue"),
+        ({"parent": "new"}, "parent", "its own parent"),
+        ({"parent": "free"}, "parent", "two levels deep"),
+        ({"parent": "catch-all"}, "parent", "takes no requests itself"),
+        ({"parent": "tenants", "min": 7}, "min", "the max of their parent"),
+        ({"parent": "tenants", "max": 7}, "max", "the max of its parent"),
+        ({"parent": 3}, "parent", "the name of a queue"),
+        ({"reclaimable": 1}, "reclaimable", "true or false"),
+        ({"dequeue_strategy": "lifo"}, "dequeue_strategy", "traverse or fifo"),
+        ({"colour": 1}, "colour", "no such field"),
+    ],
+)
+def test_what_a_queue_cannot_be_is_told_with_its_field_and_changes_nothing(
+    fields: dict[str, object], name: str, words: str
+) -> None:
+    house = Operated(FAMILY)
+
+    with pytest.raises(QueueInvalidError, match=words) as caught:
+        house.queues.create("new", **fields)  # type: ignore[arg-type]
+
+    assert caught.value.fields == (name,)
+    assert caught.value.kind == "invalid"
+    assert "new" not in house.configuration.levels
+    assert house.queues.drift() == ()
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(QueueInvalidError) as caught:
+        Operated(FAMILY).queues.update("free", weight=0, min=-1)
+    assert caught.value.fields == ("weight", "min")
+
+
+def test_a_parent_s_max_cannot_go_below_its_children_s() -> None:
+    house = Operated(FAMILY)
+    house.queues.update("free", max=5)
+
+    with pytest.raises(QueueInvalidError, match="in 'free' it must not exceed"):
+        house.queues.update("tenants", max=4)
+
+
+def test_names_are_checked_and_taken_names_refused() -> None:
+    house = Operated(ONE)
+    with pytest.raises(QueueInvalidError, match="DNS name"):
+        house.queues.create("Not A Name")
+    with pytest.raises(QueueConflictError, match="already"):
+        house.queues.create("web")
+    for call in (house.queues.status, house.queues.update, house.queues.delete, house.queues.document):
+        with pytest.raises(QueueNotFoundError):
+            call("nobody")
+
+
+def test_a_queue_is_deleted_when_it_is_closed() -> None:
+    house = Operated(ONE)
+    [running] = house.arrive("web")
+    with pytest.raises(QueueConflictError, match="it is Open"):
+        house.queues.delete("web")
+    house.queues.operate("web", "close")
+    with pytest.raises(QueueConflictError, match="it is Closing"):
+        house.queues.delete("web")
+    house.end(running)
+
+    house.queues.delete("web")
+
+    assert "web" not in {one.name for one in house.queues.list()}
+    assert "web" not in house.controller.levels
+
+
+def test_a_cascade_rejects_who_waits_and_lets_who_runs_finish() -> None:
+    house = Operated(ONE)
+    running, waits = house.arrive("web", 2)
+
+    house.queues.delete("web", cascade=True)
+
+    assert waits.reason is Reason.QUEUE_CLOSED
+    assert running.is_seated
+    house.end(running)
+    assert house.controller.sharing.draining == []
+
+
+def test_a_parent_goes_with_its_children_or_not_at_all() -> None:
+    house = Operated(FAMILY)
+    house.queues.operate("tenants", "close")
+    with pytest.raises(QueueConflictError, match="free, paid"):
+        house.queues.delete("tenants")
+
+    house.queues.delete("tenants", cascade=True)
+
+    assert not {"tenants", "free", "paid"} & house.configuration.levels.keys()
+
+
+def test_a_name_that_is_made_again_is_another_queue() -> None:
+    house = Operated(ONE)
+    first = house.queues.status("web").generation
+    [running] = house.arrive("web")
+    house.queues.delete("web", cascade=True)
+    made = house.queues.create("web", max=1)
+
+    assert (made.state, made.running, made.arrived) == ("Open", 0, 0)
+    assert made.generation > first
+    [young] = house.arrive("web")
+    house.end(running)
+    assert house.queues.status("web").running == 1
+    assert house.queues.status("web").completed == 0
+    house.end(young)
+    assert house.queues.status("web").completed == 1
+
+
+@pytest.mark.parametrize("name", ["exempt", "catch-all", "usual"])
+def test_what_everything_else_falls_to_is_not_deleted(name: str) -> None:
+    house = Operated(server(10, ", default: usual") + level("usual"))
+    if name != "exempt":
+        house.queues.operate(name, "close")
+
+    with pytest.raises(QueueConflictError):
+        house.queues.delete(name, cascade=True)
+
+
+def test_an_exempt_level_is_neither_closed_nor_changed() -> None:
+    queues = Operated(ONE).queues
+    with pytest.raises(QueueConflictError, match="always open"):
+        queues.operate("exempt", "close")
+    with pytest.raises(QueueConflictError, match="nothing to change") as caught:
+        queues.update("exempt", weight=2)
+    assert isinstance(caught.value, QueueError)
+
+
+def test_a_thousand_queues_come_and_go_under_load_and_leave_nothing_behind() -> None:
+    house = Operated(server(10) + WEB)
+    house.arrive("web", 3)
+    for number in range(100):
+        names = [f"q{number}-{one}" for one in range(10)]
+        for name in names:
+            house.queues.create(name, max=2)
+        running = [one for name in names[:2] for one in house.arrive(name, 3) if one.is_seated]
+        for name in names:
+            house.queues.delete(name, cascade=True)
+        assert len(running) == 4
+        for one in running:
+            house.end(one)
+    house.controller.look(house.now)
+
+    assert house.controller.sharing.draining == []
+    assert [one.name for one in house.controller.shown] == sorted(house.controller.levels)
+    assert house.queues.drift() == ()
+
+
+# Live changes and files
+
+
+def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_told_apart() -> None:
+    house = Operated(ONE)
+    house.queues.create("batch", max=3)
+    house.queues.update("web", weight=9)
+    house.queues.operate("web", "pause")
+
+    house.reload(ONE + level("new"))
+
+    assert house.state("web") == "Paused"
+    assert {one.name: one.source for one in house.queues.list()} == {
+        "batch": "live",
+        "catch-all": "file",
+        "exempt": "file",
+        "new": "file",
+        "web": "live",
+    }
+    assert {(one.queue, one.field, one.file, one.live) for one in house.queues.drift()} == {
+        ("batch", "queue", None, "batch"),
+        ("web", "weight", 30, 9),
+        ("web", "state", "open", "paused"),
+    }
+
+
+def test_a_file_that_says_something_newer_of_a_queue_goes_before_what_is_older() -> None:
+    house = Operated(ONE)
+    house.queues.update("web", weight=9)
+    house.reload(server(10) + level("web", "weight: 5"))
+
+    assert house.queues.status("web").weight == 5
+    assert house.queues.drift() == ()
+
+
+def test_a_deleted_queue_stays_away_until_its_document_changes() -> None:
+    house = Operated(ONE)
+    house.queues.delete("web", cascade=True)
+    house.reload(ONE + level("new"))
+    assert "web" not in house.controller.levels
+    assert [(one.queue, one.file, one.live) for one in house.queues.drift()] == [("web", "web", None)]
+
+    house.reload(server(10) + level("web", "weight: 5"))
+    assert house.state("web") == "Open"
+
+
+def test_committing_the_document_ends_the_drift() -> None:
+    import yaml  # noqa: PLC0415 - only this test needs it
+
+    house = Operated(FAMILY)
+    house.queues.create("batch", max=3, min=1, parent="tenants", reclaimable=False, priority=2)
+    [running] = house.arrive("batch")
+    written = yaml.safe_dump_all(house.queues.document("batch"))
+
+    house.reload(FAMILY + "---\n" + written)
+
+    assert house.queues.drift() == ()
+    assert house.queues.status("batch").source == "file"
+    assert house.queues.status("batch").running == 1
+    house.end(running)
+
+
+def test_a_change_that_files_no_longer_allow_ends() -> None:
+    house = Operated(FAMILY)
+    house.queues.create("batch", parent="tenants", max=6)
+    house.reload(server(10) + level("tenants", "maxSeats: 5") + level("free", "parent: tenants"))
+    assert "batch" not in house.configuration.levels
+
+    house.reload(server(10) + level("free"))
+    assert house.queues.drift() == ()
+
+
+def test_a_change_back_is_no_change() -> None:
+    house = Operated(ONE)
+    house.queues.operate("web", "close")
+    house.queues.operate("web", "open")
+
+    assert house.queues.drift() == ()
+    assert house.configuration == load_text(ONE)
+
+
+def test_every_change_is_told_in_the_log_with_who_and_what(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    house = Operated(ONE)
+    house.queues.create("batch", max=3, by="alice")
+    house.queues.operate("batch", "close", by="bob")
+    house.queues.update("batch", weight=2)
+    house.queues.delete("batch", by="carol")
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "apf.queue-created queue=batch by=alice min=0 weight=1 max=3",
+        "apf.queue-operated queue=batch by=bob action=close mode=drain",
+        "apf.queue-updated queue=batch by=- weight=2",
+        "apf.queue-deleted queue=batch by=carol cascade=False",
+    ]

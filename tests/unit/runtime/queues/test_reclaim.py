@@ -1,0 +1,146 @@
+"""Who is asked to give way, and who never is; nobody is cancelled."""
+
+import pytest
+
+from apf_middleware.runtime import Admission
+from apf_middleware.runtime.alarm import Alarm
+from tests.unit.runtime.queues.operated import Operated, level, server
+
+
+def market(seats: int = 11, **specs: str) -> Operated:
+    """Queues that are promised nothing, of equal weight; one seat of all is the catch-all's."""
+    text = "".join(level(name, f"shares: 100, minSeats: 0{', ' if spec else ''}{spec}") for name, spec in specs.items())
+    return Operated(server(seats) + text)
+
+
+def fill(house: Operated, queue: str, number: int = 10, *, opted_in: bool = True) -> list[Admission]:
+    running = house.arrive(queue, number)
+    assert all(one.is_seated for one in running)
+    if opted_in:
+        for one in running:
+            one.revocable()
+    return running
+
+
+def asked(admissions: list[Admission]) -> list[int]:
+    return [place for place, one in enumerate(admissions) if one.revoked.is_set()]
+
+
+def test_an_owner_below_what_it_deserves_asks_the_youngest_of_a_borrower() -> None:
+    house = market(owner="", borrower="")
+    running = []
+    for house.now in range(10):
+        running += fill(house, "borrower", 1)
+
+    [waits] = house.arrive("owner")
+
+    assert asked(running) == [9]
+    assert house.controller.reclaimer is not None
+    assert house.controller.reclaimer.asked == {"borrower": 1}
+    house.end(running[9])
+    assert waits.is_seated
+
+
+def test_each_that_waits_asks_for_its_own_seats_until_all_have_what_they_deserve() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower")
+
+    house.arrive("owner", 9)
+
+    assert len(asked(running)) == 5
+    assert all(one.is_seated for one in running)
+
+
+def test_nobody_is_asked_who_has_not_opted_in() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", opted_in=False)
+    house.arrive("owner")
+
+    assert asked(running) == []
+    assert house.controller.reclaimer is None
+
+
+def test_who_opts_in_while_an_owner_waits_is_asked_at_once() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", opted_in=False)
+    house.arrive("owner")
+
+    assert running[3].revocable().is_set()
+    assert not running[4].revocable().is_set()
+
+
+@pytest.mark.parametrize("how", ["not reclaimable", "owner paused", "owner has what it deserves"])
+def test_no_seat_is_asked_back(how: str) -> None:
+    house = market(owner="", borrower="reclaimable: false" if how == "not reclaimable" else "")
+    running = fill(house, "borrower", 5 if how == "owner has what it deserves" else 10)
+    if how == "owner paused":
+        house.queues.operate("owner", "pause")
+    house.arrive("owner", 6 if how == "owner has what it deserves" else 1)
+
+    assert asked(running) == []
+
+
+def test_no_seat_is_asked_back_where_limits_are_adjusted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Alarm, "ask", lambda *_: None)
+    text = server(10).replace("defaults", "borrowing: periodic, defaults")
+    house = Operated(text + level("owner", "lendablePercent: 100") + level("borrower", "lendablePercent: 100"))
+    running = [one for one in house.arrive("borrower", 20) if one.is_seated]
+    for one in running:
+        one.revocable()
+    house.arrive("owner", 9)
+
+    assert asked(running) == []
+
+
+def test_a_borrower_is_never_asked_below_what_it_deserves() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", 6)
+    house.arrive("owner", 4)
+
+    [_] = house.arrive("owner", 1, width=3)
+
+    assert asked(running) == []
+
+
+def test_free_seats_count_first_and_no_more_are_asked_than_are_needed() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", 8)
+
+    [wide] = house.arrive("owner", 1, width=3)
+
+    assert wide.is_waiting
+    assert len(asked(running)) == 1
+
+
+def test_nobody_is_asked_where_it_would_not_suffice() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", 10, opted_in=False)
+    for one in running[:2]:
+        one.revocable()
+
+    house.arrive("owner", 1, width=5)
+
+    assert asked(running) == []
+
+
+def test_victims_are_of_the_lowest_priority_then_of_the_highest_share() -> None:
+    house = market(16, owner="", low="priority: -1", much="", some="")
+    low, much, some = fill(house, "low", 6), fill(house, "much", 6), fill(house, "some", 3)
+
+    house.arrive("owner", 1)
+    assert (len(asked(low)), len(asked(much)), len(asked(some))) == (1, 0, 0)
+    house.arrive("owner", 2)
+    assert (len(asked(low)), len(asked(much)), len(asked(some))) == (2, 1, 0)
+
+
+def test_those_that_ended_are_forgotten() -> None:
+    house = market(owner="", borrower="")
+    for _ in range(300):
+        [one] = fill(house, "borrower", 1)
+        house.end(one)
+    reclaimer = house.controller.reclaimer
+    assert reclaimer is not None
+    assert len(reclaimer._known) <= 200
+
+    house.arrive("owner", 20)
+    assert reclaimer.asked == {}

@@ -1,0 +1,296 @@
+"""Open streams are counted by level and by flow, exactly, whatever happens to levels meanwhile."""
+
+import random
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from apf_middleware.classification import Classification, Resource
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.config.streams import StreamSettings
+from apf_middleware.estimation import WatchTracker
+from apf_middleware.exceptions import InvalidValueError, TicketStateError
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission, Controller, OpenStreams, SlowWrites
+from apf_middleware.runtime.streams import Stream, StreamBook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PODS = Resource("pods", namespace="shop")
+
+
+def configuration(*levels: str, streams: str = "{}", server: str = "{}") -> Configuration:
+    documents = [
+        f"""
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: {name}}}
+spec: {{shares: 100, streams: {streams}}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: to-{name}}}
+spec: {{level: {name}, rules: [{{httpRules: [{{}}]}}]}}
+"""
+        for name in levels
+    ]
+    start = f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: 20, defaults: none, streams: {server}}}\n"
+    return load_text("---".join([start, *documents]))
+
+
+class House:
+    """A controller under a clock that stands still, and requests for it."""
+
+    def __init__(self, config: Configuration) -> None:
+        self.time = 0
+        self.controller = Controller(config, now=lambda: self.time)
+
+    def comes(self, level: str = "a", flow: str = "alice", work: Work | None = None) -> Admission:
+        place = Classification(f"to-{level}", level, flow, hash(flow) & 0xFFFF)
+        admission = Admission(self.controller.destination(place, work or Work()))
+        self.controller.arrive(self.time, admission)
+        return admission
+
+    @property
+    def open(self) -> dict[str, int]:
+        return {name: n for name, n in self.controller.streams.counts(self.controller.levels).items() if n}
+
+
+def open_streams(max_open: int | None = None, max_open_per_flow: int | None = None) -> OpenStreams:
+    streams = OpenStreams(lambda: 0)
+    streams.adopt(StreamSettings(max_open=max_open, max_open_per_flow=max_open_per_flow))
+    return streams
+
+
+def test_a_level_has_as_many_streams_as_it_may() -> None:
+    streams = open_streams(max_open=3)
+    assert [streams.enter(("s", name)) for name in "abcd"] == [True, True, True, False]
+    streams.leave(("s", "b"))
+
+    assert streams.enter(("s", "d"))
+    assert (streams.open, streams.closed) == (3, 1)
+    assert repr(streams) == "<OpenStreams: 3 of 3 flows>"
+
+
+def test_a_flow_has_as_many_as_it_may_and_takes_nobody_elses() -> None:
+    streams = open_streams(max_open=5, max_open_per_flow=2)
+
+    assert [streams.enter(("s", "a")) for _ in range(3)] == [True, True, False]
+    assert streams.enter(("t", "a")), "a flow of another schema is another flow"
+    assert streams.enter(("s", "b"))
+
+
+def test_none_may_be_none_at_all() -> None:
+    assert not open_streams(max_open=0).enter(("s", "a"))
+    assert not open_streams(max_open_per_flow=0).enter(("s", "a"))
+
+
+def test_counts_are_exact_in_random_worlds() -> None:
+    chance = random.Random(7)
+    streams, tracker = open_streams(max_open=6, max_open_per_flow=3), WatchTracker()
+    pool: list[Stream] = []
+    for _ in range(3000):
+        if chance.random() < 0.4 or not pool:
+            pool.append(Stream(streams, ("s", chance.choice("abc")), tracker))
+        stream = chance.choice(pool)
+        happens: list[Callable[[], object]] = [stream.enter, stream.leave, stream.close, partial(_watch, stream)]
+        chance.choice(happens)()
+        if stream.is_over:
+            pool.remove(stream)
+        streams.check()
+        tracker.check()
+        assert streams.open == sum(one.is_counted for one in pool) <= 6
+    for stream in pool:
+        stream.close()
+        stream.close()
+    assert (streams.open, tracker.total) == (0, 0)
+
+
+def _watch(stream: Stream) -> None:
+    if not stream.is_over:
+        stream.watch(PODS)
+
+
+def test_who_gives_seats_back_is_an_open_stream_until_its_end() -> None:
+    house = House(configuration("a"))
+    admission = house.comes()
+    assert house.open == {}
+
+    assert admission.release()
+    assert admission.release(), "again does nothing"
+    assert (admission.seats, house.open) == (0, {"a": 1})
+    assert admission.stream is not None
+    admission.stream.close()
+    assert house.open == {}
+
+
+def test_who_would_be_a_stream_too_many_keeps_its_seats() -> None:
+    house = House(configuration("a", streams="{maxOpen: 1}"))
+    first, second = house.comes(), house.comes()
+    assert first.release()
+
+    assert not second.release()
+    assert second.seats == 1
+    assert house.open == {"a": 1}
+    assert first.stream is not None
+    first.stream.close()
+    assert second.release()
+    assert second.seats == 0
+
+
+def test_open_streams_outlive_their_level_and_are_found_again_by_its_name() -> None:
+    house = House(configuration("a", "b", streams="{maxOpen: 2}"))
+    streams = [house.comes(), house.comes()]
+    assert all(one.release() for one in streams)
+    house.controller.reconfigure(configuration("b"))
+    assert house.open == {"a": 2}, "shown as long as there are any"
+    house.controller.reconfigure(configuration("a", "b", streams="{maxOpen: 2}"))
+
+    assert not house.comes().release(), "those that are still open count"
+    for one in streams:
+        assert one.stream is not None
+        one.stream.close()
+    assert house.open == {}
+    assert house.comes().release()
+
+
+def test_a_level_that_has_gone_is_forgotten_when_its_last_stream_has_ended() -> None:
+    house = House(configuration("a", "b"))
+    one = house.comes()
+    one.release()
+    house.controller.reconfigure(configuration("b"))
+    assert one.stream is not None
+    one.stream.close()
+    counts = house.controller.streams.counts(house.controller.levels)
+    assert "a" not in counts
+    house.controller.reconfigure(configuration("b"))
+
+    assert "a" not in house.controller.streams._levels
+    assert repr(house.controller.streams) == "<StreamBook: 0 open>"
+
+
+def test_limits_follow_the_configuration_and_nobody_who_is_there_is_sent_away() -> None:
+    house = House(configuration("a"))
+    streams = [house.comes() for _ in range(3)]
+    assert all(one.release() for one in streams)
+    house.controller.reconfigure(configuration("a", streams="{maxOpen: 2}"))
+    assert house.open == {"a": 3}
+
+    for one in streams[:2]:
+        assert not house.comes().release()
+        assert one.stream is not None
+        one.stream.close()
+    assert house.comes().release()
+
+
+def test_what_is_watched_is_forgotten_with_the_request() -> None:
+    house = House(configuration("a"))
+    watches, admission = house.controller.watches, house.comes()
+    everything = admission.watch("pods")
+    admission.watch("pods", "shop")
+    assert watches.interested("update", PODS) == 2
+    admission.unwatch(everything)
+    admission.unwatch(everything)
+    assert watches.interested("update", PODS) == 1
+    admission.release()
+    assert watches.interested("update", PODS) == 1, "a stream watches"
+    assert admission.stream is not None
+    admission.stream.close()
+
+    assert (watches.interested("update", PODS), watches.total) == (0, 0)
+
+
+def test_nothing_begins_after_the_end() -> None:
+    house = House(configuration("a"))
+    plain, stream = house.comes(), house.comes()
+    house.controller.release(plain)
+    stream.release()
+    assert stream.stream is not None
+    stream.stream.close()
+
+    for one in (plain, stream):
+        with pytest.raises(TicketStateError, match="is over"):
+            one.watch("pods")
+        assert one.release()
+    assert house.controller.watches.total == 0
+    assert house.open == {}
+
+
+def test_a_rejection_for_too_many_streams_is_counted_as_such() -> None:
+    house = House(configuration("a"))
+    admission = Admission(house.controller.destination(Classification("to-a", "a", "alice", 7), Work(3)))
+    house.controller.refuse(5, admission, Reason.STREAM_LIMIT)
+
+    assert admission.is_rejected
+    assert admission.reason is Reason.STREAM_LIMIT
+    tally = house.controller.levels["a"].tally("to-a")
+    assert tally.rejected[Reason.STREAM_LIMIT] == 1
+    assert tally.estimated_widths() == {1: 0, 3: 1}
+
+
+class Released:
+    """Stands in for an admission whose writes are timed."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.happened = anyio.Event()
+
+    def release(self) -> bool:
+        self.times += 1
+        self.happened.set()
+        return True
+
+
+@pytest.mark.anyio
+async def test_whose_write_lasts_too_long_gives_seats_back_and_nobody_else() -> None:
+    time = 0
+    writes = SlowWrites(10_000_000, lambda: time)
+    slow, quick, late = Released(), Released(), Released()
+    writes.begin(slow)  # type: ignore[arg-type]
+    writes.begin(quick)  # type: ignore[arg-type]
+    writes.end(quick)  # type: ignore[arg-type]
+    time = 9_000_000
+    writes.begin(late)  # type: ignore[arg-type]
+    time = 10_000_000
+    with anyio.fail_after(5):
+        await slow.happened.wait()
+        assert (slow.times, quick.times, late.times) == (1, 0, 0)
+        time = 20_000_000
+        await late.happened.wait()
+    writes.end(slow)  # type: ignore[arg-type]
+    assert (slow.times, late.times) == (1, 1)
+    assert repr(writes) == "<SlowWrites: 0 in progress, for at most 10000000 ns>"
+
+
+def test_writes_are_timed_only_where_that_is_wanted() -> None:
+    streams = open_streams()
+    assert not streams.writes
+    streams.adopt(StreamSettings(release_when_blocked_ns=5))
+    writes = streams.writes
+    assert repr(writes) == "<SlowWrites: 0 in progress, for at most 5 ns>"
+    streams.adopt(StreamSettings(release_when_blocked_ns=5))
+    assert streams.writes is writes
+    streams.adopt(StreamSettings(release_when_blocked_ns=6))
+    assert repr(streams.writes) == "<SlowWrites: 0 in progress, for at most 6 ns>"
+    streams.adopt(StreamSettings(release_when_blocked_ns=0))
+    assert not streams.writes
+
+
+def test_a_server_speaks_for_levels_that_say_nothing() -> None:
+    house = House(configuration("a", server="{releaseAtStart: false, releaseWhenBlocked: 1s}"))
+    settings = house.controller.levels["a"].streams.settings
+
+    assert settings == StreamSettings(False, 10**9)  # noqa: FBT003
+
+
+@pytest.mark.parametrize("seats", [-1, 10_001, float("nan"), True, "3"])
+def test_a_charge_is_a_sensible_number(seats: object) -> None:
+    with pytest.raises(InvalidValueError, match="seats is"):
+        House(configuration("a")).comes().charge(seats)  # type: ignore[arg-type]
+
+
+def test_a_book_of_nothing() -> None:
+    assert dict(StreamBook(lambda: 0).counts({})) == {}

@@ -1,0 +1,28 @@
+"""Curves in the terminal."""
+
+from apf_middleware.simulation.braille import curve, resampled
+
+
+def test_the_most_fills_the_height_and_nothing_is_empty() -> None:
+    upper, lower = curve([0.0] * 4 + [10.0] * 4, 10.0, width=4, height=2)
+
+    assert upper == "⠀⠀⣿⣿"
+    assert lower == "⠀⠀⣿⣿"
+
+
+def test_half_of_it_fills_the_lower_half() -> None:
+    assert curve([5.0] * 8, 10.0, width=4, height=2) == ["⠀⠀⠀⠀", "⣿⣿⣿⣿"]
+
+
+def test_little_is_seen_and_what_is_not_known_is_not() -> None:
+    assert curve([0.001, None], 10.0, width=1, height=1) == ["⡀"]
+
+
+def test_each_point_is_the_largest_of_those_that_it_stands_for() -> None:
+    assert resampled([1.0, 9.0, None, 2.0, None, None], 3) == [9.0, 2.0, None]
+    assert resampled([1.0], 5) == [1.0]
+
+
+def test_a_curve_of_nothing_is_empty() -> None:
+    assert curve([], 0.0, width=4, height=1) == [""]
+    assert curve([None, 0.0], 0.0, width=1, height=1) == ["⠀"]

@@ -1,0 +1,92 @@
+"""What is proposed for a trace and an objective, and why."""
+
+import json
+import random
+from collections.abc import Callable
+
+import pytest
+
+from apf_middleware.config import Configuration, emit, load_text
+from apf_middleware.config.scenario import Backend, Scenario
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.simulation import Result, simulate
+from apf_middleware.simulation.feed import Recording
+from apf_middleware.simulation.recommend import Objective, recommend
+from apf_middleware.simulation.trace import Trace
+
+Run = Callable[[Configuration, str], Result]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """100 requests a second of 50 ms, three in four of users: five seats are busy on average."""
+    dice = random.Random(1)
+    path = tmp_path_factory.mktemp("trace") / "t.jsonl"
+    at = 0.0
+    with path.open("w") as file:
+        for number in range(2_000):
+            at += dice.expovariate(100)
+            user = f"user-{number % 7}" if dice.random() < 0.75 else ""
+            file.write(json.dumps({"time": at, "duration": 0.05, "user": user, "clientAddress": "10.0.0.1"}) + "\n")
+    trace = Trace(path)
+    recording = Recording(trace, trace.survey())
+    scenario = Scenario(backend=Backend(places=10**6))
+    return lambda configuration, name: simulate(scenario, configuration, name=name, recording=recording)
+
+
+WEB = load_text("", defaults="web")
+
+
+def test_the_fewest_seats_are_found_that_meet_the_objective(run: Run) -> None:
+    found = recommend(WEB, Objective("p99", 150.0), run)
+
+    seats = found.configuration.server.seats
+    assert (found.meets, found.comes_close) == (True, True)
+    assert 5 <= seats <= 12
+    tried = {trial.seats: trial.meets for trial in found.trials if trial.tried == "bisection"}
+    assert tried[seats]
+    assert not tried[seats - 1], "one less misses it"
+    assert found.trials[0].tried == "as it is"
+    assert found.trials[-1].worst_ms is not None
+    assert found.trials[-1].worst_ms <= 150
+    shares = {name: level.shares.shares for name, level in found.configuration.levels.items()}
+    assert shares["users"] > 1.5 * shares["anonymous"] > 10 * shares["catch-all"]
+    assert sum("fewest with which each level meets" in reason for reason in found.reasons) == 1
+
+
+def test_what_is_proposed_is_a_configuration_that_can_be_written_and_read(run: Run) -> None:
+    found = recommend(WEB, Objective("p90", 200.0), run, heavy=4)
+
+    again = load_text(emit(found.configuration, "apf"))
+    assert again.server.seats == found.configuration.server.seats
+    assert again.levels["users"] == found.configuration.levels["users"]
+    queuing = again.levels["users"].queuing
+    assert queuing is not None
+    assert (queuing.queues, queuing.hand_size) == (64, 6), "four heavy flows cover a light one once in hundreds"
+
+
+def test_a_tighter_objective_takes_more_seats(run: Run) -> None:
+    loose, tight = (recommend(WEB, Objective("p99", limit), run).configuration.server.seats for limit in (400.0, 75.0))
+
+    assert tight > loose
+
+
+def test_no_number_of_seats_makes_requests_quicker_than_they_are(run: Run) -> None:
+    found = recommend(WEB, Objective("p50", 20.0), run)
+
+    assert (found.meets, found.comes_close) == (False, True)
+    assert "ms when nobody ever waits: no number of seats makes it 20 ms" in found.reasons[0]
+
+
+def test_a_server_that_is_too_small_is_told(run: Run) -> None:
+    found = recommend(WEB, Objective("p99", 100.0), run, most_seats=3)
+
+    assert (found.meets, found.comes_close) == (False, False)
+    assert "Even 3 seats don't meet the objective." in found.reasons
+    assert found.configuration.server.seats == 3
+
+
+@pytest.mark.parametrize(("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan"))])
+def test_an_objective_must_be_one(quantile: str, limit: float) -> None:
+    with pytest.raises(InvalidValueError, match="objective is"):
+        Objective(quantile, limit)

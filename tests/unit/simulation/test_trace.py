@@ -1,0 +1,160 @@
+"""Recorded traffic: JSON lines and access logs."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.exceptions import TraceFormatError
+from apf_middleware.simulation import trace
+from apf_middleware.simulation.trace import Row, Trace
+
+COMBINED = (
+    '10.1.2.3 - alice [10/Oct/2026:13:55:36 +0200] "GET /report?x=1 HTTP/1.1" 200 2326'
+    ' "http://example.com/" "Mozilla/5.0 (\\"odd\\")" 0.125\n'
+)
+COMMON = '10.1.2.4 - - [10/Oct/2026:11:55:37 +0000] "POST /orders HTTP/1.1" 201 - 250000\n'
+
+
+def rows(path: Path, text: str) -> list[Row]:
+    path.write_text(text)
+    return list(Trace(path).rows())
+
+
+def test_a_json_line_says_who_asked_what_when_and_for_how_long(tmp_path: Path) -> None:
+    said = {
+        "time": "2026-10-10T13:55:36.5+02:00",
+        "duration": 0.125,
+        "user": "alice",
+        "groups": ["staff"],
+        "method": "POST",
+        "path": "/report?x=1",
+        "host": "h",
+        "headers": {"X-Tenant": "t"},
+        "clientAddress": "10.1.2.3",
+        "seats": 3,
+    }
+    later = {"time": "2026-10-10T11:55:38.5Z"}
+
+    first, second = rows(tmp_path / "t.jsonl", f"{json.dumps(said)}\n\n{json.dumps(later)}\n")
+
+    assert first == Row(
+        0, 125_000_000, "alice", ("staff",), "POST", "/report?x=1", "h", {"x-tenant": "t"}, "10.1.2.3", 3
+    )
+    assert first.headers == {"x-tenant": "t"}
+    assert second == Row(2_000_000_000, None)
+    assert [first.told(by) for by in ("user", "address", "path")] == ["alice", "10.1.2.3", "/report"]
+    assert [second.told(by) for by in ("user", "address")] == ["(anonymous)", "(unknown)"]
+
+
+def test_rows_come_by_time_counted_from_the_first(tmp_path: Path) -> None:
+    text = "".join(json.dumps({"time": 1000 + second, "user": str(second)}) + "\n" for second in (3, 1, 2))
+
+    found = rows(tmp_path / "t.jsonl", text)
+
+    assert [(row.user, row.time_ns) for row in found] == [("1", 0), ("2", 10**9), ("3", 2 * 10**9)]
+
+
+def test_what_is_later_than_the_look_ahead_comes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert trace.LOOK_AHEAD > 10_000
+    monkeypatch.setattr(trace, "LOOK_AHEAD", 50)
+    lines = [json.dumps({"time": 10 + number / 1000}) for number in range(60)]
+    lines.append(json.dumps({"time": 10, "user": "late"}))
+
+    found = rows(tmp_path / "t.jsonl", "\n".join(lines))
+
+    times = [row.time_ns for row in found]
+    assert times == sorted(times)
+    assert [row.time_ns for row in found if row.user == "late"] == [9_000_000], "as the one before it"
+    assert len(found) == 61
+
+
+def test_access_logs_have_a_duration_at_the_end_of_each_line(tmp_path: Path) -> None:
+    alice, anonymous = rows(tmp_path / "access.log", COMBINED + COMMON)
+
+    assert (alice.user, alice.method, alice.path, alice.address) == ("alice", "GET", "/report?x=1", "10.1.2.3")
+    assert alice.duration_ns == 125_000_000, "nginx writes seconds"
+    assert (anonymous.user, anonymous.path, anonymous.duration_ns) == ("", "/orders", 250_000_000), (
+        "Apache microseconds"
+    )
+
+
+def test_whole_seconds_are_spread_over_their_second(tmp_path: Path) -> None:
+    found = rows(tmp_path / "access.log", COMMON * 500)
+
+    times = [row.time_ns for row in found]
+    assert times == sorted(times)
+    assert 0 <= times[0] < 10**7 * 5
+    assert 9 * 10**8 < times[-1] < 10**9
+    assert len(set(times)) > 400
+    assert times == [row.time_ns for row in Trace(tmp_path / "access.log").rows()], "by the same dice"
+
+
+def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        for number in range(100):
+            row = {"time": number / 10, "duration": 0.5, "user": f"u{number % 3}", "seats": 2 if number % 2 else 0}
+            file.write(json.dumps(row) + "\n")
+
+    survey = Trace(path).survey()
+
+    assert (survey.rows, survey.unreadable) == (100, 0)
+    assert survey.span_ns == 9_900_000_001
+    assert survey.busy == pytest.approx(75 / 9.9)
+    assert survey.counts["user"] == {"u0": 34, "u1": 33, "u2": 33}
+    assert Trace(path, 10).survey().rows == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ('{"time": "yesterday"}', "time is 'yesterday', but it must be seconds or ISO 8601"),
+        ('{"duration": 1}', "time is None"),
+        ('{"time": true}', "time is True"),
+        ('{"time": 1, "duration": -1}', "duration is -1, but it must be a number of seconds"),
+        ('{"time": 1, "duration": "1s"}', "duration is '1s'"),
+        ('{"time": 1, "user": 5}', "user is 5, but it must be text"),
+        ('{"time": 1, "groups": "a"}', "groups is 'a', but it must be a list of names"),
+        ('{"time": 1, "headers": {"a": 1}}', "headers is"),
+        ('{"time": 1, "path": "x"}', "path is 'x', but it must begin with a slash"),
+        ('{"time": 1, "seats": 1.5}', "seats is 1.5"),
+        ('{"time": 1', "must be JSON"),
+        ("hello", "a line must be JSON, or of the common or combined log form"),
+        (COMMON.rsplit(" ", 1)[0], r"must end with how long the request took: with nginx add \$request_time"),
+        (COMMON.replace("Oct", "Xxx"), "the time is '10/Xxx/2026"),
+    ],
+)
+def test_a_line_that_is_none_is_told_with_its_place(tmp_path: Path, line: str, rule: str) -> None:
+    path = tmp_path / "t"
+    path.write_text(f'{{"time": 1}}\n{line}\n')
+
+    with pytest.raises(TraceFormatError, match=f"t:2: .*{rule}"):
+        Trace(path).survey()
+
+
+def test_a_few_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(COMMON * 300 + '1.2.3.4 - - [10/Oct/2026:11:55:37 +0000] "\\x16\\x03" 400 0 0.000\n' + COMMON)
+    survey = Trace(path).survey()
+
+    assert (survey.rows, survey.unreadable) == (301, 1)
+    assert len(list(Trace(path).rows())) == 301
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_a_trace_without_requests_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t"
+    path.write_text(text)
+
+    with pytest.raises(TraceFormatError, match="there is no request in it"):
+        Trace(path).survey()
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TraceFormatError, match="can't be read: No such file"):
+        Trace(tmp_path / "none").survey()
+    (tmp_path / "t.gz").write_text("not compressed")
+    with pytest.raises(TraceFormatError, match="can't be read"):
+        Trace(tmp_path / "t.gz").survey()
