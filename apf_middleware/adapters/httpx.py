@@ -19,8 +19,8 @@ from apf_middleware.gates.terms import TermsGiven
 
 try:
     import httpx
-except ImportError as error:
-    raise MissingExtraError("httpx", "httpx") from error
+except ImportError:
+    raise MissingExtraError("httpx", "httpx") from None
 
 __all__ = ["HostGate", "HostOf", "host_gate"]
 

@@ -9,8 +9,8 @@ from apf_middleware.gates.terms import TermsGiven
 
 try:
     from pybreaker import CircuitBreaker, CircuitBreakerListener
-except ImportError as error:
-    raise MissingExtraError("pybreaker", "breakers") from error
+except ImportError:
+    raise MissingExtraError("pybreaker", "breakers") from None
 
 __all__ = ["pybreaker_gate"]
 

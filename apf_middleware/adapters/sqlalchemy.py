@@ -21,8 +21,8 @@ from apf_middleware.gates.terms import TermsGiven
 try:
     from sqlalchemy import Engine, event
     from sqlalchemy.pool import QueuePool
-except ImportError as error:
-    raise MissingExtraError("sqlalchemy", "sqlalchemy") from error
+except ImportError:
+    raise MissingExtraError("sqlalchemy", "sqlalchemy") from None
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
