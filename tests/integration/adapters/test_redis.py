@@ -257,29 +257,32 @@ async def test_the_next_one_is_let_in_when_redis_has_heard_of_the_end_of_the_las
                 await waiter.end()
 
 
-async def test_an_end_that_falls_into_the_time_in_which_redis_thinks_is_not_missed() -> None:
-    """The question and the place that is given back are on their way at the same time, in whatever order."""
-    with databases.redis() as server:
-        client = Redis.from_url(server.url)
-        async with anyio.create_task_group() as tasks:
-            gates, _ = capacity(client, 1, poll=30, sharing=Sharing(timeout=5))
-            doors = [anyio.Event() for _ in range(6)]
-            scene = Scene(tasks, gates, lambda path: doors[int(path[-1])].wait())
-            conversations = [scene.comes("/db/0")]
-            for number in range(1, 6):
-                await until(lambda: len(scene.started) == len(conversations))
-                server.pause()
-                conversations.append(scene.comes(f"/db/{number}"))
-                await until(lambda: scene.parked == 1)
-                doors[number - 1].set()
-                await conversations[-2].end()
-                server.resume()
-            doors[-1].set()
-            with anyio.fail_after(5):
-                await conversations[-1].end()
+async def test_a_refusal_that_is_out_of_date_when_it_arrives_is_asked_about_again(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place comes back after Redis has refused and before we hear of it."""
+    gates, one = capacity(redis, 1, poll=30)
+    refused, arrives, door = anyio.Event(), anyio.Event(), anyio.Event()
+    ask = one.try_acquire
 
-            assert {one.status for one in conversations} == {200}
-        await client.aclose()
+    async def slowly(request: GateRequest, key: object, cost: int) -> object:
+        answer = await ask(request, key, cost)
+        if isinstance(answer, Park):
+            refused.set()
+            await arrives.wait()
+        return answer
+
+    monkeypatch.setattr(one, "try_acquire", slowly)
+    async with anyio.create_task_group() as tasks:
+        scene = Scene(tasks, gates, lambda path: door.wait() if path == "/db/1" else anyio.lowlevel.checkpoint())
+        first, second = scene.comes("/db/1"), scene.comes("/db/2")
+        await refused.wait()
+        door.set()
+        await first.end()
+        await until(lambda: not one._errands)
+        arrives.set()
+        with anyio.fail_after(5):
+            await second.end()
 
 
 async def test_places_of_a_server_that_has_died_come_free_with_time(redis: Redis) -> None:
