@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Sharing", "by_flow", "redis_capacity", "redis_quota", "redis_rate"]
 
 _MICROSECONDS: Final = 1_000_000
-_TIMEOUT: Final = 0.25
+_TIMEOUT: Final = 0.5
 _POLL: Final = 0.01
 
 

@@ -22,6 +22,7 @@ from tests.integration.stage import problem
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 REQUEST = GateRequest("level", "schema", "alice")
+PATIENT = Sharing(timeout=10)  # for a machine that is busy with something else too
 
 
 @pytest.fixture
@@ -40,19 +41,19 @@ def gate_of(gates: Gates, name: str = "db") -> Any:  # noqa: ANN401 - an adapter
 
 def rate(redis: Redis, rate: float = 1, burst: int = 3, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
     gates = Gates(flush=60)
-    redis_rate(gates, "db", redis, rate=rate, burst=burst, **more)
+    redis_rate(gates, "db", redis, rate=rate, burst=burst, **{"sharing": PATIENT, **more})
     return gates, gate_of(gates)
 
 
 def quota(redis: Redis, limit: int = 3, per: float = 30, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
     gates = Gates(flush=60)
-    redis_quota(gates, "db", redis, limit=limit, per=per, **more)
+    redis_quota(gates, "db", redis, limit=limit, per=per, **{"sharing": PATIENT, **more})
     return gates, gate_of(gates)
 
 
 def capacity(redis: Redis, limit: int = 3, hold: float = 30, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
     gates = Gates(flush=60)
-    redis_capacity(gates, "db", redis, limit=limit, hold=hold, **more)
+    redis_capacity(gates, "db", redis, limit=limit, hold=hold, **{"sharing": PATIENT, **more})
     return gates, gate_of(gates)
 
 
