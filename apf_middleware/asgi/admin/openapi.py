@@ -50,6 +50,7 @@ _SCHEMAS: Final[Mapping[str, _Schema]] = {
         quiescing=_FLAG,
         active_queues=_COUNT,
         waiting=_COUNT,
+        parked=_COUNT,
         seats_waiting=_COUNT,
         executing=_COUNT,
         lingering=_COUNT,
@@ -67,6 +68,7 @@ _SCHEMAS: Final[Mapping[str, _Schema]] = {
         level=_TEXT,
         index=_COUNT,
         waiting=_COUNT,
+        parked=_COUNT,
         executing=_COUNT,
         seats_in_use=_COUNT,
         next_dispatch_r=_or_null(_WORK),
@@ -87,6 +89,7 @@ _SCHEMAS: Final[Mapping[str, _Schema]] = {
         final_seats=_COUNT,
         linger=_NUMBER,
         width=_COUNT,
+        held_by=_or_null(_object(gate=_or_null(_TEXT), since=_TIME, number=_COUNT, stage=_TEXT)),
         **dict.fromkeys(_DETAILS, _TEXT),
     ),
     "Flow": _object(
