@@ -1,7 +1,7 @@
 """The gates of a Server document in ``apf/v1``."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ class GateModel(CamelModel):
     status: int | None = Field(default=None, ge=400, le=599)
     max_parked: int | None = Field(default=None, ge=1, description="By default half of each queue.")
     release: Literal["response", "headers"] = "response"
-    cost: int | Literal["seats"] = Field(default=1, ge=1, le=1_000_000_000)
+    cost: Annotated[int, Field(ge=1, le=1_000_000_000)] | Literal["seats"] = 1
     on_error: Literal["admit", "reject", "backoff"] = "admit"
 
     def rules(self) -> Iterator[Broken]:
