@@ -2,8 +2,7 @@
 
 import pytest
 
-from apf_middleware.classification import ANONYMOUS, Classification, RequestDigest
-from apf_middleware.classification.distinguisher import Distinguisher, Source
+from apf_middleware.classification import ANONYMOUS, Classification, Distinguisher, RequestDigest, Source
 from apf_middleware.config import Configuration, emit, load_text
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.gating import Gating

@@ -188,3 +188,56 @@ def test_who_comes_back_does_not_lift_the_start_of_a_queue_that_others_wait_in()
     assert discipline.r > 0
     assert queue.oldest is back
     assert queue.next_dispatch_r == 0, "it is owed the time since"
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[Lending]) -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(2, queues=1, exact=1)}, share=share)
+    parked = world.arrive("parked", "switch", to="l", flow="x")
+    assert parked.queue is not None
+    assert parked.queue.owner == parked.entropy
+    guest = world.arrive("guest", to="l", flow="y")
+    assert guest.queue is not parked.queue
+    world.finish("guest")
+    again = world.arrive("again", to="l", flow="y")
+    assert again.queue is not parked.queue, "its place was taken while it was parked"
+    assert parked.queue.owner == parked.entropy
+    world.give_up("parked")
+    heir = world.arrive("heir", to="l", flow="z")
+    assert heir.queue is not None
+    assert heir.queue.owner == heir.entropy
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+@pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
+def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: str) -> None:
+    """Seats are saved up for a wide request, and narrow ones may go before it; but each has its gates, too."""
+    switch = Switch()
+    world = GateWorld(
+        switch.gate(),
+        levels={"l": level(2, backfill=3), "other": level(2)},
+        share=share,
+        discipline=DISCIPLINES[discipline],
+    )
+    for number in range(3):
+        world.arrive(f"runs {number}", to="l", flow=f"r{number}")
+    world.arrive("runs 3", to="other")
+    world.arrive("wide", to="l", flow="w", width=2)
+    world.arrive("gated", "switch", to="l", flow="g")
+    world.arrive("free", to="l", flow="f")
+    world.finish("runs 0")
+    for name in ("wide", "gated", "free"):
+        if world.tickets[name].is_seated:
+            assert name != "gated", "it was seated, and its gate is shut"
+    world.finish("runs 1")
+    assert not world.tickets["gated"].is_seated
+    assert world.evaluated("switch") > 0
+    switch.is_on = True
+    for name in ("runs 2", "runs 3"):
+        if world.tickets[name].is_seated:
+            world.finish(name)
+    world.emit("switch")
+    for name in ("wide", "free"):
+        if world.tickets[name].is_seated:
+            world.finish(name)
+    assert world.tickets["gated"].is_seated
