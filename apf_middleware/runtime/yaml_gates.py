@@ -12,6 +12,8 @@ from apf_middleware.gates import Capacity, GateRequest, Gates, Terms, Tokens
 
 __all__ = ["adopt_gates", "require_gates"]
 
+_ANY_LEVEL: Final = "any"
+
 _Key = Callable[[GateRequest], Hashable]
 _Cost = Callable[[GateRequest], int]
 _PER: Final[dict[str, _Key]] = {
@@ -86,5 +88,6 @@ def _cost(settings: GateSettings) -> _Cost:
 def _key(settings: GateSettings) -> _Key:
     if settings.key is None:
         return _PER[settings.per]
-    read = compile_distinguisher(FlowSchema(settings.name, "", 1, (), settings.key))
+    schema = FlowSchema(settings.name, _ANY_LEVEL, 1, (), settings.key)  # a key is read as a schema's flows are
+    read = compile_distinguisher(schema)
     return lambda request: "" if request.digest is None else read(request.digest)

@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.types import Receive, Scope, Send
 
+from apf_middleware.classification import RequestDigest
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
@@ -293,6 +294,46 @@ async def test_a_bill_changes_nothing_of_what_is_taken_at_a_gate() -> None:
         assert hall.used("db") == 1
         assert hall.gates.parked()[0].cost == 1
         await hall.leave(holder, waiter)
+
+
+async def test_a_gate_of_a_file_counts_for_each_value_of_its_key_apart() -> None:
+    routes = 'routes: [{path: "/db/{shard}/{name}", resource: reports}]'
+    for key, same, other in (
+        ("{source: header, name: X-User}", {"path": "/db/a/1"}, {"path": "/db/a/1", "user": "bob"}),
+        ("{source: pathParameter, name: shard}", {"path": "/db/a/1", "user": "bob"}, {"path": "/db/b/1"}),
+        (
+            "{source: header, name: X-User, transform: '(.).*'}",
+            {"path": "/db/1", "user": "anna"},
+            {"path": "/db/1", "user": "bob"},
+        ),
+    ):
+        async with anyio.create_task_group() as tasks:
+            hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, key: {key}}}", server=routes))
+            hall.gates.keeper.gates["db"].check()
+            hall.doors["/db/a/hold"] = anyio.Event()
+            holder = hall.comes("/db/a/hold")
+            await settle()
+            waiter = hall.comes(**same)
+            await settle()
+            assert hall.started == ["/db/a/hold"], key
+            await hall.comes(**other).end()
+            assert hall.started == ["/db/a/hold", other["path"]], key
+            await hall.leave(holder, waiter, path="/db/a/hold")
+
+
+def lose_key(_: RequestDigest) -> str:
+    raise LookupError("no such tenant")
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("admit", 200), ("reject", 502), ("backoff", 502)])
+async def test_what_becomes_of_a_request_whose_key_cannot_be_found_out(on_error: str, status: int) -> None:
+    key = f"key: {{source: callable, callable: '{__name__}:lose_key'}}"
+    gates = f"{{name: db, capacity: 1, status: 502, onError: {on_error}, {key}}}"
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates=gates))
+        assert (await hall.comes("/db/1").end()).status == status
+        assert hall.gates.keeper.gates["db"].tally.evaluations["error"] == 1
+        assert hall.is_at_rest()
 
 
 # Other configurations

@@ -49,8 +49,8 @@ def level(
     exact: int = 0,
     backfill: int = 0,
 ) -> tuple[QueueSetSettings, LevelLimits]:
-    kind = {"fifo": fifo, "exact": exact, "backfill": backfill}
-    settings = QueueSetSettings(seats, queues, hand if queues else 0, length if queues else 0, **kind)
+    hand, length = (hand, length) if queues else (0, 0)
+    settings = QueueSetSettings(seats, queues, hand, length, fifo=fifo, exact=exact, backfill=backfill)
     return settings, LevelLimits(max(seats, 1), least, seats)
 
 
