@@ -260,6 +260,7 @@ class _Machine(RuleBasedStateMachine):
             if (passage := self.world.keeper.passage(self.world.tickets[name])) is not None
             for need in passage.needs
         ]
+        assert all(lease is not None for _, _, lease in held), "somebody was seated who hasn't passed a gate"
         assert all(used <= 2 for used in shards)
         assert shards == [sum(1 for gate, key, _ in held if (gate, key) == ("db", shard)) for shard in (0, 1)]
         assert self.memory.used("") == sum(int(str(lease)) for gate, _, lease in held if gate == "memory")

@@ -210,34 +210,37 @@ def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[
 
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
-def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: str) -> None:
+@pytest.mark.parametrize("others", [0, 2])
+def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: str, others: int) -> None:
     """Seats are saved up for a wide request, and narrow ones may go before it; but each has its gates, too."""
     switch = Switch()
     world = GateWorld(
         switch.gate(),
-        levels={"l": level(2, backfill=3), "other": level(2)},
+        levels={"l": level(2, backfill=3), "other": level(1)},
         share=share,
         discipline=DISCIPLINES[discipline],
     )
-    for number in range(3):
-        world.arrive(f"runs {number}", to="l", flow=f"r{number}")
-    world.arrive("runs 3", to="other")
-    world.arrive("wide", to="l", flow="w", width=2)
-    world.arrive("gated", "switch", to="l", flow="g")
-    world.arrive("free", to="l", flow="f")
-    world.finish("runs 0")
-    for name in ("wide", "gated", "free"):
-        if world.tickets[name].is_seated:
-            assert name != "gated", "it was seated, and its gate is shut"
-    world.finish("runs 1")
-    assert not world.tickets["gated"].is_seated
-    assert world.evaluated("switch") > 0
+    # Those who pass have had something already, so it is the wide one's turn.
+    world.arrive("runs", to="l", flow="gated")
+    world.arrive("goes", to="l", flow="gated")
+    for number in range(others):  # if there are any, levels contend for what is free
+        world.arrive(f"other {number}", to="other")
+    world.served.clear()
+    world.wait(SECOND)
+    world.arrive("wide", to="l", flow="wide", width=2)
+    world.arrive("gated", "switch", to="l", flow="gated")
+    assert world.evaluated("switch") == 0
+    world.finish("goes")
+    assert world.served == []
+    assert world.evaluated("switch") == 1
+    world.arrive("free", to="l", flow="free")
+    assert world.served == ["free"], "a seat is free that is too few for the wide one"
+    assert world.sharing.keeper.is_parked(world.tickets["gated"])
+
     switch.is_on = True
-    for name in ("runs 2", "runs 3"):
-        if world.tickets[name].is_seated:
-            world.finish(name)
     world.emit("switch")
-    for name in ("wide", "free"):
-        if world.tickets[name].is_seated:
-            world.finish(name)
-    assert world.tickets["gated"].is_seated
+    world.finish("free")
+    assert world.served[1:] == ["gated"]
+    world.finish("gated")
+    world.finish("runs")
+    assert world.tickets["wide"].is_seated
