@@ -6,6 +6,7 @@ Queries use no recording rules, so that it works as soon as Prometheus scrapes a
 from typing import Any, Final
 
 from grafana.causes import borrowing, clients, fairness, rejections, servers
+from grafana.gates import gates
 from grafana.named import queues
 from grafana.panels import DATASOURCE, Json, lay_out
 from grafana.queries import SERVER
@@ -44,7 +45,8 @@ def _variable(name: str, label: str, query: str) -> Json:
 
 def dashboard() -> dict[str, Any]:
     """All of it, as Grafana reads it."""
-    rows = (overview(), level(), waiting(), fairness(), rejections(), borrowing(), queues(), clients(), servers())
+    about_seats = overview(), level(), waiting(), fairness(), rejections(), borrowing()
+    rows = (*about_seats, queues(), gates(), clients(), servers())
     return {
         "uid": "apf",
         "title": TITLE,

@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from starlette.types import Receive, Scope
@@ -22,11 +21,12 @@ from apf_middleware.asgi.naming import REASONS, QueueNaming, UnknownQueue
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.streams import Extras
-from apf_middleware.classification import Classification, Identity, RequestDigest, RouteTable
+from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
+from apf_middleware.config.gating import Gating
 from apf_middleware.estimation import Choice, Estimate, LearnedCosts, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
@@ -89,26 +89,6 @@ def _with_body(found: Seen | Refused | UnknownQueue, body: Body | None) -> Seen 
     alone = copy(found)  # the other one may be remembered, for requests whose bodies nobody has read
     alone.body = body
     return alone
-
-
-class _Gates:
-    """Which requests have gates to pass: those of their schema, then those of their route."""
-
-    def __init__(self, configuration: Configuration) -> None:
-        self._by_schema = configuration.gates
-        routes = configuration.server.routes
-        self._by_route = [route.gates for route in routes]
-        numbered = [replace(route, resource=str(place), subresource="") for place, route in enumerate(routes)]
-        self._routes = RouteTable(numbered if any(self._by_route) else ())
-
-    def names(self, digest: RequestDigest, schema: str) -> tuple[str, ...]:
-        """In the order in which they are asked."""
-        names = self._by_schema.get(schema, ())
-        if len(self._routes):
-            resource = self._routes.resolve(digest.method, digest.path).resource
-            if resource is not None:
-                return tuple(dict.fromkeys((*names, *self._by_route[int(resource.resource)])))
-        return names
 
 
 class _Caller(NamedTuple):
@@ -181,7 +161,7 @@ class Reception:
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
-        self._gates = _Gates(configuration)
+        self._gates = Gating(configuration)
         self._keys = Keys(configuration, chain, self._costs.dependence)
         self._key_of = self._keys.of_request
         self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
@@ -227,7 +207,7 @@ class Reception:
         messages = messages if body is None else body.receive
         if self.successor is not None:
             return _with_body(await self.successor.receive(scope, now, messages), body)
-        gates = self._gates.names(digest, classification.schema)
+        gates = self._gates.names(digest, classification)
         place = self._controller, classification, caller, self._labels.headers(classification), estimate.work
         seen: Seen = GatedSeen(*place).told(gates, digest, scope) if gates else Seen(*place)
         seen.details = Details(digest.verb, digest.path, digest.resource)

@@ -97,6 +97,9 @@ class Tracing:
         }
         if not admission.is_seated:  # one that was cancelled just as it was seated has no reason of its own
             facts["apf.reason"] = str(admission.reason or "cancelled")
+            refusal = getattr(admission, "refusal", None)
+            if refusal is not None:
+                facts["apf.gate"] = refusal.gate
         if self._settings.flows:
             facts["apf.flow"] = admission.flow
         return facts

@@ -11,6 +11,7 @@ from apf_middleware.classification import ANONYMOUS, Explanation, Identity, Requ
 from apf_middleware.cli.output import Output, OutputOption, require_paths, tell
 from apf_middleware.config import Configuration, ConfigurationError, load
 from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
+from apf_middleware.config.gating import Gating
 
 __all__ = ["explain"]
 
@@ -112,6 +113,7 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
         "flow": found.flow,
         "hand": list(dealer.deal(found.entropy)) if dealer else [],
         "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else limits.max},
+        "gates": list(Gating(configuration).names(digest, found)),
         "exempt": level.exempt,
         "fallback": explanation.fallback,
         "passed_over": [{"schema": name, "why": why} for name, why in explanation.passed_over],

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from apf_middleware.cli.output import Output, OutputOption, tell
-from apf_middleware.cli.simulate import fail, with_progress
+from apf_middleware.cli.simulate import fail, warn_of_gates, with_progress
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
@@ -51,6 +51,7 @@ def recommend(
     try:
         wanted = _objective(objective, rejected)
         given = load(*config or ())
+        warn_of_gates((given,))
         recorded = Trace(trace, rows)
         survey = recorded.survey()
         found = _search(Recording(recorded, survey), given, wanted, places)

@@ -1,7 +1,7 @@
 """``apf simulate``: what would become of everybody, in virtual time."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -25,7 +25,7 @@ from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.trace import Trace
 
-__all__ = ["Listing", "chosen_configuration", "fail", "simulate", "with_progress"]
+__all__ = ["Listing", "chosen_configuration", "fail", "simulate", "warn_of_gates", "with_progress"]
 
 _UNUSABLE: Final = 2
 
@@ -65,6 +65,7 @@ def simulate(
             require_plots(plot)
         recording = None if trace is None else _recording(trace, by)
         wanted = [(name, chosen_configuration(name, configuration)) for name in compare or ("own",)]
+        warn_of_gates(one for _, one in wanted)
         results = [with_progress(scenario, one, name, recording) for name, one in wanted]
         if plot is not None:
             draw(results, plot)
@@ -115,6 +116,14 @@ def chosen_configuration(name: str, configuration: Configuration) -> Configurati
     if not Path(name).exists():
         raise typer.BadParameter(f"{name!r} must be a file or one of {', '.join(VARIANTS)}", param_hint="--compare")
     return load(name)
+
+
+def warn_of_gates(configurations: Iterable[Configuration]) -> None:
+    """Tell which gates are left out: nothing here knows for how long a dependency keeps anybody waiting."""
+    names = {name for one in configurations for _, gates in one.gates_by_owner() for name in gates}
+    if names:
+        left_out = f"gates aren't simulated, everybody passes them: {', '.join(sorted(names))}"
+        typer.secho(left_out, err=True, fg="yellow")
 
 
 def with_progress(

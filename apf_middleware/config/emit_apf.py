@@ -119,7 +119,7 @@ def _gate_part(gate: GateSettings) -> dict[str, Any]:
         part["key"] = _distinguisher(f"<gate {gate.name}>", gate.key, Problems())
     else:
         part["per"] = gate.per
-    part |= {"status": gate.status, "release": gate.release}
+    part |= {"status": gate.status, "release": gate.release, "onError": gate.on_error, "cost": gate.cost}
     return part | _said(maxParked=gate.max_parked)
 
 
@@ -192,7 +192,7 @@ def level_document(level: Level) -> dict[str, Any]:
     spec: dict[str, Any] = {"type": "Exempt"} if level.exempt else {}
     spec["shares"] = shares.shares
     spec |= _said(lendablePercent=shares.lendable_percent or None, borrowingLimitPercent=shares.borrowing_percent)
-    spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=[dict(gate) for gate in level.gates])
+    spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=list(level.gates))
     spec |= _said(streams=streams_part(level.streams))
     if not level.exempt:
         spec |= {"queuing": _level_queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}

@@ -50,7 +50,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "minSeats": level.min_seats,
         "maxSeats": level.max_seats,
         "waitLimit": level.wait_limit_ns,
-        "gates": level.gates or None,
+        "gates": list(level.gates) or None,
         "streams": streams_part(level.streams) or None,
         "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
         "parent": level.parent,

@@ -12,7 +12,8 @@ __all__ = ["GateSettings"]
 class GateSettings:
     """One gate: a ``capacity`` with its ``limit``, or ``tokens`` with ``rate`` a second and ``burst``.
 
-    It counts for each value of the ``key`` apart, or else ``per`` flow, schema, level, or once for the server.
+    It counts for each value of the ``key`` apart, or else ``per`` flow, schema, level, or once for the server. A
+    request takes ``cost`` of it, or as many as it takes seats.
     """
 
     name: str
@@ -25,3 +26,5 @@ class GateSettings:
     status: int = 503
     max_parked: int | None = None
     release: Literal["response", "headers"] = "response"
+    cost: int | Literal["seats"] = 1
+    on_error: Literal["admit", "reject", "backoff"] = "admit"

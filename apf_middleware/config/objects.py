@@ -51,8 +51,8 @@ class Level:
     """A priority level.
 
     ``shares`` are its proportions; ``min_seats`` and ``max_seats``, where set, are absolute and go before what the
-    proportions come to. ``wait_limit_ns`` None means the server's. ``gates`` are conditions beside the seats: each has
-    a ``type``, and whatever that kind of gate wants.
+    proportions come to. ``wait_limit_ns`` None means the server's. ``gates`` are those that all its requests pass,
+    after those of their schema and route.
 
     As a named queue: one that has a ``parent`` shares its parent's min and max; among borrowers the highest
     ``priority`` comes first; where it isn't ``reclaimable``, none of its requests is asked to give way; ``state`` is
@@ -65,7 +65,7 @@ class Level:
     min_seats: int | None = None
     max_seats: int | None = None
     wait_limit_ns: int | None = None
-    gates: tuple[Mapping[str, object], ...] = field(default=(), hash=False)
+    gates: tuple[str, ...] = ()
     streams: StreamSettings = field(default_factory=StreamSettings)
     parent: str | None = None
     priority: int = 0
@@ -165,6 +165,7 @@ class Configuration:
         if self.lets_name_queues or any(route.gates for route in self.server.routes):
             return frozenset()  # the level isn't known yet when the flow is found, or a gate may ask for the flow
         gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
+        gated |= {name for name, level in self.levels.items() if level.gates}
         return frozenset(
             name
             for name, level in self.levels.items()
@@ -176,14 +177,16 @@ class Configuration:
     @property
     def has_gates(self) -> bool:
         """Whether any gate is defined or named."""
-        return bool(self.server.gates or any(self.gates.values()) or any(route.gates for route in self.server.routes))
+        return bool(self.server.gates) or any(names for _, names in self.gates_by_owner())
 
     def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Who wants which gates: schemas and routes."""
+        """Who wants which gates: schemas, routes and levels."""
         for schema, names in self.gates.items():
             yield f"the schema {schema!r}", names
         for route in self.server.routes:
             yield f"the route {route.path!r}", route.gates
+        for level in self.levels.values():
+            yield f"the level {level.name!r}", level.gates
 
     def _named(self, name: str) -> FlowSchema:
         if not self.schemas:

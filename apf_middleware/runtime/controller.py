@@ -28,6 +28,8 @@ from apf_middleware.runtime.standing import Levels
 from apf_middleware.runtime.waiting import Vigil
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from apf_middleware.estimation import LearnedCosts
     from apf_middleware.gates import ParkedRequest
     from apf_middleware.metrics.picture import GatePicture
@@ -173,6 +175,10 @@ class Controller(Levels):
     def holding(self, admission: Admission) -> "ParkedRequest | None":  # noqa: ARG002 - see `GatedController`
         """What keeps it waiting, if it is a gate."""
         return None
+
+    def list_held(self) -> "Sequence[tuple[Admission, str | None, int, int, str]]":
+        """Whom gates keep waiting: by which gate, since when, under which number, and how."""
+        return ()
 
     def picture_gates(self) -> "tuple[GatePicture, ...]":
         """The gates, for metrics."""

@@ -106,6 +106,14 @@ class GatedController(Controller):
         """What keeps it waiting, if it is a gate."""
         return self.gates.holding(admission)
 
+    def list_held(self) -> list[tuple[Admission, str | None, int, int, str]]:
+        return [
+            (ticket, None if slot is None else slot.gate.name, passage.parked_at, passage.number, passage.stage.value)
+            for passage in self.gates.keeper
+            if passage.is_parked and isinstance(ticket := passage.ticket, Admission)
+            for slot in (passage.slot,)
+        ]
+
     def picture_gates(self) -> tuple[GatePicture, ...]:
         return tuple(
             GatePicture(

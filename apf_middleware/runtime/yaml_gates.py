@@ -12,7 +12,10 @@ from apf_middleware.gates import Capacity, GateRequest, Gates, Terms, Tokens
 
 __all__ = ["adopt_gates", "require_gates"]
 
+_ANY_LEVEL: Final = "any"
+
 _Key = Callable[[GateRequest], Hashable]
+_Cost = Callable[[GateRequest], int]
 _PER: Final[dict[str, _Key]] = {
     "server": lambda _: "",
     "level": lambda request: request.level,
@@ -22,7 +25,7 @@ _PER: Final[dict[str, _Key]] = {
 
 
 def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str] = ()) -> None:
-    """InvalidValueError if a schema or a route has a gate that nobody has defined."""
+    """InvalidValueError if a schema, a route or a level has a gate that nobody has defined."""
     known = {*gates.keeper.gates, *more}
     for owner, names in configuration.gates_by_owner():
         for name in names:
@@ -37,7 +40,7 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
     keeper = gates.keeper
     for settings in after:
         known = old.pop(settings.name, None)
-        if known is None or known.kind != settings.kind or known.key != settings.key or known.per != settings.per:
+        if known is None or _nature(known) != _nature(settings):
             if known is not None:
                 keeper.retire(gates.now(), known.name)
             keeper.add(_make(settings))
@@ -53,19 +56,38 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
         keeper.retire(gates.now(), name)
 
 
+def _nature(settings: GateSettings) -> Hashable:
+    """What can't change without another gate: how its leases are counted."""
+    return settings.kind, settings.key, settings.per, settings.cost
+
+
 def _make(settings: GateSettings) -> Capacity | Tokens:
     key = _key(settings)
+    cost = _cost(settings)
     if settings.kind == "capacity":
-        return Capacity(settings.name, settings.limit, _terms(settings), key)
-    return Tokens(settings.name, settings.rate, settings.burst, terms=_terms(settings), key=key)
+        return Capacity(settings.name, settings.limit, _terms(settings), key, cost)
+    return Tokens(settings.name, settings.rate, settings.burst, terms=_terms(settings), key=key, cost=cost)
 
 
 def _terms(settings: GateSettings) -> Terms:
-    return Terms(status=settings.status, max_parked=settings.max_parked, release=settings.release)
+    return Terms(
+        status=settings.status,
+        on_error=settings.on_error,
+        max_parked=settings.max_parked,
+        release=settings.release,
+    )
+
+
+def _cost(settings: GateSettings) -> _Cost:
+    cost = settings.cost
+    if isinstance(cost, int):
+        return lambda _: cost
+    return lambda request: request.seats
 
 
 def _key(settings: GateSettings) -> _Key:
     if settings.key is None:
         return _PER[settings.per]
-    read = compile_distinguisher(FlowSchema(settings.name, "", 1, (), settings.key))
+    schema = FlowSchema(settings.name, _ANY_LEVEL, 1, (), settings.key)  # a key is read as a schema's flows are
+    read = compile_distinguisher(schema)
     return lambda request: "" if request.digest is None else read(request.digest)

@@ -117,6 +117,33 @@ def test_a_request_is_explained_to_programs(apf: Apf) -> None:
     assert cors["exempt"] is True
 
 
+def test_the_gates_of_a_request_are_explained(apf: Apf, tmp_path: Path) -> None:
+    config = tmp_path / "gates.yaml"
+    config.write_text(
+        """\
+apiVersion: apf/v1
+kind: Server
+spec:
+  gates: [{name: db, capacity: 2}, {name: quota, tokens: {rate: 1, burst: 1}}]
+  routes: [{path: "/reports/*", resource: reports, gates: [db]}]
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: l}
+spec: {gates: [quota]}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec: {level: l, rules: [{httpRules: [{paths: [/reports/*, /other]}]}]}
+"""
+    )
+
+    assert "gates      db quota" in apf("explain", str(config), "GET", "/reports/1").stdout
+    assert json.loads(apf("explain", str(config), "GET", "/other", "-o", "json").stdout)["gates"] == ["quota"]
+    assert "gates" not in apf("explain", str(config), "GET", "/").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

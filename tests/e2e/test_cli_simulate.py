@@ -88,6 +88,18 @@ def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path
     assert "'nothing' must be a file or one of none, fifo" in " ".join(result.stderr.split())
 
 
+def test_it_is_said_that_gates_are_left_out(scenario: Path, trace: Path) -> None:
+    gates = "gates: [{name: db, capacity: 1}], routes: [{path: /*, resource: r, gates: [db, mail]}]"
+    scenario.write_text(SCENARIO.replace("seats: 10", f"seats: 10, {gates}").replace("duration: 6s", "duration: 1s"))
+    gated = scenario.with_name("gated.yaml")
+    gated.write_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: 10, {gates}}}\n")
+    said = "gates aren't simulated, everybody passes them: db, mail\n"
+
+    assert apf("simulate", scenario, "--no-curves").stderr == said
+    found = apf("recommend", trace, "--objective", "p99=10s", "--config", gated, "--rows", 50)
+    assert (found.exit_code, found.stderr) == (0, said)
+
+
 def test_results_come_as_json_too(scenario: Path) -> None:
     one = json.loads(apf("simulate", scenario, "-o", "json").stdout)
     two = json.loads(apf("simulate", scenario, "-o", "json", "--compare", "fifo", "own", "--seed", "7").stdout)

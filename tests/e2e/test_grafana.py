@@ -70,6 +70,7 @@ class Callers:
             for _ in range(2):
                 group.create_task(self.ask("/hold?ms=80", 0.3, X_Plan="gold", X_User="alice"))
                 group.create_task(self.ask("/hold?ms=150", 0.1, X_Plan="none"))
+                group.create_task(self.ask("/hold?ms=60", 0.2, X_Plan="report"))
             group.create_task(self.ask("/who", 0.4, X_API_Key="guessed"))
             group.create_task(self.ask("/tell", 0.4))
             group.create_task(self.talk())
@@ -240,6 +241,14 @@ def test_numbers_agree_with_each_other(loaded: Loaded) -> None:
     assert servers == 2
     assert {"gold", "bronze", "jail", "exempt"} <= by_level.keys() <= nominal.keys()
     assert nominal == {"gold": 8, "bronze": 6, "jail": 2, "catch-all": 2, "exempt": 0}
+
+
+def test_gates_tell_who_waits_for_them(loaded: Loaded) -> None:
+    waits = most(loaded, "Wait at gates, 99 %", "gate")
+    rescues = most(loaded, "Events and rescues", "gate", 1)
+
+    assert 0 < waits["reports"] <= 0.2
+    assert rescues == {"reports": 0}
 
 
 def test_a_heat_map_has_buckets_that_rise(loaded: Loaded) -> None:

@@ -159,7 +159,7 @@ LEVEL_SPECS = st.fixed_dictionaries(
         "minSeats": st.integers(0, 5),
         "maxSeats": st.integers(5, 10),
         "waitLimit": st.sampled_from(["0s", "15s", "1m30s", "1.5s"]),
-        "gates": st.just([{"type": "capacity", "of": {"db": 3}}]),
+        "gates": st.just(["db"]),
         "streams": st.fixed_dictionaries({}, optional=STREAMS | {"maxOpen": st.just(50), "maxOpenPerFlow": AMOUNTS}),
     },
 )

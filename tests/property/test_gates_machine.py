@@ -2,7 +2,8 @@
 
 Hypothesis draws requests of two levels with four gates (a capacity, a capacity of sizes, a breaker, a token bucket),
 and what happens to them: they finish, time out, hang up; events come, come for nothing, or are lost; operators open,
-close, kick and resize. After each step the world is looked at from the outside.
+close, kick and resize. Queues are exact or shared, let narrow requests pass wide ones or don't, are paused, closed,
+shed and reloaded. After each step the world is looked at from the outside.
 """
 
 import os
@@ -48,8 +49,20 @@ class _Machine(RuleBasedStateMachine):
         fifo=st.sampled_from((False, False, True)),
         length=st.sampled_from((3, 100)),
         least=st.integers(0, 1),
+        exact=st.integers(0, 2),
+        backfill=st.sampled_from((0, 2)),
     )
-    def begin(self, share: Any, discipline: str, fifo: bool, length: int, least: int) -> None:  # noqa: ANN401, FBT001
+    def begin(  # noqa: PLR0917 - hypothesis passes them by name
+        self,
+        share: Any,  # noqa: ANN401
+        discipline: str,
+        fifo: bool,  # noqa: FBT001
+        length: int,
+        least: int,
+        exact: int,
+        backfill: int,
+    ) -> None:
+        self.shape: dict[str, Any] = {"length": length, "least": least, "fifo": fifo, "backfill": backfill}
         self.is_well = True
         self.was_lost = False
         self.number = 0
@@ -63,10 +76,7 @@ class _Machine(RuleBasedStateMachine):
             self.memory,
             self.breaker,
             self.quota,
-            levels={
-                "a": level(2, queues=4, length=length, least=least, fifo=fifo),
-                "b": level(3, queues=1, length=length),
-            },
+            levels=self._levels(exact),
             share=share,
             discipline=DISCIPLINES[discipline],
             careful=False,
@@ -74,6 +84,10 @@ class _Machine(RuleBasedStateMachine):
         self.running: list[str] = []
         self.waiting: list[str] = []
         self.arrived = self.ended = 0
+
+    def _levels(self, exact: int) -> dict[str, Any]:
+        others = level(3, queues=1, length=self.shape["length"], backfill=self.shape["backfill"])
+        return {"a": level(2, queues=4, exact=exact, **self.shape), "b": others}
 
     def _ask(self, _: GateRequest) -> bool:
         return self.is_well
@@ -87,6 +101,7 @@ class _Machine(RuleBasedStateMachine):
             self.waiting.remove(name)
             if ticket.is_seated:
                 self.running.append(name)
+                assert not ticket.level.is_held, f"{name} was seated in a paused queue"
             else:
                 assert ticket.reason is Reason.GATE
                 assert name in self.world.refused, f"{name} was refused and nobody was told"
@@ -110,14 +125,28 @@ class _Machine(RuleBasedStateMachine):
         self.arrived += 1
         name = str(self.number)
         ticket = self.world.arrive(name, *gates, flow=flow, to=to, width=width, size=size, shard=shard, limit_ns=limit)
+        shared = ticket.level
+        assert not (shared.is_closing and not ticket.is_rejected), f"{name} came into a closing queue"
         if ticket.is_seated:
             self.running.append(name)
+            assert not shared.is_held, f"{name} was seated in a paused queue"
         elif ticket.is_waiting:
             self.waiting.append(name)
         else:
             assert name not in self.world.refused, f"{name} was told by its arrival already"
             self.ended += 1
         self._note()
+
+    @rule(
+        to=st.sampled_from("aab"),
+        flows=st.lists(st.sampled_from("xyz"), min_size=2, max_size=6),
+        widths=st.lists(st.sampled_from((1, 1, 2)), min_size=6, max_size=6),
+        gates=st.sampled_from(((), ("db",), ("memory", "db"), ("breaker",))),
+    )
+    def come_together(self, to: str, flows: list[str], widths: list[int], gates: tuple[str, ...]) -> None:
+        """Many, so that seats, places and gates are short."""
+        for flow, width in zip(flows, widths, strict=False):
+            self.arrive(flow=flow, to=to, gates=gates, width=width, size=2, shard=0, limit=60 * SECOND)
 
     @precondition(lambda self: self.running)
     @rule(index=st.integers(0, 50))
@@ -137,6 +166,32 @@ class _Machine(RuleBasedStateMachine):
             self.ended += 1
         else:
             self.world.tickets[name] = ticket
+        self._note()
+
+    # Queues
+
+    @rule(to=st.sampled_from("ab"), state=st.sampled_from(("open", "open", "paused", "closed")))
+    def operate_queue(self, to: str, state: str) -> None:
+        self.world.operate(to, held=state == "paused", closing=state == "closed")
+        self._note()
+
+    @rule(to=st.sampled_from("ab"))
+    def shed(self, to: str) -> None:
+        shared = self.world.sharing.levels[to]
+        closing = shared.is_closing
+        self.world.operate(to, held=True, closing=closing)
+        for name in self.waiting.copy():
+            if self.world.tickets[name].level is shared:
+                self.world.give_up(name, Reason.QUEUE_CLOSING)
+                self.waiting.remove(name)
+                self.ended += 1
+        assert not shared.queueset.parked
+        assert not shared.queueset.waiting
+        self._note()
+
+    @rule(exact=st.integers(0, 3))
+    def reload(self, exact: int) -> None:
+        self.world.note(self.world.sharing.reconfigure(self.world.now, 5, self._levels(exact)))
         self._note()
 
     # Gates
@@ -205,12 +260,37 @@ class _Machine(RuleBasedStateMachine):
             if (passage := self.world.keeper.passage(self.world.tickets[name])) is not None
             for need in passage.needs
         ]
+        assert all(lease is not None for _, _, lease in held), "somebody was seated who hasn't passed a gate"
         assert all(used <= 2 for used in shards)
         assert shards == [sum(1 for gate, key, _ in held if (gate, key) == ("db", shard)) for shard in (0, 1)]
         assert self.memory.used("") == sum(int(str(lease)) for gate, _, lease in held if gate == "memory")
         for name in self.waiting:
             passage = self.world.keeper.passage(self.world.tickets[name])
             assert passage is None or all(need.lease is None for need in passage.needs), f"{name} waits with a lease"
+
+    @invariant()
+    def a_place_has_one_flow(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        owners = {name: self.world.tickets[name] for name in self.waiting}
+        for name, ticket in owners.items():
+            queue = ticket.queue
+            assert queue is not None
+            others = {other.flow for other in owners.values() if other.queue is queue}
+            if queue.owner is not None:
+                assert others == {ticket.flow}, f"{name} of {ticket.flow!r} stands in a queue of another flow"
+                assert queue.owner == ticket.entropy
+                assert not queue.is_idle
+
+    @invariant()
+    def a_queue_is_not_closed_while_anybody_is_there(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        for shared in self.world.sharing.levels.values():
+            parked = [name for name in self.waiting if self.world.sharing.keeper.is_parked(self.world.tickets[name])]
+            here = [name for name in parked if self.world.tickets[name].level is shared]
+            assert shared.queueset.parked == len(here)
+            assert not (here and shared.is_idle), f"{here} are parked in a queue that is said to be idle"
 
     @invariant()
     def nobody_who_could_pass_is_left_standing(self) -> None:
@@ -221,7 +301,7 @@ class _Machine(RuleBasedStateMachine):
             return  # seats are saved up for somebody, or the queue sets' own tests say why
         for name in self.waiting:
             passage = self.world.passage(name)
-            if passage.stage is Stage.BEHIND:
+            if passage.stage is Stage.BEHIND or passage.level.is_held:
                 continue
             width = passage.ticket.width
             if self._has_seats(passage.level, width):
@@ -254,6 +334,8 @@ class _Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
+        for name in "ab":
+            self.operate_queue(name, "open")
         self.turn(well=True, is_told=True)
         for gate in _GATES:
             self.open_again(gate)
@@ -276,7 +358,7 @@ class _Machine(RuleBasedStateMachine):
 
 TestGates = _Machine.TestCase
 TestGates.settings = hypothesis_settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("APF_EXAMPLES", "80")),
     stateful_step_count=50,
     deadline=None,
     phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),

@@ -47,6 +47,8 @@ _REQUESTS: Final = (
     *("PriorityLevelName", "FlowSchemaName", "QueueIndex", "RequestIndexInQueue", "FlowDistingsher", "ArriveTime"),
     *("InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"),
 )
+_PARKED: Final = "ParkedRequests"
+_HELD: Final = ("HeldBy", "HeldSince")
 _DETAILS: Final = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 _FLOWS: Final = (
     *("PriorityLevelName", "FlowSchemaName", "FlowDistinguisher", "Work", "WorkError", "RejectedRequests"),
@@ -70,6 +72,8 @@ async def dump_levels(view: View, clock: Clock, query: Mapping[str, str], *, as_
     notes = note_levels(view)
     if as_json:
         return await write_json("levels", notes, _level_record, seats=view.controller.sharing.seats)
+    if view.controller.may_have_gates:
+        return await write_text((*_LEVELS, _PARKED), notes, lambda one: (*_level_cells(one), str(one.parked)))
     return await write_text(_LEVELS, notes, _level_cells)
 
 
@@ -96,6 +100,7 @@ def _level_record(level: LevelNote) -> Record:
         "quiescing": level.is_quiescing,
         "active_queues": level.active_queues,
         "waiting": level.waiting,
+        "parked": level.parked,
         "seats_waiting": level.seats_waiting,
         "executing": level.executing,
         "lingering": level.lingering,
@@ -114,7 +119,11 @@ def _level_record(level: LevelNote) -> Record:
 async def dump_queues(view: View, clock: Clock, query: Mapping[str, str], *, as_json: bool) -> bytes:  # noqa: ARG001
     """Each queue of each level."""
     notes = note_queues(view)
-    return await (write_json("queues", notes, _queue_record) if as_json else write_text(_QUEUES, notes, _queue_cells))
+    if as_json:
+        return await write_json("queues", notes, _queue_record)
+    if view.controller.may_have_gates:
+        return await write_text((*_QUEUES, _PARKED), notes, lambda one: (*_queue_cells(one), str(one.parked)))
+    return await write_text(_QUEUES, notes, _queue_cells)
 
 
 def _queue_cells(queue: QueueNote) -> Cells:
@@ -130,6 +139,7 @@ def _queue_record(queue: QueueNote) -> Record:
         "level": queue.level,
         "index": queue.card,
         "waiting": queue.waiting,
+        "parked": queue.parked,
         "executing": queue.executing,
         "seats_in_use": queue.seats_in_use,
         "next_dispatch_r": None if next_r is None else format_seat_seconds(next_r),
@@ -145,13 +155,25 @@ async def dump_requests(view: View, clock: Clock, query: Mapping[str, str], *, a
     details = bool(query.get("includeRequestDetails"))
     if as_json:
         return await write_json("requests", notes, _recorder(clock, details=details))
-    if details:
-        return await write_text((*_REQUESTS, *_DETAILS), notes, lambda one: (*_request_cells(one, clock), *_told(one)))
-    return await write_text(_REQUESTS, notes, lambda one: _request_cells(one, clock))
+    gates = view.controller.may_have_gates
+    columns = (*_REQUESTS, *(_DETAILS if details else ()), *(_HELD if gates else ()))
+
+    def cells(one: RequestNote) -> Cells:
+        told = _told(one) if details else ()
+        return (*_request_cells(one, clock), *told, *(_held_cells(one, clock) if gates else ()))
+
+    return await write_text(columns, notes, cells)
+
+
+def _held_cells(request: RequestNote, clock: Clock) -> Cells:
+    held = request.held
+    if held is None:
+        return _NONE, NEVER
+    return _NONE if held.gate is None else printable(held.gate), clock.written(held.since)
 
 
 def _request_cells(request: RequestNote, clock: Clock) -> Cells:
-    admission, queue, position, work, _, seated_at = request
+    admission, queue, position, work, _, seated_at, _ = request
     place = admission.destination.classification
     return (
         place.level,
@@ -181,7 +203,7 @@ def _told(request: RequestNote) -> Cells:
 
 def _recorder(clock: Clock, *, details: bool) -> Callable[[RequestNote], Record]:
     def record(request: RequestNote) -> Record:
-        admission, queue, position, work, width, seated_at = request
+        admission, queue, position, work, width, seated_at, held = request
         place = admission.destination.classification
         told: Record = {
             "level": place.level,
@@ -195,6 +217,7 @@ def _recorder(clock: Clock, *, details: bool) -> Callable[[RequestNote], Record]
             "final_seats": work.final_seats,
             "linger": work.linger_ns / _SECOND,
             "width": width,
+            "held_by": None if held is None else held._asdict() | {"since": clock.written(held.since)},
         }
         return told | _detailed(request) if details else told
 

@@ -18,6 +18,7 @@ __all__ = [
     "NO_DETAILS",
     "Details",
     "FlowNote",
+    "HeldNote",
     "LevelNote",
     "QueueNote",
     "RequestNote",
@@ -64,7 +65,7 @@ NO_DETAILS: Final = Details("", "", None)
 
 
 class LevelNote(NamedTuple):
-    """A level; ``rejected`` by reason."""
+    """A level; ``rejected`` by reason; who is ``parked`` waits for a gate, and isn't among the ``waiting``."""
 
     name: str
     exempt: bool
@@ -72,6 +73,7 @@ class LevelNote(NamedTuple):
     is_quiescing: bool
     active_queues: int
     waiting: int
+    parked: int
     seats_waiting: int
     executing: int
     lingering: int
@@ -90,6 +92,7 @@ class QueueNote(NamedTuple):
     level: str
     card: int
     waiting: int
+    parked: int
     executing: int
     seats_in_use: int
     next_dispatch_r: int | None
@@ -98,10 +101,20 @@ class QueueNote(NamedTuple):
     work: int
 
 
+class HeldNote(NamedTuple):
+    """Which gate keeps a request waiting, and since when; None behind another of its flow, where none may overtake."""
+
+    gate: str | None
+    since: int
+    number: int
+    stage: str
+
+
 class RequestNote(NamedTuple):
     """A request that waits or runs.
 
-    ``queue`` None where there are no queues; ``position`` None unless it waits, ``seated_at`` None while it does.
+    ``queue`` None where there are no queues; ``position`` None unless it waits for its turn, ``seated_at`` None until
+    it has had it. Who is ``held`` by a gate has no position: later ones pass.
     """
 
     admission: Admission
@@ -110,6 +123,7 @@ class RequestNote(NamedTuple):
     work: Work
     width: int
     seated_at: int | None
+    held: HeldNote | None = None
 
 
 class FlowNote(NamedTuple):
@@ -148,6 +162,7 @@ def _note_level(level: SharedLevel) -> LevelNote:
         is_quiescing=level.is_draining,
         active_queues=sum(queue.length > 0 for queue in queueset.deck),
         waiting=queueset.waiting,
+        parked=queueset.parked,
         seats_waiting=queueset.seats_waiting,
         executing=queueset.executing,
         lingering=sum(1 for _ in queueset.lingering_tickets()),
@@ -180,18 +195,19 @@ def _note_queue(level: str, queue: Queue, discipline: EqualSerial | None) -> Que
         for ticket in queue:
             initial += ticket.work.seats
             most += ticket.width
-    length, work = queue.length, queue.waiting_work
-    return QueueNote(level, queue.index, length, queue.executing, queue.seats_in_use, next_r, initial, most, work)
+    waits, work = (queue.length, queue.parked), queue.waiting_work
+    return QueueNote(level, queue.index, *waits, queue.executing, queue.seats_in_use, next_r, initial, most, work)
 
 
 def note_requests(view: View) -> list[RequestNote]:
-    """All requests, by level and queue: those that wait as they stand, then those that run, the earliest first."""
+    """All requests, by level and queue: those that wait as they stand, then whom gates hold, then those that run."""
     levels = _levels(view.controller)
     running: dict[object, list[Admission]] = {}
     for admission in view.roll.running:
         if admission.state is _SEATED:
             place = admission.queueset if admission.queue is None else admission.queue
             running.setdefault(place, []).append(admission)
+    held = _note_held(view.controller)
     notes: list[RequestNote] = []
     for level in levels:
         for queue in level.queueset.deck:
@@ -201,8 +217,22 @@ def note_requests(view: View) -> list[RequestNote]:
                     for position, ticket in enumerate(queue)
                     if isinstance(ticket, Admission)
                 ]
+            notes += held.get(queue, ())
             notes += _note_running(running.get(queue), queue.index)
         notes += _note_running(running.get(level.queueset), None)
+    return notes
+
+
+def _note_held(controller: Controller) -> dict[Queue | None, list[RequestNote]]:
+    """Whom gates hold, by queue, the earliest first."""
+    notes: dict[Queue | None, list[RequestNote]] = {}
+    for admission, gate, since, number, stage in controller.list_held():
+        queue = admission.queue
+        index = None if queue is None else queue.index
+        note = RequestNote(
+            admission, index, None, admission.work, admission.width, None, HeldNote(gate, since, number, stage)
+        )
+        notes.setdefault(queue, []).append(note)
     return notes
 
 
@@ -217,10 +247,10 @@ def note_flows(view: View, most: int) -> list[FlowNote]:
     """The flows that have had the most work, were rejected most often, or have the most seats or places now."""
     view.roll.age(view.controller.now())
     here: dict[FlowKey, list[int]] = {}
-    for admission, _, position, _, width, _ in note_requests(view):
+    for admission, _, _, _, width, seated_at, _ in note_requests(view):
         place = admission.destination.classification
         counts = here.setdefault((place.level, place.schema, place.flow), [0, 0, 0])
-        if position is None:
+        if seated_at is not None:
             counts[1] += 1
             counts[2] += width
         else:

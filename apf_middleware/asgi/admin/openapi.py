@@ -38,6 +38,7 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
         quiescing=FLAG,
         active_queues=COUNT,
         waiting=COUNT,
+        parked=COUNT,
         seats_waiting=COUNT,
         executing=COUNT,
         lingering=COUNT,
@@ -55,6 +56,7 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
         level=TEXT,
         index=COUNT,
         waiting=COUNT,
+        parked=COUNT,
         executing=COUNT,
         seats_in_use=COUNT,
         next_dispatch_r=or_null(WORK),
@@ -75,6 +77,7 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
         final_seats=COUNT,
         linger=NUMBER,
         width=COUNT,
+        held_by=or_null(object_of(gate=or_null(TEXT), since=TIME, number=COUNT, stage=TEXT)),
         **dict.fromkeys(_DETAILS, TEXT),
     ),
     "Flow": object_of(

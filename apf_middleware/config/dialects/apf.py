@@ -78,7 +78,9 @@ class _LevelSpec(CamelModel):
     response: Literal["Queue", "Reject"] = "Queue"
     queuing: LevelQueuingModel | None = None
     wait_limit: Duration | None = None
-    gates: list[dict[str, Any]] = Field(default_factory=list)
+    gates: list[NonEmpty] = Field(
+        default_factory=list, description="What all its requests pass, after those of their schema and route."
+    )
     streams: StreamsModel | None = None
     weight: int | None = Field(default=None, ge=1, le=MAX_INT32, description="The same as shares.")
     guarantee: Amount | None = Field(default=None, description="The same as minSeats.")
@@ -130,9 +132,6 @@ class _LevelSpec(CamelModel):
         if self.least is not None and self.most is not None and self.least > self.most:
             least, most = ("guarantee", "capability") if self.min_seats is None else ("minSeats", "maxSeats")
             yield Broken((least,), self.least, f"it must not exceed {most}, which is {self.most}")
-        for place, gate in enumerate(self.gates):
-            if not isinstance(gate.get("type"), str) or not gate["type"]:
-                yield Broken(("gates", place, "type"), gate.get("type", Absent.ABSENT), "a gate must name its type")
 
 
 class PriorityLevelModel(CamelModel):

@@ -1,7 +1,7 @@
 """The gates of a Server document in ``apf/v1``."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,8 @@ class GateModel(CamelModel):
     status: int | None = Field(default=None, ge=400, le=599)
     max_parked: int | None = Field(default=None, ge=1, description="By default half of each queue.")
     release: Literal["response", "headers"] = "response"
+    cost: Annotated[int, Field(ge=1, le=1_000_000_000)] | Literal["seats"] = 1
+    on_error: Literal["admit", "reject", "backoff"] = "admit"
 
     def rules(self) -> Iterator[Broken]:
         if (self.capacity is None) is (self.tokens is None):
@@ -39,6 +41,10 @@ class GateModel(CamelModel):
             yield Broken(("per",), self.per, "it must be absent where there is a key")
         if self.tokens is not None and self.release != "response":
             yield Broken(("release",), self.release, "tokens are used up and never given back")
+        most = self.capacity if self.tokens is None else self.tokens.burst
+        if most and isinstance(self.cost, int) and self.cost > most:
+            what = "the capacity" if self.tokens is None else "the burst"
+            yield Broken(("cost",), self.cost, f"it must not exceed {what}, which is {most}, or nobody ever passes")
 
     def built(self) -> GateSettings:
         """The domain's object."""
@@ -54,4 +60,6 @@ class GateModel(CamelModel):
             status=self.status or (503 if tokens is None else 429),
             max_parked=self.max_parked,
             release=self.release,
+            cost=self.cost,
+            on_error=self.on_error,
         )

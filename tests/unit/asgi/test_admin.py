@@ -487,6 +487,7 @@ async def test_requests_as_json_tell_the_same(world: World) -> None:
         "final_seats": 3,
         "linger": 1.5,
         "width": 3,
+        "held_by": None,
     }
     assert sorted(one["flow"] for one in told) == ["", "alice", "alice", "alice", "bob", "carol\n"]
 

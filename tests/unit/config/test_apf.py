@@ -53,7 +53,7 @@ spec:
   waitLimit: 5s
   queuing: {queues: 8, handSize: 2, queueLengthLimit: 4}
   gates:
-  - type: capacity
+  - db
 """
 SERVER = """\
 apiVersion: apf/v1
@@ -82,7 +82,7 @@ def schema(text: str) -> FlowSchema:
 
 def test_a_level() -> None:
     assert load_text(LEVEL).levels["l"] == Level(
-        "l", LevelShares(10), Queuing(8, 2, 4, backfill=2), 2, 5, 5 * SECOND, ({"type": "capacity"},)
+        "l", LevelShares(10), Queuing(8, 2, 4, backfill=2), 2, 5, 5 * SECOND, ("db",)
     )
 
 
@@ -229,7 +229,8 @@ def test_what_is_wrong_with_a_schema_is_told(old: str, new: str, line: int, fiel
         ("minSeats: 2", "minSeats: 6", 6, "spec.minSeats", "not exceed maxSeats"),
         ("shares: 10", "type: Exempt", 8, "spec.waitLimit", "exempt level must not"),
         ("shares: 10", "response: Reject", 9, "spec.queuing", "absent where nobody waits"),
-        ("- type: capacity", "- kind: capacity", 11, "spec.gates[0].type", "must name its type"),
+        ("- db", "- {type: capacity}", 11, "spec.gates[0]", "must be text"),
+        ("- db", "- ''", 11, "spec.gates[0]", "must not be empty"),
         ("shares: 10", "nominalConcurrencyShares: 10", 5, "spec.nominalConcurrencyShares", "no such key"),
         ("handSize: 2", "handSize: 9", 9, "spec.queuing.handSize", "not exceed the 8"),
         ("name: l", "name: exempt", 4, "spec", "must be exempt"),

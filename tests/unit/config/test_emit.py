@@ -60,7 +60,7 @@ spec:
   minSeats: 1
   maxSeats: 2
   waitLimit: 5s
-  gates: [{type: a}]
+  gates: [a]
   streams: {maxOpen: 3}
   queuing: {queues: exact}
 ---

@@ -39,9 +39,18 @@ class Asker(Ticket):
 
 
 def level(
-    seats: int = 1, *, queues: int = 64, hand: int = 1, length: int = 100_000, least: int = 0, fifo: bool = False
+    seats: int = 1,
+    *,
+    queues: int = 64,
+    hand: int = 1,
+    length: int = 100_000,
+    least: int = 0,
+    fifo: bool = False,
+    exact: int = 0,
+    backfill: int = 0,
 ) -> tuple[QueueSetSettings, LevelLimits]:
-    settings = QueueSetSettings(seats, queues, hand if queues else 0, length if queues else 0, fifo=fifo)
+    hand, length = (hand, length) if queues else (0, 0)
+    settings = QueueSetSettings(seats, queues, hand, length, fifo=fifo, exact=exact, backfill=backfill)
     return settings, LevelLimits(max(seats, 1), least, seats)
 
 
@@ -135,6 +144,10 @@ class GateWorld:
 
     def close(self, gate: str, until: int | None = None) -> None:
         self.keeper.close_gate(self.keeper.gates[gate], until)
+
+    def operate(self, level: str, *, held: bool = False, closing: bool = False) -> list[str]:
+        shared = self.sharing.levels[level]
+        return self.note(self.sharing.operate(self.now, shared, held=held, closing=closing))
 
     def kick(self, name: str) -> list[str]:
         self.keeper.kick(self.now, self.passage(name))

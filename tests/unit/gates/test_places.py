@@ -188,3 +188,59 @@ def test_who_comes_back_does_not_lift_the_start_of_a_queue_that_others_wait_in()
     assert discipline.r > 0
     assert queue.oldest is back
     assert queue.next_dispatch_r == 0, "it is owed the time since"
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[Lending]) -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(2, queues=1, exact=1)}, share=share)
+    parked = world.arrive("parked", "switch", to="l", flow="x")
+    assert parked.queue is not None
+    assert parked.queue.owner == parked.entropy
+    guest = world.arrive("guest", to="l", flow="y")
+    assert guest.queue is not parked.queue
+    world.finish("guest")
+    again = world.arrive("again", to="l", flow="y")
+    assert again.queue is not parked.queue, "its place was taken while it was parked"
+    assert parked.queue.owner == parked.entropy
+    world.give_up("parked")
+    heir = world.arrive("heir", to="l", flow="z")
+    assert heir.queue is not None
+    assert heir.queue.owner == heir.entropy
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+@pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
+@pytest.mark.parametrize("others", [0, 2])
+def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: str, others: int) -> None:
+    """Seats are saved up for a wide request, and narrow ones may go before it; but each has its gates, too."""
+    switch = Switch()
+    world = GateWorld(
+        switch.gate(),
+        levels={"l": level(2, backfill=3), "other": level(1)},
+        share=share,
+        discipline=DISCIPLINES[discipline],
+    )
+    # Those who pass have had something already, so it is the wide one's turn.
+    world.arrive("runs", to="l", flow="gated")
+    world.arrive("goes", to="l", flow="gated")
+    for number in range(others):  # if there are any, levels contend for what is free
+        world.arrive(f"other {number}", to="other")
+    world.served.clear()
+    world.wait(SECOND)
+    world.arrive("wide", to="l", flow="wide", width=2)
+    world.arrive("gated", "switch", to="l", flow="gated")
+    assert world.evaluated("switch") == 0
+    world.finish("goes")
+    assert world.served == []
+    assert world.evaluated("switch") == 1
+    world.arrive("free", to="l", flow="free")
+    assert world.served == ["free"], "a seat is free that is too few for the wide one"
+    assert world.sharing.keeper.is_parked(world.tickets["gated"])
+
+    switch.is_on = True
+    world.emit("switch")
+    world.finish("free")
+    assert world.served[1:] == ["gated"]
+    world.finish("gated")
+    world.finish("runs")
+    assert world.tickets["wide"].is_seated

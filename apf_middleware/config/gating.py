@@ -1,0 +1,41 @@
+"""Which gates a request has to pass, by what a configuration says of its schema, its route and its level.
+
+The server and the command line both ask here, so that what is explained is what happens.
+"""
+
+from dataclasses import replace
+
+from apf_middleware.classification import Classification, RequestDigest, RouteTable
+from apf_middleware.config.objects import Configuration
+
+__all__ = ["Gating"]
+
+
+class Gating:
+    """The gates of each request: those of its schema, then those of its route, then those of its level."""
+
+    __slots__ = ("_by_level", "_by_route", "_by_schema", "_routes")
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._by_schema = configuration.gates
+        # None for those who pass all gates.
+        self._by_level = {name: None if one.exempt else one.gates for name, one in configuration.levels.items()}
+        routes = configuration.server.routes
+        self._by_route = [route.gates for route in routes]
+        numbered = [replace(route, resource=str(place), subresource="") for place, route in enumerate(routes)]
+        self._routes = RouteTable(numbered if any(self._by_route) else ())
+
+    def names(self, digest: RequestDigest, classification: Classification) -> tuple[str, ...]:
+        """In the order in which they are asked."""
+        of_level = self._by_level[classification.level]
+        if of_level is None:
+            return ()
+        names = self._by_schema.get(classification.schema, ())
+        if len(self._routes):
+            resource = self._routes.resolve(digest.method, digest.path).resource
+            if resource is not None:
+                names = (*names, *self._by_route[int(resource.resource)])
+        return tuple(dict.fromkeys((*names, *of_level))) if names or of_level else ()
+
+    def __repr__(self) -> str:
+        return f"<Gating of {len(self._by_schema)} schemas and {len(self._by_route)} routes>"

@@ -1,0 +1,463 @@
+"""Gates beside all else that a server does: queues that are paused and closed, streams, named queues, bills, spans."""
+
+import json
+
+import anyio
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.classification import RequestDigest
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Admission
+from apf_middleware.runtime.queues import QueueStatus
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import problem, settle
+from tests.integration.test_gates import GatedStage
+
+pytestmark = pytest.mark.anyio
+
+WATCHED = (
+    "admin: {groups: [operators]}\n  authentication: [{type: proxy, networks: [127.0.0.1], userHeaders: [X-User]}]"
+)
+EVENTS = [(b"content-type", b"text/event-stream")]
+
+
+def configuration(
+    *,
+    gates: str = "{name: db, capacity: 1}",
+    level: str = "",
+    server: str = "",
+    schema: str = "gates: [db]",
+    seats: int = 10,
+) -> Configuration:
+    return load_text(
+        f"""
+apiVersion: apf/v1
+kind: Server
+spec:
+  seats: {seats}
+  defaults: none
+  gates: [{gates}]
+  {server}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: crowd}}
+spec:
+  shares: 1000
+  waitLimit: 10s
+  queuing: {{queues: 2, handSize: 1, queueLengthLimit: 100}}
+  {level}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: batch}}
+spec: {{shares: 1, minSeats: 1, waitLimit: 10s, gates: [db]}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: gated}}
+spec:
+  level: crowd
+  precedence: 10
+  {schema}
+  distinguisher: {{source: header, name: X-User}}
+  rules:
+  - httpRules: [{{paths: ["/db/*"]}}]
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: others}}
+spec:
+  level: crowd
+  rules:
+  - httpRules: [{{}}]
+"""
+    )
+
+
+class Hall(GatedStage):
+    """A stage with named queues."""
+
+    def operate(self, action: str, mode: str = "drain") -> None:
+        self.middleware.service.queues.operate("crowd", action, mode=mode)
+
+    @property
+    def status(self) -> QueueStatus:
+        return self.middleware.service.queues.status("crowd")
+
+    async def leave(self, *conversations: Conversation, path: str = "/db/hold") -> None:
+        """The holder leaves, and all have their answers."""
+        self.let_go(path)
+        with anyio.fail_after(5):
+            for conversation in conversations:
+                await conversation.end()
+        assert self.is_at_rest()
+
+
+# Queues that are operated
+
+
+async def test_who_is_parked_stays_through_a_pause_and_takes_neither_seat_nor_lease_in_it() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration())
+        holder = await hall.holder("/db/hold")
+        parked = hall.comes("/db/parked")
+        await settle()
+        assert (hall.status.pending, hall.status.inqueue, hall.status.running) == (1, 0, 1)
+
+        hall.operate("pause")
+        late = hall.comes("/db/late", user="bob")
+        await settle()
+        hall.let_go("/db/hold")
+        await holder.end()
+        await settle()
+        assert hall.started == ["/db/hold"]
+        assert hall.used("db") == 0
+        status = hall.status
+        assert (str(status.state), status.pending + status.inqueue, status.running) == ("Paused", 2, 0)
+        assert status.arrived == 3
+
+        hall.operate("open")
+        with anyio.fail_after(5):
+            await parked.end()
+            await late.end()
+        assert (parked.status, late.status) == (200, 200)
+        assert hall.is_at_rest()
+
+
+async def test_a_queue_is_not_closed_while_somebody_is_parked_in_it() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration())
+        hall.gates.close("db")
+        parked = hall.comes("/db/parked")
+        await settle()
+        hall.operate("close")
+        status = hall.status
+        assert (str(status.state), status.pending, status.inqueue, status.running) == ("Closing", 1, 0, 0)
+        newcomer = await hall.comes("/db/newcomer").end()
+        assert problem(newcomer)["reason"] == "queue-closing"
+
+        hall.gates.open("db")
+        with anyio.fail_after(5):
+            await parked.end()
+        assert parked.status == 200
+        assert str(hall.status.state) == "Closed"
+        assert problem(await hall.comes("/db/too-late").end())["reason"] == "queue-closed"
+        assert hall.is_at_rest()
+
+
+async def test_a_queue_that_sheds_sends_away_whom_its_gates_keep_waiting() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration())
+        holder = await hall.holder("/db/hold")
+        parked = [hall.comes(f"/db/{number}", user=f"u{number}") for number in range(3)]
+        await settle()
+        assert hall.status.pending == 3
+
+        hall.operate("close", "shed")
+        with anyio.fail_after(5):
+            for one in parked:
+                await one.end()
+        assert {problem(one)["reason"] for one in parked} == {"queue-closing"}
+        assert (hall.status.pending, str(hall.status.state)) == (0, "Closing")
+        assert hall.started == ["/db/hold"]
+        await hall.leave(holder)
+        assert str(hall.status.state) == "Closed"
+        assert hall.status.arrived == 4
+
+
+async def test_who_is_parked_in_a_queue_that_is_deleted_is_sent_away() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}"))
+        holder = await hall.holder("/db/hold")
+        scope = http_scope("/anything", headers={"X-Queue": "batch"})
+        parked = Conversation(hall.middleware, scope, tasks).body().start()
+        await settle()
+        assert [one.level for one in hall.gates.parked("db")] == ["batch"]
+        hall.middleware.service.queues.delete("batch", cascade=True)
+        with anyio.fail_after(5):
+            await parked.end()
+        assert problem(parked)["reason"] == "queue-closed"
+        await hall.leave(holder)
+
+
+# Streams
+
+
+@pytest.mark.parametrize("release", ["response", "headers"])
+async def test_events_give_seats_back_at_the_start_and_leases_when_their_gate_says(release: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, release: {release}}}", seats=1))
+        hall.doors["/db/hold"] = anyio.Event()
+
+        async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+            hall.started.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
+            await hall.doors["/db/hold"].wait()
+            await send({"type": "http.response.body", "body": b""})
+
+        hall.middleware.app = app
+        first = hall.comes("/db/first")
+        await settle()
+        second = hall.comes("/db/second")
+        await settle()
+        has_lease_back = release == "headers"
+        assert hall.status.used == 0
+        assert hall.used("db") == (0 if has_lease_back else 1)
+        assert hall.started == ["/db/first", "/db/second"][: 2 if has_lease_back else 1]
+        await hall.leave(first, second)
+        assert hall.started == ["/db/first", "/db/second"]
+
+
+async def test_a_stream_too_many_is_refused_before_any_gate_is_asked() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(level="streams: {maxOpen: 1}", gates="{name: db, capacity: 5}"))
+        hall.doors["/db/hold"] = anyio.Event()
+        accepts = {"X-User": "alice", "Accept": "text/event-stream"}
+        first = Conversation(hall.middleware, http_scope("/db/hold", headers=accepts), tasks).body().start()
+        await settle()
+        asked = hall.gates.keeper.gates["db"].tally.evaluated
+        second = await Conversation(hall.middleware, http_scope("/db/two", headers=accepts), tasks).body().start().end()
+
+        assert problem(second)["reason"] == "stream-limit"
+        assert hall.gates.keeper.gates["db"].tally.evaluated == asked == 1
+        await hall.leave(first)
+
+
+# Levels and named queues
+
+
+async def test_a_request_passes_the_gates_of_its_level_whatever_schema_it_has() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(level="gates: [db]", schema=""))
+        holder = await hall.holder("/hold")
+        waiter = hall.comes("/db/waiter")
+        await settle()
+        assert hall.started == ["/hold"]
+        assert hall.used("db") == 1
+        await hall.leave(holder, waiter, path="/hold")
+
+
+async def test_a_request_that_names_its_queue_passes_the_gates_of_that_queue() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}"))
+        hall.gates.close("db")
+        named = Conversation(hall.middleware, http_scope("/other", headers={"X-Queue": "batch"}), tasks).body().start()
+        await hall.comes("/other").end()
+        await settle()
+        assert hall.started == ["/other"]
+        [parked] = hall.gates.parked()
+        assert (parked.level, parked.schema, parked.gate) == ("batch", "others", "db")
+        hall.gates.open("db")
+        with anyio.fail_after(5):
+            await named.end()
+        assert hall.is_at_rest()
+
+
+# Costs
+
+
+async def test_a_request_takes_as_much_of_a_gate_as_it_takes_seats() -> None:
+    routes = 'routes: [{path: "/db/{name}", resource: reports, estimate: {seats: 3}}]'
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates="{name: db, capacity: 4, cost: seats}", server=routes, seats=30))
+        holder = await hall.holder("/db/hold")
+        waiter = hall.comes("/db/waiter")
+        await settle()
+        assert (hall.used("db"), hall.status.used) == (3, 3)
+        assert "/db/waiter" not in hall.started
+        await hall.leave(holder, waiter)
+
+
+async def test_a_request_takes_what_its_gate_says() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates="{name: db, capacity: 4, cost: 4}"))
+        holder = await hall.holder("/db/hold")
+        assert (hall.used("db"), hall.status.used) == (4, 1)
+        await hall.leave(holder)
+
+
+async def test_a_bill_changes_nothing_of_what_is_taken_at_a_gate() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates="{name: db, capacity: 1, cost: seats}"))
+        holder = await hall.holder("/db/hold")
+        assert holder.scope["apf"].charge(7)
+        waiter = hall.comes("/db/waiter")
+        await settle()
+        assert hall.used("db") == 1
+        assert hall.gates.parked()[0].cost == 1
+        await hall.leave(holder, waiter)
+
+
+async def test_a_gate_of_a_file_counts_for_each_value_of_its_key_apart() -> None:
+    routes = 'routes: [{path: "/db/{shard}/{name}", resource: reports}]'
+    for key, same, other in (
+        ("{source: header, name: X-User}", {"path": "/db/a/1"}, {"path": "/db/a/1", "user": "bob"}),
+        ("{source: pathParameter, name: shard}", {"path": "/db/a/1", "user": "bob"}, {"path": "/db/b/1"}),
+        (
+            "{source: header, name: X-User, transform: '(.).*'}",
+            {"path": "/db/1", "user": "anna"},
+            {"path": "/db/1", "user": "bob"},
+        ),
+    ):
+        async with anyio.create_task_group() as tasks:
+            hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, key: {key}}}", server=routes))
+            hall.gates.keeper.gates["db"].check()
+            hall.doors["/db/a/hold"] = anyio.Event()
+            holder = hall.comes("/db/a/hold")
+            await settle()
+            waiter = hall.comes(**same)
+            await settle()
+            assert hall.started == ["/db/a/hold"], key
+            await hall.comes(**other).end()
+            assert hall.started == ["/db/a/hold", other["path"]], key
+            await hall.leave(holder, waiter, path="/db/a/hold")
+
+
+def lose_key(_: RequestDigest) -> str:
+    raise LookupError("no such tenant")
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("admit", 200), ("reject", 502), ("backoff", 502)])
+async def test_what_becomes_of_a_request_whose_key_cannot_be_found_out(on_error: str, status: int) -> None:
+    key = f"key: {{source: callable, callable: '{__name__}:lose_key'}}"
+    gates = f"{{name: db, capacity: 1, status: 502, onError: {on_error}, {key}}}"
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates=gates))
+        assert (await hall.comes("/db/1").end()).status == status
+        assert hall.gates.keeper.gates["db"].tally.evaluations["error"] == 1
+        assert hall.is_at_rest()
+
+
+# Other configurations
+
+
+async def test_a_gate_that_a_reload_adds_counts_for_those_who_come_afterwards() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration())
+        holder = await hall.holder("/db/hold")
+        waiter = hall.comes("/db/waiter")
+        await settle()
+        service = hall.middleware.service
+        both = configuration(gates="{name: db, capacity: 1}, {name: mail, capacity: 1}", schema="gates: [mail, db]")
+        service.adopt(service.prepare(both))
+        later = hall.comes("/db/later", user="bob")
+        await settle()
+        assert hall.used("mail") == 0
+        assert {one.gate for one in hall.gates.parked()} == {"db"}
+        await hall.leave(holder, waiter, later)
+        assert hall.gates.keeper.gates["mail"].tally.evaluations["passed"] >= 1
+
+
+async def test_leases_of_a_gate_that_a_reload_removes_or_makes_anew_harm_nobody() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(gates="{name: db, capacity: 1}, {name: mail, capacity: 1}"))
+        service = hall.middleware.service
+        holder = await hall.holder("/db/hold")
+        waiter = hall.comes("/db/waiter")
+        await settle()
+        anew = configuration(gates="{name: db, capacity: 1, cost: seats}")
+        service.adopt(service.prepare(anew))
+        assert "mail" not in hall.gates
+        with anyio.fail_after(5):
+            await waiter.end()  # what it waited for is gone
+        second = await hall.holder("/db/second")
+        assert hall.used("db") == 1
+        hall.let_go("/db/hold")
+        await holder.end()
+        assert hall.used("db") == 1, "a lease of the gate before was given back to the one after"
+        await hall.leave(second, path="/db/second")
+
+
+async def test_a_configuration_with_a_gate_that_nobody_has_defined_changes_nothing() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration())
+        service = hall.middleware.service
+        with pytest.raises(InvalidValueError, match="gate of the level 'crowd' is 'nothing'"):
+            service.adopt(service.prepare(configuration(level="gates: [nothing]")))
+        assert hall.used("db") == 0
+        assert (await hall.comes("/db/1").end()).status == 200
+        assert hall.is_at_rest()
+
+
+# Looking
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+
+
+async def shown(hall: Hall, page: str) -> Conversation:
+    scope = http_scope(
+        f"/debug/api_priority_and_fairness/{page}", headers={"X-User": "olga", "X-Remote-Group": "operators"}
+    )
+    return await Conversation(hall.middleware, scope, hall.tasks).body().start().end()
+
+
+async def test_dumps_tell_who_is_parked_at_which_gate_and_since_when() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(server=WATCHED))
+        holder = await hall.holder("/db/hold")
+        parked = hall.comes("/db/parked", user="bob")
+        await settle()
+
+        levels = rows((await shown(hall, "dump_priority_levels")).content.decode())
+        assert levels[0][-2:] == ["CancelledRequests", "ParkedRequests"]
+        assert [(row[0], row[4], row[5], row[-1]) for row in levels if row[0] == "crowd"] == [("crowd", "0", "1", "1")]
+        queues = rows((await shown(hall, "dump_queues")).content.decode())
+        assert queues[0][-1] == "ParkedRequests"
+        assert sum(int(row[-1]) for row in queues[1:]) == 1
+        requests = rows((await shown(hall, "dump_requests?includeRequestDetails=1")).content.decode())
+        assert requests[0][-3:] == ["SubResource", "HeldBy", "HeldSince"]
+        assert {len(row) for row in requests} == {20}
+        by_flow = {row[4]: row for row in requests}
+        assert by_flow["holder"][-2] == "<none>"
+        assert by_flow["bob"][-2] == "db"
+        assert by_flow["bob"][-1] >= by_flow["bob"][5]
+        assert by_flow["bob"][3] == "-1"
+        assert by_flow["bob"][9] == by_flow["holder"][-1]
+
+        told = {
+            one["flow"]: one for one in json.loads((await shown(hall, "dump_requests?format=json")).content)["requests"]
+        }
+        assert told["holder"]["held_by"] is None
+        held = told["bob"]["held_by"]
+        assert (held["gate"], held["stage"], told["bob"]["seated_at"]) == ("db", "parked", None)
+        assert hall.gates.kick("db", held["number"]) == 1
+        flows = {one["flow"]: one for one in json.loads((await shown(hall, "flows?format=json")).content)["flows"]}
+        assert (flows["bob"]["waiting"], flows["bob"]["executing"], flows["bob"]["seats_in_use"]) == (1, 0, 0)
+        await hall.leave(holder, parked)
+
+
+async def test_dumps_tell_who_stands_behind_a_parked_one_where_nobody_may_overtake() -> None:
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, configuration(server=WATCHED, level="dequeueStrategy: fifo"))
+        holder = await hall.holder("/db/hold")
+        parked, behind = hall.comes("/db/parked", user="bob"), hall.comes("/db/behind", user="bob")
+        await settle()
+        requests = json.loads((await shown(hall, "dump_requests?format=json")).content)["requests"]
+        held = [one["held_by"] for one in requests if one["flow"] == "bob"]
+        assert {(one["gate"], one["stage"]) for one in held} == {("db", "parked"), (None, "behind")}
+        await hall.leave(holder, parked, behind)
+
+
+async def test_the_span_of_a_wait_tells_which_gate_has_refused(spans: InMemorySpanExporter) -> None:
+    config = configuration(server="telemetry: {tracing: true}", gates="{name: db, capacity: 1, maxParked: 2}")
+    async with anyio.create_task_group() as tasks:
+        hall = Hall(tasks, config)
+        holder = await hall.holder("/db/hold")
+        waiters = [hall.comes(f"/db/{number}") for number in range(2)]
+        await settle()
+        first = next(one.ticket for one in hall.gates.keeper if one.ticket.is_waiting)
+        assert isinstance(first, Admission)
+        hall.controller.abandon(first, Reason.TIME_OUT)
+        await hall.leave(holder, *waiters)
+        told = [dict(span.attributes or {}) for span in spans.get_finished_spans() if span.name == "apf wait"]
+        assert sorted((one["apf.outcome"], one.get("apf.gate")) for one in told) == [
+            ("rejected", "db"),
+            ("seated", None),
+        ]
