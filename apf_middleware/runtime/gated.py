@@ -54,6 +54,7 @@ class GatedController(Controller):
         require_gates(configuration, self.gates)
         self._gated = GatedSharing(self._plain, keeper, _describe, self._note_refused)
         self._sharing = self._gated  # type: ignore[assignment]
+        self._gated.tell_waiting = self._note_waiting
         keeper.ask = self._ask
         keeper.calendar.chance = Random().random  # noqa: S311 - it spreads pauses and guards nothing
         keeper.note_error = self._note_error
@@ -131,6 +132,11 @@ class GatedController(Controller):
                 self._count_rejected(admission, now)
                 if admission.waiter is not None:
                     admission.waiter.wake()
+
+    def _note_waiting(self, ticket: Ticket) -> None:
+        """Its gates let it try, and it waits for seats, as one who has just come may."""
+        if self.reclaimer is not None and isinstance(ticket, Admission):
+            self.reclaimer.claim(ticket.destination.at_work)
 
     # Time, and whoever isn't in the event loop
 
