@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live
-from apf_middleware.asgi.naming import UnknownQueue
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import (
     answer_rejected,
@@ -31,7 +30,7 @@ from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission
+from apf_middleware.runtime import Admission, UnknownQueue
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 

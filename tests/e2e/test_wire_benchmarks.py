@@ -221,7 +221,7 @@ def test_all_that_stands_before_the_backend_is_a_row() -> None:
     names = [row.name for row in overload.ROWS]
 
     assert names[:5] == ["bare", "uvicorn-limit-10", "uvicorn-limit-100", "semaphore", "semaphore-reject"]
-    assert names[5:] == ["ours", "ours-small-hand"]
+    assert names[5:] == ["ours-sharded", "ours", "ours-small-hand"]
 
 
 def load_against(
