@@ -204,7 +204,7 @@ class GatedController(Controller):
         now = self.now()
         if now >= self._tell_errors_at:
             self._tell_errors_at = now + _TELL_ERRORS_EVERY_NS
-            tell(logging.WARNING, "apf.gate_failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error))
+            tell(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error))
 
     # Another configuration, and the end
 
