@@ -8,16 +8,24 @@ the shutdown that the lifespan protocol tells of; the server's own handler is ca
 import asyncio
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from anyio import TASK_STATUS_IGNORED, create_task_group
+from anyio.abc import TaskStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Signals", "caller_on_loop", "live"]
+__all__ = ["Serving", "Signals", "caller_on_loop", "live", "live_beside"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Serving(Protocol):
+    """What runs until it is cancelled, and tells when it has begun; it doesn't raise."""
+
+    async def __call__(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None: ...
 
 
 def _nothing() -> None:
@@ -96,3 +104,17 @@ async def live(
         return message
 
     await app(scope, listened, send)
+
+
+async def live_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:
+    """``living``, with ``serve`` begun before it and ended after it. What ``living`` raises comes out as it is."""
+    failure: Exception | None = None
+    async with create_task_group() as tasks:
+        await tasks.start(serve)
+        try:
+            await living()
+        except Exception as error:  # noqa: BLE001 - it is raised below, where no group wraps it
+            failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
-from apf_middleware.asgi.lifespan import live
+from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import (
     answer_rejected,
@@ -171,10 +171,12 @@ class APFMiddleware:
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
+            service = self.service
+            living = partial(live, self._app, scope, receive, send, begin=service.begin, end=service.end)
             try:
-                await live(self._app, scope, receive, send, begin=self.service.begin, end=self.service.end)
+                await (living() if service.door is None else live_beside(service.door.serve, living))
             finally:
-                self.service.controller.open()  # whoever comes after the end is a test's client, not a server's
+                service.controller.open()  # whoever comes after the end is a test's client, not a server's
         else:
             await self._app(scope, receive, send)
 

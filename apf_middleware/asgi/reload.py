@@ -215,6 +215,9 @@ def needs_restart(
     }
     if new.metrics.prefix != old.metrics.prefix:
         changed["metrics", "prefix"] = new.metrics.prefix
+    for name in ("socket", "app"):
+        if getattr(new.admin, name) != getattr(old.admin, name):
+            changed["admin", name] = getattr(new.admin, name)
     return tuple(
         Problem(_place(sources, path), ".".join(("spec", *map(str, path))), value, _RULE, "Restart the server")
         for path, value in changed.items()

@@ -9,9 +9,11 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
+from starlette.types import Receive, Scope, Send
 
 from apf_middleware import __version__
 from apf_middleware.asgi.admin import Admin
+from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
 from apf_middleware.asgi.reception import Reception
@@ -19,9 +21,11 @@ from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
+from apf_middleware.asgi.wire import Peer
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
+from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
@@ -73,12 +77,12 @@ class Service:
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         costs = configuration.server.estimation.learning.costs()
         self._sources = Sources(costs, inventory, self.controller.watches.interested)
-        self.reception: Reception = Reception(
-            configuration, self.controller, self.chain, self.labels, sources=self._sources
-        )
+        known = configuration, self.controller, self.chain, self.labels
+        self.reception: Reception = Reception(*known, sources=self._sources)
         self.controller.costs = self.reception.learned
         self.roll: Roll = Roll(now())
         self.admin: Admin = Admin(self, configuration.server.admin)
+        self.door: Door | None = self._door()
         self._keep_roll()
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
@@ -187,7 +191,17 @@ class Service:
 
     def _keep_roll(self) -> None:
         """The roll costs a little per request, so it is kept only where somebody may ask for it."""
-        self.controller.roll = self.roll if self.configuration.server.admin.is_on else None
+        asked = self.configuration.server.admin.is_on or self.door is not None
+        self.controller.roll = self.roll if asked else None
+
+    def _door(self) -> Door | None:
+        """Where operators come in by a socket, if there is a directory for it."""
+        settings = self.configuration.server.admin
+        directory = chosen_directory(settings)
+        return None if directory is None else Door(directory, settings.app, self._answer_owner)
+
+    async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:
+        await self.admin.answer_owner(scope, receive, send, peer)  # whichever is in force by then
 
     # The server's beginning and end
 

@@ -1,11 +1,14 @@
-"""Checks of what people write: names and regexes."""
+"""What people write: checks of names and regexes, and how it is shown."""
 
 import re
 import warnings
+from typing import Final
 
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["compile_regex", "require_text"]
+__all__ = ["compile_regex", "printable", "require_text"]
+
+_LONGEST_NAME: Final = 256
 
 
 def compile_regex(name: str, pattern: object) -> re.Pattern[str]:
@@ -25,3 +28,12 @@ def require_text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidValueError(name, value, "it must be a string that isn't empty")
     return value
+
+
+def printable(name: str, *, most: int = _LONGEST_NAME) -> str:
+    """On one line and harmless; of a long one the beginning, for all rows become as wide as the widest."""
+    if len(name) > most:
+        name = f"{name[:most]}..."
+    if name.isprintable():
+        return name
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)

@@ -10,6 +10,8 @@ from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
 from apf_middleware.cli.dump import dump
 from apf_middleware.cli.explain import explain
+from apf_middleware.cli.gate import gates
+from apf_middleware.cli.queue import queues
 from apf_middleware.cli.recommend import recommend
 from apf_middleware.cli.replay import replay
 from apf_middleware.cli.simulate import simulate
@@ -40,5 +42,7 @@ def options(
     """API Priority and Fairness for Python web servers."""
 
 
+app.add_typer(queues, name="queue")
+app.add_typer(gates, name="gate")
 for _command in (check, explain, convert, simulate, recommend, collisions, replay, dump):
     app.command()(_command)

@@ -1,21 +1,32 @@
-"""What a configuration says about the admin endpoints, as a plain frozen object: where they are, and for whom."""
+"""What a configuration says about the admin, as a plain frozen object: where it is, and for whom."""
 
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DEFAULT_PATH", "AdminSettings"]
+__all__ = ["DEFAULT_APP", "DEFAULT_PATH", "AdminSettings"]
 
 DEFAULT_PATH: Final = "/debug/api_priority_and_fairness"
 """Where Kubernetes has its debug dumps."""
 
+DEFAULT_APP: Final = "app"
+"""What a server's sockets are called unless it has a name."""
+
 
 @dataclass(frozen=True, slots=True)
 class AdminSettings:
-    """Everything is below ``path``, for members of any of the ``groups``. Without groups there is nothing at all."""
+    """Over HTTP everything is below ``path``: members of any of the ``groups`` may look, ``operators`` also change.
+
+    Without either there is nothing over HTTP. ``socket`` is the directory where each worker of ``app`` has a unix
+    socket, for whoever may connect to it.
+    """
 
     path: str = DEFAULT_PATH
     groups: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    socket: str = ""
+    app: str = DEFAULT_APP
 
     @property
     def is_on(self) -> bool:
-        return bool(self.groups)
+        """Whether anybody is answered over HTTP."""
+        return bool(self.groups or self.operators)

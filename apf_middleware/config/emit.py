@@ -4,7 +4,7 @@ What is written says everything there is, the imagined and suggested objects too
 objects. What the target can't say is a problem that names object and field, and nothing is written.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import yaml
@@ -14,7 +14,7 @@ from apf_middleware.config.emit_kubernetes import level_manifest, schema_manifes
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Problems
 
-__all__ = ["Target", "convert", "documents", "emit"]
+__all__ = ["Target", "convert", "documents", "emit", "written"]
 
 Target = Literal["v1", "apf"]
 """Kubernetes' flowcontrol.apiserver.k8s.io/v1, or apf/v1."""
@@ -35,9 +35,13 @@ def emit(configuration: Configuration, target: Target = "apf") -> str:
 
 def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
     """As `emit`, but what the target can't say is added to the problems; the text then lacks it."""
-    written = documents(configuration, target, problems)
+    return written(documents(configuration, target, problems))
+
+
+def written(several: Iterable[Mapping[str, Any]]) -> str:
+    """Documents as YAML."""
     return yaml.dump_all(
-        list(written), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
+        list(several), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
     )
 
 

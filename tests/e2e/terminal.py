@@ -33,6 +33,9 @@ class Terminal:
     def text(self) -> str:
         return self._written.decode(errors="ignore")
 
+    def type(self, keys: str) -> None:
+        os.write(self._screen, keys.encode())
+
     def read_until(self, text: str) -> None:
         while text not in self.text:
             assert self._read(), f"it ended before it wrote {text!r}: {self.text}"

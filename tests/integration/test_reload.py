@@ -226,6 +226,8 @@ async def test_a_broken_file_changes_nothing_and_is_told_with_its_place(
         (", borrowing: periodic", "spec.borrowing"),
         (", strictUpstream: true", "spec.strictUpstream"),
         (", metrics: {prefix: other}", "spec.metrics.prefix"),
+        (", admin: {socket: /run/shop}", "spec.admin.socket"),
+        (", admin: {app: shop}", "spec.admin.app"),
     ],
 )
 async def test_what_needs_a_restart_is_refused_at_its_place(file: Path, server: str, field: str) -> None:

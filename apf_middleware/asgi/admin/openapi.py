@@ -4,126 +4,126 @@ Every field of every JSON answer is named here, and nothing else may come: the t
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from apf_middleware import __version__
 from apf_middleware.asgi.admin.dumps import ORDERS
+from apf_middleware.asgi.admin.jsonschema import (
+    COUNT,
+    FLAG,
+    METER,
+    NUMBER,
+    TEXT,
+    TIME,
+    WORK,
+    Schema,
+    list_of,
+    map_of,
+    object_of,
+    or_null,
+)
+from apf_middleware.asgi.admin.openapi_gates import GATE_SCHEMAS, describe_gates
+from apf_middleware.asgi.admin.openapi_queues import QUEUE_SCHEMAS, describe_queues
+from apf_middleware.asgi.admin.operations import COMMON_SCHEMAS
 
 __all__ = ["describe"]
 
-_Schema = dict[str, Any]
-
-_TEXT: Final[_Schema] = {"type": "string"}
-_COUNT: Final[_Schema] = {"type": "integer", "minimum": 0}
-_FLAG: Final[_Schema] = {"type": "boolean"}
-_NUMBER: Final[_Schema] = {"type": "number", "minimum": 0}
-_METER: Final[_Schema] = {"type": "integer"}
-_TIME: Final[_Schema] = {"type": "string", "format": "date-time"}
-_WORK: Final[_Schema] = {"type": "string", "pattern": r"^-?\d+\.\d{8}ss$"}
-
-
-def _or_null(schema: _Schema) -> _Schema:
-    return {**schema, "type": [schema["type"], "null"]}
-
-
-def _object(*optional: str, **properties: _Schema) -> _Schema:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _map(schema: _Schema) -> _Schema:
-    return {"type": "object", "additionalProperties": schema}
-
-
-def _list(name: str, **more: _Schema) -> _Schema:
-    """An object with a list of these; ``more`` stands beside it."""
-    return {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}, **more}
-
-
 _DETAILS: Final = ("user", "verb", "path", "namespace", "name", "api_group", "api_version", "resource", "subresource")
 
-_SCHEMAS: Final[Mapping[str, _Schema]] = {
-    "Level": _object(
-        level=_TEXT,
-        exempt=_FLAG,
-        idle=_FLAG,
-        quiescing=_FLAG,
-        active_queues=_COUNT,
-        waiting=_COUNT,
-        seats_waiting=_COUNT,
-        executing=_COUNT,
-        lingering=_COUNT,
-        seats_in_use=_COUNT,
-        dispatched=_COUNT,
-        rejected=_map(_COUNT),
-        nominal=_COUNT,
-        min=_COUNT,
-        max=_or_null(_COUNT),
-        current=_or_null(_COUNT),
-        discipline=_TEXT,
-        meters=_map(_METER),
+_SCHEMAS: Final[Mapping[str, Schema]] = {
+    "Level": object_of(
+        level=TEXT,
+        exempt=FLAG,
+        idle=FLAG,
+        quiescing=FLAG,
+        active_queues=COUNT,
+        waiting=COUNT,
+        seats_waiting=COUNT,
+        executing=COUNT,
+        lingering=COUNT,
+        seats_in_use=COUNT,
+        dispatched=COUNT,
+        rejected=map_of(COUNT),
+        nominal=COUNT,
+        min=COUNT,
+        max=or_null(COUNT),
+        current=or_null(COUNT),
+        discipline=TEXT,
+        meters=map_of(METER),
     ),
-    "Queue": _object(
-        level=_TEXT,
-        index=_COUNT,
-        waiting=_COUNT,
-        executing=_COUNT,
-        seats_in_use=_COUNT,
-        next_dispatch_r=_or_null(_WORK),
-        initial_seats_waiting=_COUNT,
-        seats_waiting=_COUNT,
-        work_waiting=_WORK,
+    "Queue": object_of(
+        level=TEXT,
+        index=COUNT,
+        waiting=COUNT,
+        executing=COUNT,
+        seats_in_use=COUNT,
+        next_dispatch_r=or_null(WORK),
+        initial_seats_waiting=COUNT,
+        seats_waiting=COUNT,
+        work_waiting=WORK,
     ),
-    "Request": _object(
+    "Request": object_of(
         *_DETAILS,
-        level=_TEXT,
-        schema=_TEXT,
-        flow=_TEXT,
-        queue=_or_null(_COUNT),
-        position=_or_null(_COUNT),
-        arrived_at=_TIME,
-        seated_at=_or_null(_TIME),
-        seats=_COUNT,
-        final_seats=_COUNT,
-        linger=_NUMBER,
-        width=_COUNT,
-        **dict.fromkeys(_DETAILS, _TEXT),
+        level=TEXT,
+        schema=TEXT,
+        flow=TEXT,
+        queue=or_null(COUNT),
+        position=or_null(COUNT),
+        arrived_at=TIME,
+        seated_at=or_null(TIME),
+        seats=COUNT,
+        final_seats=COUNT,
+        linger=NUMBER,
+        width=COUNT,
+        **dict.fromkeys(_DETAILS, TEXT),
     ),
-    "Flow": _object(
-        level=_TEXT,
-        schema=_TEXT,
-        flow=_TEXT,
-        work=_NUMBER,
-        work_error=_NUMBER,
-        rejected=_COUNT,
-        rejected_error=_COUNT,
-        waiting=_COUNT,
-        executing=_COUNT,
-        seats_in_use=_COUNT,
+    "Flow": object_of(
+        level=TEXT,
+        schema=TEXT,
+        flow=TEXT,
+        work=NUMBER,
+        work_error=NUMBER,
+        rejected=COUNT,
+        rejected_error=COUNT,
+        waiting=COUNT,
+        executing=COUNT,
+        seats_in_use=COUNT,
     ),
-    "ConfigurationProblem": _object(
+    "ConfigurationProblem": object_of(
         severity={"type": "string", "enum": ["error", "warning"]},
-        file=_TEXT,
-        document=_COUNT,
-        line=_COUNT,
-        field=_TEXT,
-        value=_TEXT,
-        rule=_TEXT,
-        hint=_TEXT,
+        file=TEXT,
+        document=COUNT,
+        line=COUNT,
+        field=TEXT,
+        value=TEXT,
+        rule=TEXT,
+        hint=TEXT,
     ),
-    "Levels": _object(seats=_COUNT, levels=_list("Level")),
-    "Queues": _object(queues=_list("Queue")),
-    "Requests": _object(requests=_list("Request")),
-    "Flows": _object(flows=_list("Flow")),
-    "Configuration": _object(problems=_list("ConfigurationProblem"), documents={"type": "array", "items": _map({})}),
-    "Reload": _object(
-        reloaded=_FLAG, seats=_COUNT, levels=_COUNT, schemas=_COUNT, problems=_list("ConfigurationProblem")
+    "Levels": object_of(seats=COUNT, levels=list_of("Level")),
+    "Queues": object_of(queues=list_of("Queue")),
+    "Requests": object_of(requests=list_of("Request")),
+    "Flows": object_of(flows=list_of("Flow")),
+    "Configuration": object_of(
+        problems=list_of("ConfigurationProblem"), documents={"type": "array", "items": map_of({})}
     ),
+    "Reload": object_of(
+        reloaded=FLAG, seats=COUNT, levels=COUNT, schemas=COUNT, problems=list_of("ConfigurationProblem")
+    ),
+    "FieldError": object_of(field=TEXT, value={}, rule=TEXT, hint=TEXT),
     "Problem": {
         "type": "object",
-        "properties": {"type": _TEXT, "title": _TEXT, "status": _COUNT, "detail": _TEXT},
+        "properties": {
+            "type": TEXT,
+            "title": TEXT,
+            "status": COUNT,
+            "detail": TEXT,
+            "errors": list_of("FieldError"),
+        },
         "required": ["type", "title", "status", "detail"],
     },
+    **COMMON_SCHEMAS,
+    **QUEUE_SCHEMAS,
+    **GATE_SCHEMAS,
 }
 
 _FORMAT: Final = {
@@ -136,7 +136,7 @@ _INCLUDE_DETAILS: Final = {
     "name": "includeRequestDetails",
     "in": "query",
     "description": "Unless empty, tells whose each request is and what it is about.",
-    "schema": _TEXT,
+    "schema": TEXT,
 }
 _BY: Final = {
     "name": "by",
@@ -152,7 +152,7 @@ _REFUSALS: Final = {
 }
 
 
-def describe(path: str, root: str) -> _Schema:
+def describe(path: str, root: str) -> Schema:
     """The description of an admin at ``path``, for an app that is mounted at ``root``."""
     text, yaml = "text/plain", "application/yaml"
     return {
@@ -172,6 +172,8 @@ def describe(path: str, root: str) -> _Schema:
             f"{path}/flows": _operation("Flows", "The heaviest flows", text, _BY),
             f"{path}/openapi.json": _operation(None, "This description", ""),
             f"{path}/reload": _reload(),
+            **describe_queues(path),
+            **describe_gates(path),
         },
         "components": {
             "schemas": dict(_SCHEMAS),
@@ -186,12 +188,12 @@ def describe(path: str, root: str) -> _Schema:
     }
 
 
-def _operation(schema: str | None, summary: str, text: str, *parameters: _Schema) -> _Schema:
-    content: _Schema = {"application/json": {"schema": {"type": "object"}}}
+def _operation(schema: str | None, summary: str, text: str, *parameters: Schema) -> Schema:
+    content: Schema = {"application/json": {"schema": {"type": "object"}}}
     if schema is not None:
-        content = {text: {"schema": _TEXT}, "application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+        content = {text: {"schema": TEXT}, "application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     refusals = {status: _refusal(why) for status, why in _REFUSALS.items()}
-    operation: _Schema = {
+    operation: Schema = {
         "operationId": f"get{schema or 'Description'}",
         "summary": summary,
         "responses": {"200": {"description": f"{summary}.", "content": content}, **refusals},
@@ -200,12 +202,12 @@ def _operation(schema: str | None, summary: str, text: str, *parameters: _Schema
     return {"get": operation | ({"parameters": asked} if asked else {})}
 
 
-def _refusal(why: str) -> _Schema:
+def _refusal(why: str) -> Schema:
     content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {"description": why, "content": content}
 
 
-def _reload() -> _Schema:
+def _reload() -> Schema:
     """What isn't read but done."""
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Reload"}}}
     responses = {

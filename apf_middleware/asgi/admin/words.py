@@ -7,13 +7,14 @@ into them; what isn't printable is shown escaped, so that no name can start a li
 import time
 from typing import Final
 
+from apf_middleware.classification.text import printable
+
 __all__ = ["NEVER", "Clock", "printable", "written_duration"]
 
 NEVER: Final = "0001-01-01T00:00:00Z"
 """Go's zero time."""
 
 _SECOND: Final = 10**9
-_LONGEST_NAME: Final = 256
 
 
 class Clock:
@@ -53,12 +54,3 @@ def _fraction(amount: int, size: int) -> str:
     whole, rest = divmod(amount, size)
     digits = len(str(size)) - 1
     return f"{whole}.{rest:0{digits}d}".rstrip("0") if rest else str(whole)
-
-
-def printable(name: str, *, most: int = _LONGEST_NAME) -> str:
-    """On one line and harmless; of a long one the beginning, for all rows become as wide as the widest."""
-    if len(name) > most:
-        name = f"{name[:most]}..."
-    if name.isprintable():
-        return name
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)

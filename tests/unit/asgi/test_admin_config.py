@@ -23,6 +23,20 @@ def test_path_and_groups_can_be_chosen() -> None:
     assert settings.is_on
 
 
+def test_who_may_change_things_are_others_than_who_may_look() -> None:
+    settings = AdminModel.model_validate({"operators": ["ops"]}).built()
+
+    assert (settings.groups, settings.operators) == ((), ("ops",))
+    assert settings.is_on
+
+
+def test_a_socket_is_not_seen_over_http() -> None:
+    settings = AdminModel.model_validate({"socket": "/run/shop", "app": "shop"}).built()
+
+    assert (settings.socket, settings.app) == ("/run/shop", "shop")
+    assert not settings.is_on
+
+
 @pytest.mark.parametrize(
     ("told", "path", "rule"),
     [
@@ -35,6 +49,10 @@ def test_path_and_groups_can_be_chosen() -> None:
         ({"groups": ["*"]}, ("groups", 0), "shown credentials"),
         ({"groups": ["system:anonymous"]}, ("groups", 0), "shown credentials"),
         ({"groups": [""]}, ("groups", 0), "must not be empty"),
+        ({"operators": ["ops", "*"]}, ("operators", 1), "shown credentials"),
+        ({"socket": "run/shop"}, ("socket",), "absolute path"),
+        ({"socket": "/" + "x" * 100}, ("socket",), "must not be longer than 103 bytes"),
+        ({"app": "my shop"}, ("app",), "letters, digits"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tuple[str | int, ...], rule: str) -> None:
@@ -47,7 +65,9 @@ def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tup
     assert rule in broken.rule
 
 
-@pytest.mark.parametrize("told", [{"group": ["ops"]}, {"groups": "ops"}, {"groups": ["a", "a"]}, {"path": ""}])
+@pytest.mark.parametrize(
+    "told", [{"group": ["ops"]}, {"groups": "ops"}, {"groups": ["a", "a"]}, {"path": ""}, {"socket": ""}]
+)
 def test_other_keys_and_other_kinds_are_refused(told: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         AdminModel.model_validate(told)

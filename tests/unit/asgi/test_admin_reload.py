@@ -105,7 +105,8 @@ async def test_a_page_of_another_site_cannot_have_it_read(
     assert (found, world.reloads) == (status, int(status == 200))
     assert ("cross-site" in body) is (status == 403)
     [record] = caplog.records
-    refused = ("apf.reload-refused", {"user": "olga", "client": "127.0.0.1", "reason": "cross-site"})
+    why = {"by": '"olga (http)"', "what": '"POST reload"', "why": '"cross-site"'}
+    refused = ("apf.change-refused", why)
     asked = ("apf.reload-asked", {"user": "olga", "client": "127.0.0.1"})
     assert (record.__dict__["event"], record.__dict__["apf"]) == (asked if status == 200 else refused)
 

@@ -1,0 +1,186 @@
+"""What the live screen shows and what its keys mean, without a terminal: looks come in, lines and orders go out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from rich.text import Text
+
+from apf_middleware.classification.text import printable
+from apf_middleware.cli.control.table import written_number
+from apf_middleware.cli.control.together import Together, combine, disagreements
+from apf_middleware.cli.control.workers import Reply
+
+__all__ = ["Board", "Key", "Order"]
+
+_BAR: Final = 10
+_NAME_LEAST: Final = 8
+_FRAME: Final = 5
+"""Lines that aren't rows: the title, the head, an empty one, the message, the keys."""
+
+_STYLES: Final = {"Open": "green", "Paused": "yellow", "Closing": "red", "Closed": "red"}
+_ODD: Final = "bold magenta"
+_HEAD: Final = ("STATE", f"{'SEATS':{_BAR}}", "USED/MAX", "DESERVED", "SHARE", "WAITING", "REJ/s")
+_KEYS: Final = "↑↓ select   p pause   o open   c close   q quit"
+_QUESTIONS: Final[Mapping[str, tuple[str, Mapping[str, Mapping[str, str]]]]] = {
+    "pause": ("pause {}? y yes, any other key no", {"y": {}}),
+    "open": ("open {}? y yes, any other key no", {"y": {}}),
+    "close": (
+        "close {}? d drain, s shed who waits, any other key no",
+        {"d": {"mode": "drain"}, "s": {"mode": "shed"}},
+    ),
+}
+_ACTIONS: Final = {"p": "pause", "o": "open", "c": "close"}
+
+
+class Key(Enum):
+    """Keys that aren't characters."""
+
+    UP = auto()
+    DOWN = auto()
+    ESCAPE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What all workers are to be asked."""
+
+    queue: str
+    action: str
+    body: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Board:
+    """The queues of the server called ``name``; ``selected`` is the one that keys are about."""
+
+    name: str
+    queues: list[Together] = field(default_factory=list)
+    selected: str = ""
+    message: str = ""
+    is_over: bool = False
+    _workers: int = 0
+    _silent: list[str] = field(default_factory=list)
+    _odd: list[str] = field(default_factory=list)
+    _rates: dict[str, float] = field(default_factory=dict)
+    _looked_at: float | None = None
+    _asked: tuple[str, str] | None = None  # the action and the queue that are to be confirmed
+
+    # What has happened
+
+    def look(self, replies: Sequence[Reply], at: float) -> None:
+        """How things are at this time, in seconds."""
+        before = {queue.name: queue.rejected for queue in self.queues}
+        self._workers = len(replies)
+        self._silent = [f"worker {reply.worker}: {reply.trouble}" for reply in replies if not reply.is_done]
+        if any(reply.is_done for reply in replies):
+            self.queues = combine(replies)
+        self._odd = disagreements(self.queues)
+        passed = 0.0 if self._looked_at is None else at - self._looked_at
+        if passed > 0:  # of a worker that ended, the counters are gone
+            self._rates = {
+                queue.name: max(0, queue.rejected - before.get(queue.name, queue.rejected)) / passed
+                for queue in self.queues
+            }
+        self._looked_at = at
+        names = [queue.name for queue in self.queues]
+        if self.selected not in names:
+            self.selected = names[0] if names else ""
+
+    def obeyed(self, order: Order, replies: Sequence[Reply]) -> None:
+        """What became of an order."""
+        done = sum(reply.is_done for reply in replies)
+        told = f"{order.action} {order.queue}: done by {done} of {len(replies)} workers"
+        others = sorted({reply.trouble for reply in replies if not reply.is_done})
+        self.message = "; ".join((told, *others))
+
+    def press(self, key: str | Key) -> Order | None:
+        """A key: an order, if that is what it comes to."""
+        if self._asked is not None:
+            (action, queue), self._asked = self._asked, None
+            body = _QUESTIONS[action][1].get(key) if isinstance(key, str) else None
+            self.message = "" if body is not None else f"{action} {queue}: no"
+            return None if body is None else Order(queue, action, body)
+        if key == "q":
+            self.is_over = True
+        elif key in {Key.UP, "k"}:
+            self._move(-1)
+        elif key in {Key.DOWN, "j"}:
+            self._move(1)
+        elif isinstance(key, str) and key in _ACTIONS and self.selected:
+            self._asked = (_ACTIONS[key], self.selected)
+        return None
+
+    def _move(self, by: int) -> None:
+        names = [queue.name for queue in self.queues]
+        if self.selected in names:
+            self.selected = names[min(max(names.index(self.selected) + by, 0), len(names) - 1)]
+
+    # What is seen
+
+    def lines(self, width: int, height: int | None = None, *, keys: bool = True) -> list[Text]:
+        """No wider than ``width``, no more than ``height``; ``keys`` for somebody who can press any."""
+        title = f"apf top: {printable(self.name)}, {self._workers} worker{'' if self._workers == 1 else 's'}"
+        lines = [Text(title, "bold"), self._line("NAME", _HEAD, width, "bold reverse" if keys else "bold")]
+        for queue in self._visible(height):
+            lines.append(self._row(queue, width))
+            if keys and queue.name == self.selected:
+                lines[-1].stylize("reverse")
+        if keys:
+            lines += [Text(), Text(self._said(), "yellow"), Text(self._prompt(), "bold" if self._asked else "dim")]
+        for line in lines:
+            line.truncate(width, overflow="ellipsis")
+        return lines
+
+    def _visible(self, height: int | None) -> list[Together]:
+        """As many queues as there is room for, the selected one among them."""
+        if height is None or len(self.queues) <= height - _FRAME:
+            return self.queues
+        room = max(1, height - _FRAME)
+        names = [queue.name for queue in self.queues]
+        at = names.index(self.selected) if self.selected in names else 0
+        first = min(max(0, at - room // 2), len(names) - room)
+        return self.queues[first : first + room]
+
+    def _said(self) -> str:
+        if not self._workers:
+            return "no worker has a socket there any more"
+        return "; ".join((*([self.message] if self.message else ()), *self._silent, *self._odd))
+
+    def _prompt(self) -> str:
+        if self._asked is None:
+            return _KEYS
+        action, queue = self._asked
+        return _QUESTIONS[action][0].format(printable(queue, most=20))
+
+    def _row(self, queue: Together, width: int) -> Text:
+        fields = queue.fields
+        used, most = fields["used"], fields["max"]
+        filled = min(_BAR, -(-used * _BAR // most)) if most else 0
+        rate = self._rates.get(queue.name)
+        cells = (
+            queue.state,
+            "█" * filled + "·" * (_BAR - filled),
+            f"{used}/{most}",
+            written_number(fields["deserved"]),
+            f"{fields['share']:.2f}",
+            str(fields["inqueue"] + fields["pending"]),
+            "-" if rate is None else f"{rate:.1f}",
+        )
+        indent = "  " if fields["parent"] is not None else ""
+        line = self._line(indent + printable(queue.name), cells, width)
+        start = line.plain.index(queue.state, self._name_width(width))
+        line.stylize(_STYLES.get(queue.state, _ODD), start, start + len(queue.state))
+        return line
+
+    @staticmethod
+    def _name_width(width: int) -> int:
+        return max(_NAME_LEAST, min(40, width - sum(len(head) + 2 for head in _HEAD) - 2))
+
+    def _line(self, name: str, cells: Sequence[str], width: int, style: str = "") -> Text:
+        room = self._name_width(width)
+        shown = name if len(name) <= room else f"{name[: room - 1]}…"
+        state, *others = cells
+        numbers = [cell.rjust(len(head)) for cell, head in zip(others, _HEAD[1:], strict=True)]
+        return Text("  ".join((shown.ljust(room), state.ljust(len("Closing")), *numbers)), style)

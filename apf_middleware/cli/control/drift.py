@@ -1,0 +1,85 @@
+"""How the queues of a running server differ from what files say."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from apf_middleware.cli.control.workers import Reply
+
+__all__ = ["Difference", "differences"]
+
+Documents = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of one queue; None where there is no such queue or no such field. ``workers`` have it so."""
+
+    queue: str
+    field: str
+    file: object
+    live: object
+    workers: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.field:
+            return f"{self.queue}: only {'in the files' if self.live is None else 'live'}"
+        return f"{self.queue}: {self.field} is {_shown(self.live)} live, {_shown(self.file)} in the files"
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "queue": self.queue,
+            "field": self.field,
+            "file": self.file,
+            "live": self.live,
+            "workers": list(self.workers),
+        }
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else str(value)
+
+
+def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[Reply]) -> list[Difference]:
+    """Of all workers that answered, with the workers that have each."""
+    files = _by_name(filed)
+    found: dict[tuple[str, str, str, str], tuple[Difference, list[str]]] = {}
+    for reply in replies:
+        if not reply.is_done:
+            continue
+        for one in _of_one(files, _by_name(reply.document.get("documents", ()))):
+            key = one.queue, one.field, repr(one.file), repr(one.live)
+            found.setdefault(key, (one, []))[1].append(reply.worker)
+    return [
+        Difference(one.queue, one.field, one.file, one.live, tuple(workers))
+        for _, (one, workers) in sorted(found.items(), key=lambda item: item[0])
+    ]
+
+
+def _by_name(documents: Iterable[Mapping[str, Any]]) -> Documents:
+    """The priority levels among these."""
+    return {one["metadata"]["name"]: one for one in documents if one["kind"] in {"PriorityLevel", _LONG}}
+
+
+_LONG = "PriorityLevelConfiguration"
+
+
+def _of_one(files: Documents, live: Documents) -> Iterator[Difference]:
+    for name in sorted({*files, *live}):
+        if name not in live:
+            yield Difference(name, "", name, None, ())
+        elif name not in files:
+            yield Difference(name, "", None, name, ())
+        else:
+            before, now = dict(_leaves(files[name]["spec"], "spec")), dict(_leaves(live[name]["spec"], "spec"))
+            for field in sorted({*before, *now}):
+                if before.get(field) != now.get(field):
+                    yield Difference(name, field, before.get(field), now.get(field), ())
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves(one, f"{path}.{key}")
+    else:
+        yield path, value

@@ -1,0 +1,138 @@
+"""Which server a command is about, told by options that all such commands have."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import typer
+
+from apf_middleware.cli.control.bundle import bundled
+from apf_middleware.cli.control.exits import Exit, fail
+from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
+from apf_middleware.config.admin import DEFAULT_PATH
+from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["TOKEN_VARIABLE", "Server", "admin_address", "find_server", "for_server"]
+
+TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - where a token is, not what it is
+
+_RuntimeDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--runtime-dir", envvar=DIRECTORY_VARIABLE, help="The directory with the sockets of the server's workers."
+    ),
+]
+_App = Annotated[str | None, typer.Option(help="The server's admin.app, if several have sockets there.")]
+_Url = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="The server's admin in place of sockets, like http://127.0.0.1:8000."),
+]
+_TokenFile = Annotated[
+    Path | None, typer.Option(help=f"A file with a bearer token for --server; or the variable {TOKEN_VARIABLE}.")
+]
+_Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for each worker.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The workers of one server, and how long each may take to answer; ``directory`` has their sockets."""
+
+    name: str
+    workers: tuple[Worker, ...]
+    timeout: float
+    directory: Path | None = None
+
+    def renewed(self) -> "Server":
+        """With the workers that there are now."""
+        if self.directory is None:
+            return self
+        try:
+            return replace(self, workers=_living(find_sockets(self.directory, self.name)))
+        except OSError:
+            return replace(self, workers=())
+
+    def ask(self, method: str, path: str, order: Mapping[str, object] | None = None) -> list[Reply]:
+        """What all of them say."""
+        return ask_all(self.workers, method, path, order, timeout=self.timeout)
+
+
+def admin_address(url: str, hint: str = "URL") -> str:
+    """Where a server's admin is, for a URL with or without a path."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable, parts = False, urlsplit("")
+    if not usable:
+        raise typer.BadParameter(f"{url!r} isn't like http://127.0.0.1:8000", param_hint=hint)
+    if parts.username is not None or parts.query or parts.fragment:
+        rule = "it must have no user, query or fragment: credentials go into a header"
+        raise typer.BadParameter(rule, param_hint=hint)
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
+
+
+def find_server(
+    runtime_dir: Path | None, app: str | None, url: str | None, token_file: Path | None, timeout: float
+) -> Server:
+    """The server that the options tell; a message and an exit status if they tell none."""
+    if url is not None:
+        address = admin_address(url, "--server")
+        return Server(url, (UrlWorker(address, _credentials(token_file)),), timeout)
+    if runtime_dir is None:
+        rule = f"which server? Give --runtime-dir (or the variable {DIRECTORY_VARIABLE}), or --server URL"
+        raise typer.BadParameter(rule, param_hint="--runtime-dir")
+    files = _sockets(runtime_dir, app)
+    workers = _living(files)
+    if not workers:
+        dead = f"; {len(files)} that have died left theirs" if files else ""
+        what = f"no worker{f' of {app}' if app else ''} has a socket in {runtime_dir}{dead}"
+        fail(f"{what}: does the server run, with admin.socket or {DIRECTORY_VARIABLE}?", Exit.UNREACHED)
+    return Server(files[0].app, workers, timeout, runtime_dir)
+
+
+def _living(files: Sequence[SocketFile]) -> tuple[Worker, ...]:
+    """The workers that still listen."""
+    return tuple(SocketWorker(one) for one in files if not is_refused(one.path))
+
+
+def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
+    """The sockets of one server."""
+    try:
+        require_safe(directory)
+        files = find_sockets(directory, app)
+    except InvalidValueError as error:
+        fail(str(error), Exit.UNREACHED)
+    except OSError as error:
+        fail(f"{directory} can't be looked into: {(error.strerror or str(error)).lower()}", Exit.UNREACHED)
+    apps = sorted({one.app for one in files})
+    if len(apps) > 1:
+        raise typer.BadParameter(f"several servers have sockets there: {', '.join(apps)}", param_hint="--app")
+    return files
+
+
+def _credentials(token_file: Path | None) -> dict[str, str]:
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if token_file is not None:
+        try:
+            token = token_file.read_text().strip()
+        except (OSError, UnicodeError) as error:
+            raise typer.BadParameter(f"it can't be read: {error}", param_hint="--token-file") from None
+    if not (token.isprintable() and token.isascii()):
+        raise typer.BadParameter("a token must be printable ASCII", param_hint=f"--token-file or {TOKEN_VARIABLE}")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+_OPTIONS: Final[dict[str, tuple[Any, object]]] = {
+    "runtime_dir": (_RuntimeDir, None),
+    "app": (_App, None),
+    "url": (_Url, None),
+    "token_file": (_TokenFile, None),
+    "timeout": (_Timeout, 5.0),
+}
+
+for_server: Final = bundled("server", _OPTIONS, find_server)
+"""Gives a command, which takes a ``server``, the options that tell which."""

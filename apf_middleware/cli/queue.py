@@ -1,0 +1,249 @@
+"""``apf queue``: named queues of a server that runs, created, looked at, changed, closed and deleted.
+
+Every command asks all workers, or the one that answers at an address, and tells what they say as one.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from apf_middleware.cli.control.bundle import bundled
+from apf_middleware.cli.control.drift import differences
+from apf_middleware.cli.control.durations import seconds_of
+from apf_middleware.cli.control.exits import Exit, note
+from apf_middleware.cli.control.outcome import end, require_some
+from apf_middleware.cli.control.server import Server, for_server
+from apf_middleware.cli.control.shown import Form, show_json, show_one, show_queues
+from apf_middleware.cli.control.together import combine
+from apf_middleware.cli.control.top import watch
+from apf_middleware.cli.control.workers import Reply, page
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.config import read
+from apf_middleware.config.emit import documents
+from apf_middleware.config.problems import Problems
+
+__all__ = [
+    "Action",
+    "Mode",
+    "Strategy",
+    "create",
+    "delete",
+    "diff",
+    "get",
+    "list_queues",
+    "operate",
+    "queues",
+    "top",
+    "update",
+]
+
+_NONE: Final = "none"
+
+queues: typer.Typer = typer.Typer(
+    help="Operate the named queues of a server that runs. Exit status 0: done; 1: refused, or drift; 2: no such "
+    "command; 3: no server that answers; 4: only some workers, or they don't agree.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class Action(StrEnum):
+    """What can be done with a queue."""
+
+    OPEN = "open"
+    CLOSE = "close"
+    PAUSE = "pause"
+
+
+class Mode(StrEnum):
+    """What becomes of those who wait in a queue that is closed."""
+
+    DRAIN = "drain"
+    SHED = "shed"
+
+
+class Strategy(StrEnum):
+    """Whether a request that can't be seated yet is passed by those behind it."""
+
+    TRAVERSE = "traverse"
+    FIFO = "fifo"
+
+
+_Name = Annotated[str, typer.Argument(help="The queue's name.", show_default=False)]
+_FormOption = Annotated[
+    Form, typer.Option("--output", "-o", help="For people, for programs, or as the documents to commit.")
+]
+_Weight = Annotated[int | None, typer.Option("--weight", "-w", min=1, help="Its part of the seats, beside others'.")]
+_Min = Annotated[int | None, typer.Option("--min", min=0, help="Seats that it always has, in each worker.")]
+_Max = Annotated[str | None, typer.Option("--max", metavar="SEATS|none", help="Seats that it never exceeds, in each.")]
+_Parent = Annotated[str | None, typer.Option("--parent", metavar="NAME|none", help="The queue that it is a part of.")]
+_Priority = Annotated[int | None, typer.Option("--priority", help="Who comes first of those who borrow seats.")]
+_Reclaimable = Annotated[
+    bool | None, typer.Option("--reclaimable/--not-reclaimable", help="Whether its requests may be asked to give way.")
+]
+_WaitLimit = Annotated[
+    str | None, typer.Option("--wait-limit", metavar="DURATION|none", help="How long a request may wait, like 2s.")
+]
+_StrategyOption = Annotated[
+    Strategy | None, typer.Option("--dequeue-strategy", help="fifo: who can't be seated blocks those behind.")
+]
+
+
+def _changes(
+    max: str | None,  # noqa: A002 - as the field is called
+    parent: str | None,
+    wait_limit: str | None,
+    strategy: Strategy | None,
+    **plain: object,
+) -> dict[str, object]:
+    """What was said of a queue."""
+    changes = {field: value for field, value in plain.items() if value is not None}
+    if strategy is not None:
+        changes["dequeue_strategy"] = strategy.value
+    if max is not None:
+        if max != _NONE and not max.isdecimal():
+            raise typer.BadParameter(f"{max!r} is no number of seats, and not none", param_hint="--max")
+        changes["max"] = None if max == _NONE else int(max)
+    if wait_limit is not None:
+        changes["wait_limit"] = None if wait_limit == _NONE else seconds_of(wait_limit, "--wait-limit")
+    if parent is not None:
+        changes["parent"] = None if parent == _NONE else parent
+    return changes
+
+
+_with_changes = bundled(
+    "changes",
+    {
+        "weight": (_Weight, None),
+        "min": (_Min, None),
+        "max": (_Max, None),
+        "parent": (_Parent, None),
+        "priority": (_Priority, None),
+        "reclaimable": (_Reclaimable, None),
+        "wait_limit": (_WaitLimit, None),
+        "strategy": (_StrategyOption, None),
+    },
+    _changes,
+)
+
+
+@queues.command("list")
+@for_server
+def list_queues(server: Server, *, output: _FormOption = Form.TEXT) -> None:
+    """Show all queues; -o yaml prints the documents to commit."""
+    replies = server.ask("GET", page("queues") + ("?documents=1" if output is Form.YAML else ""))
+    require_some(replies)
+    found = combine(replies)
+    show_queues(found, replies, output)
+    end(replies, found)
+
+
+def get(server: Server, *, name: _Name, output: _FormOption = Form.TEXT) -> None:
+    """Show one queue: its state, seats and counts, and who waits in it."""
+    replies = server.ask("GET", page("queues", name))
+    require_some(replies)
+    [found] = combine(replies)
+    waiting = server.ask("GET", page("queues", name, "waiting")) if output in {Form.TEXT, Form.WIDE, Form.JSON} else []
+    show_one(found, replies, waiting, output)
+    end(replies, [found])
+
+
+queues.command("get")(for_server(get))
+queues.command("view", help="The same as get.")(for_server(get))
+
+
+@queues.command()
+@for_server
+@_with_changes
+def create(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
+    """Create a queue in every worker; it is gone when they end, unless you commit it."""
+    _order(server.ask("POST", page("queues"), {"name": name, **changes}), output)
+
+
+@queues.command()
+@for_server
+@_with_changes
+def update(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
+    """Change a queue in every worker, in any state."""
+    if not changes:
+        raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another")
+    _order(server.ask("PATCH", page("queues", name), changes), output)
+
+
+@queues.command()
+@for_server
+def operate(
+    server: Server,
+    *,
+    name: _Name,
+    action: Annotated[Action, typer.Option("--action", "-a", help="What to do.", show_default=False)],
+    mode: Annotated[Mode | None, typer.Option(help="Who waits is served (drain, the default) or rejected.")] = None,
+    output: _FormOption = Form.TEXT,
+) -> None:
+    """Open, close or pause a queue in every worker."""
+    if mode is not None and action is not Action.CLOSE:
+        raise typer.BadParameter("only --action close has a mode", param_hint="--mode")
+    order = {} if mode is None else {"mode": mode.value}
+    _order(server.ask("POST", page("queues", name, action.value), order), output)
+
+
+@queues.command()
+@for_server
+def delete(
+    server: Server,
+    *,
+    name: _Name,
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Also if it isn't closed, and its children: who waits is rejected.")
+    ] = False,
+) -> None:
+    """Delete a queue that is closed, in every worker."""
+    replies = server.ask("DELETE", page("queues", name) + ("?cascade=1" if cascade else ""))
+    require_some(replies)
+    tell(f"deleted {name}")
+    end(replies)
+
+
+@queues.command()
+@for_server
+def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) -> None:
+    """Show how the queues of the server differ from files. Exit status 1 if they do."""
+    require_paths(paths)
+    reading = read(paths)
+    if reading.configuration is None:
+        for problem in reading.errors:
+            note(str(problem))
+        raise typer.Exit(2)
+    replies = server.ask("GET", page("queues") + "?documents=1")
+    require_some(replies)
+    found = differences(list(documents(reading.configuration, "apf", Problems())), replies)
+    if output is Output.JSON:
+        show_json({"drift": [one.as_dict() for one in found]})
+    else:
+        answered = [reply.worker for reply in replies if reply.is_done]
+        for one in found:
+            only = f" (worker {', '.join(one.workers)} only)" if len(one.workers) < len(answered) else ""
+            tell(f"{one}{only}")
+    if found and all(reply.is_done for reply in replies):
+        raise typer.Exit(Exit.REFUSED)
+    end(replies)
+
+
+@queues.command()
+@for_server
+def top(
+    server: Server,
+    *,
+    interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two looks.")] = 1.0,
+) -> None:
+    """Watch the queues, and pause, open or close them by a key; without a terminal, one table."""
+    watch(server, interval)
+
+
+def _order(replies: list[Reply], output: Form) -> None:
+    """An order was given: tell how the queue is now."""
+    require_some(replies)
+    found = combine(replies)
+    show_queues(found, replies, output)
+    end(replies, found)

@@ -1,0 +1,169 @@
+"""Where a server's control sockets are: one file a worker, ``<app>.<pid>.sock`` in one directory.
+
+Whoever may connect may do everything, so it matters who can put something in a socket's place: nobody but its owner and
+root may be able to write to the directory, or to rename it by way of a directory above. The command line looks for
+sockets by the same rules.
+
+A file by such a name has somebody listening from the moment it is there, because a worker listens under another name
+first. So what refuses a connection belongs to a worker that has died; its process number may be somebody else's by now,
+or mean nothing in another container, and isn't asked.
+"""
+
+import os
+import re
+import socket
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from apf_middleware.config.admin import AdminSettings
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = [
+    "DIRECTORY_VARIABLE",
+    "LONGEST_PATH",
+    "SocketFile",
+    "chosen_directory",
+    "find_sockets",
+    "is_refused",
+    "prepare_directory",
+    "remove_dead",
+    "require_app",
+    "require_directory",
+    "require_safe",
+    "socket_path",
+]
+
+DIRECTORY_VARIABLE: Final = "APF_RUNTIME_DIR"
+"""The environment variable that names the directory; it goes before the configuration."""
+
+LONGEST_PATH: Final = 103
+"""In bytes. Linux takes 107, macOS no more than this."""
+
+_APP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+_NAME: Final = re.compile(rf"(?P<app>{_APP.pattern})\.(?P<pid>[0-9]{{1,10}})\.sock")
+_LONGEST_PID: Final = 2**22  # of Linux; others' are shorter
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SocketFile:
+    """One worker's socket."""
+
+    app: str
+    pid: int
+    path: Path
+
+
+def chosen_directory(settings: AdminSettings, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The directory for sockets; None if there shall be none."""
+    chosen = environment.get(DIRECTORY_VARIABLE) or settings.socket
+    return Path(chosen) if chosen else None
+
+
+def require_app(app: str) -> str:
+    """A name that can be part of a file's."""
+    if not _APP.fullmatch(app):
+        raise InvalidValueError("app", app, "it must be up to 40 letters, digits, - and _, the first no sign")
+    return app
+
+
+def require_directory(name: str, directory: str, app: str) -> Path:
+    """An absolute path with room for the name of a socket."""
+    path = Path(directory)
+    if not path.is_absolute() or "\0" in directory:
+        raise InvalidValueError(name, directory, "it must be an absolute path", "Write it like /run/shop")
+    _require_short(name, path, app, _LONGEST_PID)
+    return path
+
+
+def socket_path(directory: Path, app: str, pid: int) -> Path:
+    """The file of one worker; InvalidValueError if the system has no room for so long a path."""
+    _require_short(DIRECTORY_VARIABLE, directory, require_app(app), pid)
+    return directory / f"{app}.{pid}.sock"
+
+
+def _require_short(name: str, directory: Path, app: str, pid: int) -> None:
+    # The name that a worker listens under first has a dot and an underscore more.
+    length = len(os.fsencode(directory / f".{app}.{pid}.sock_"))
+    if length > LONGEST_PATH:
+        rule = f"a socket's path in it must not be longer than {LONGEST_PATH} bytes, and would have {length}"
+        raise InvalidValueError(name, str(directory), rule, "Take a shorter directory, like /run/shop")
+
+
+def require_safe(directory: Path) -> None:
+    """InvalidValueError unless nobody but root, this user and its owner can put something else into this directory."""
+    try:
+        if directory.is_symlink() or not directory.is_dir():
+            raise _unsafe(directory, "it must be a directory, and no link to one")
+        real = directory.resolve(strict=True)
+        _require_kept(directory, real, {0, os.geteuid(), real.stat().st_uid})
+    except OSError as error:
+        raise _unsafe(directory, f"it must be a directory: {_reason(error)}") from error
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make the directory if it isn't there, for this user alone; InvalidValueError if it isn't safe here."""
+    try:
+        if not os.path.lexists(directory):
+            directory.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _unsafe(directory, f"it must be there: {_reason(error)}", "Make it, for this user alone") from error
+    require_safe(directory)
+    if directory.stat().st_uid not in {0, os.geteuid()}:
+        raise _unsafe(directory, "it must belong to root or to the server's user", "Its owner could replace sockets")
+
+
+def _require_kept(directory: Path, real: Path, trusted: set[int]) -> None:
+    """Nobody but the ``trusted`` may be able to put something in the place of this directory, or into it."""
+    for one in (real, *real.parents):
+        told = one.stat()
+        # In a sticky directory nobody can rename what is somebody else's; but names that aren't taken yet, anybody can.
+        is_sticky = bool(told.st_mode & stat.S_ISVTX)
+        if told.st_uid not in trusted:
+            raise _unsafe(directory, f"{one} must belong to root or to who owns the sockets")
+        if told.st_mode & _OTHERS_WRITE and (one == real or not is_sticky):
+            hint = f"Take a directory in it, like {one / 'apf'}" if is_sticky else f"chmod go-w {one}"
+            raise _unsafe(directory, f"nobody else may be able to write to {one}", hint)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _unsafe(directory: Path, rule: str, hint: str = "") -> InvalidValueError:
+    return InvalidValueError(DIRECTORY_VARIABLE, str(directory), rule, hint)
+
+
+def find_sockets(directory: Path, app: str | None = None) -> list[SocketFile]:
+    """The sockets in a directory, of one ``app`` or of all."""
+    found = []
+    for entry in os.scandir(directory):
+        named = _NAME.fullmatch(entry.name)
+        if named is None or app not in {None, named["app"]}:
+            continue
+        if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
+            found.append(SocketFile(named["app"], int(named["pid"]), Path(entry.path)))
+    return sorted(found)
+
+
+def is_refused(path: Path) -> bool:
+    """Whether nobody listens there."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(0)  # who has no time to accept isn't dead
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False
+
+
+def remove_dead(directory: Path) -> None:
+    """Remove the sockets that workers which were killed have left behind."""
+    for one in find_sockets(directory):
+        if is_refused(one.path):
+            one.path.unlink(missing_ok=True)

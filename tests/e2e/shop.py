@@ -1,0 +1,86 @@
+"""A server of several workers that is operated by the command line: started once, asked by sockets and over HTTP."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from typer.testing import CliRunner
+
+from apf_middleware.cli.app import app
+from apf_middleware.config.sockets import find_sockets
+from benchmarks.servers import ROOT, Kind, Server, serve
+
+__all__ = ["Outcome", "Shop", "open_shop"]
+
+CONFIG = Path(__file__).parent / "data" / "queues.yaml"
+
+
+class Outcome(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Shop:
+    """``folder`` has the configuration; ``sockets`` those of the workers."""
+
+    server: Server
+    folder: Path
+    sockets: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "apf.yaml"
+
+    @property
+    def pids(self) -> list[int]:
+        return [one.pid for one in find_sockets(self.sockets)]
+
+    def apf(self, *arguments: object, group: str = "queue", **environment: str) -> Outcome:
+        """``apf queue …`` in this process, which takes a tenth of the time."""
+        told = {"APF_RUNTIME_DIR": str(self.sockets), "APF_TOKEN": "", "COLUMNS": "200", **environment}
+        result = CliRunner().invoke(app, [group, *map(str, arguments)], env=told, prog_name="apf")
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Outcome(result.exit_code, result.stdout, result.stderr)
+
+    def run_apf(self, *arguments: object) -> Outcome:
+        """The same as an operator runs it."""
+        command = [str(Path(sys.executable).parent / "apf"), "queue", *map(str, arguments)]
+        environment = {**os.environ, "APF_RUNTIME_DIR": str(self.sockets)}
+        result = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, env=environment
+        )
+        return Outcome(result.returncode, result.stdout, result.stderr)
+
+    def become(self, workers: int) -> None:
+        """Until so many workers have sockets that answer."""
+        until = time.monotonic() + 15
+        while self.apf("list", "-o", "json").stdout.count('"answered": true') != workers:
+            assert time.monotonic() < until, f"there should be {workers} workers: {self.server.output()}"
+            time.sleep(0.05)
+
+
+@contextmanager
+def open_shop(*options: str, kind: Kind = "uvicorn", workers: int = 2) -> Iterator[Shop]:
+    """The server, from when all its workers can be operated."""
+    with tempfile.TemporaryDirectory(prefix="apf-") as name:
+        folder = Path(name)
+        (folder / "tokens.csv").write_text('secret-o,olga,1,"operators"\nsecret-l,louis,2,"lookers"\n')
+        (folder / "apf.yaml").write_text(CONFIG.read_text().replace("TOKENS", str(folder / "tokens.csv")))
+        environment = {"APF_TEST_CONFIG": str(folder / "apf.yaml"), "APF_RUNTIME_DIR": str(folder / "run")}
+        given = ("--workers", str(workers), *options)
+        with serve("tests.e2e.playground:app", *given, kind=kind, environment=environment, ready="/tell") as server:
+            shop = Shop(server, folder, folder / "run")
+            shop.become(workers)
+            yield shop

@@ -1,0 +1,294 @@
+"""The control socket: who may open it, what is said there, and that nothing about it can end the server."""
+
+import http.client
+import json
+import logging
+import os
+import socket
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.door import Door
+from apf_middleware.asgi.wire import Wire
+from apf_middleware.config import Configuration
+from tests.integration.stage import configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="apf-") as folder:
+        yield Path(folder)
+
+
+async def quiet(_scope: Scope, receive: Receive, send: Send) -> None:
+    """An app that has nothing to do but to live."""
+    for _ in range(2):
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+
+
+@asynccontextmanager
+async def living(middleware: APFMiddleware) -> AsyncIterator[None]:
+    """The lifespan of a server, from the completion of its startup to that of its shutdown."""
+    to_app, from_server = anyio.create_memory_object_stream[Message](2)
+    started, ended = anyio.Event(), anyio.Event()
+
+    async def send(message: Message) -> None:
+        (started if message["type"] == "lifespan.startup.complete" else ended).set()
+
+    async with anyio.create_task_group() as tasks, to_app, from_server:
+        tasks.start_soon(partial(middleware, {"type": "lifespan"}, from_server.receive, send))
+        await to_app.send({"type": "lifespan.startup"})
+        with anyio.fail_after(10):
+            await started.wait()
+        yield
+        await to_app.send({"type": "lifespan.shutdown"})
+        with anyio.fail_after(10):
+            await ended.wait()
+
+
+def contents(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir())
+
+
+def told(directory: Path, app: str = "shop") -> Configuration:
+    return configuration(server=f", admin: {{socket: {json.dumps(str(directory))}, app: {app}}}")
+
+
+def guarded(directory: Path, app: str = "shop") -> APFMiddleware:
+    return APFMiddleware(quiet, told(directory, app))
+
+
+def said(path: Path, *words: bytes, end: bool = False) -> bytes:
+    """What comes back until the other side has no more to say."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(path))
+        for word in words:
+            client.sendall(word)
+        if end:
+            client.shutdown(socket.SHUT_WR)
+        heard = b""
+        while part := client.recv(65536):
+            heard += part
+        return heard
+
+
+def asked(path: Path, page: str) -> tuple[int, Any]:
+    response = said(path, f"GET {page} HTTP/1.1\r\nHost: apf\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = response.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body) if b"json" in head else body
+
+
+async def test_a_worker_has_a_socket_that_only_its_owner_can_open(directory: Path) -> None:
+    middleware = guarded(directory / "run")
+    async with living(middleware):
+        path = directory / "run" / f"shop.{os.getpid()}.sock"
+        assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        status, levels = await run_sync(asked, path, "/dump_priority_levels?format=json")
+        assert status == 200
+        assert "crowd" in [level["level"] for level in levels["levels"]]
+        assert middleware.service.door is not None
+        assert middleware.service.door.path == path
+        assert contents(path.parent) == [path], "nothing is left of how it was made"
+    assert contents(path.parent) == [], "it goes with the server"
+
+
+async def test_what_is_answered_there_is_described_there(directory: Path) -> None:
+    async with living(guarded(directory)):
+        path = directory / f"shop.{os.getpid()}.sock"
+        status, description = await run_sync(asked, path, "/openapi.json")
+        assert status == 200
+        assert "/dump_queues" in description["paths"]
+        assert (await run_sync(asked, path, "/nothing%20here?x=1"))[0] == 404
+        assert (await run_sync(asked, path, "/"))[0] == 404
+
+
+async def test_several_requests_may_come_on_one_connection(directory: Path) -> None:
+    def talk(path: Path) -> list[int]:
+        connection = http.client.HTTPConnection("apf")
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(path))
+        statuses = []
+        for page in ("/dump_queues", "/none", "/flows"):
+            connection.request("GET", page)
+            response = connection.getresponse()
+            response.read()
+            statuses.append(response.status)
+        connection.close()
+        return statuses
+
+    async with living(guarded(directory)):
+        assert await run_sync(talk, directory / f"shop.{os.getpid()}.sock") == [200, 404, 200]
+
+
+@pytest.mark.parametrize(
+    ("words", "end", "answer"),
+    [
+        ((b"nonsense\r\n\r\n",), False, b"HTTP/1.1 400"),
+        ((b"GET / HTTP/1.1\r\n\r\n",), False, b"HTTP/1.1 400"),  # no Host
+        ((b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",), False, b"HTTP/1.1 400"),
+        ((b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000,), False, b"HTTP/1.1 431"),
+        ((b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",), False, b"HTTP/1.1 400"),
+        ((b"\x16\x03\x01\x02\x00",), True, b"HTTP/1.1 400"),
+        ((b"GET / HT",), True, b"HTTP/1.1 400"),
+        ((b"",), True, b""),
+        ((b"GET / HTTP/1.0\r\n\r\n",), False, b"HTTP/1.1 404"),
+        ((b"HEAD /flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",), False, b"HTTP/1.1 200"),
+    ],
+)
+async def test_what_is_no_http_is_refused_and_the_next_is_served(
+    directory: Path,
+    words: tuple[bytes, ...],
+    end: bool,  # noqa: FBT001 - pytest names it
+    answer: bytes,
+) -> None:
+    async with living(guarded(directory)):
+        path = directory / f"shop.{os.getpid()}.sock"
+        heard = await run_sync(partial(said, path, *words, end=end))
+        assert heard.startswith(answer)
+        assert (b"\r\n\r\n" in heard) == bool(answer), "what is said is said to its end"
+        assert (await run_sync(asked, path, "/flows"))[0] == 200
+
+
+async def test_who_says_nothing_is_left_after_a_while(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.wire._PATIENCE_S", 0.05)
+    async with living(guarded(directory)):
+        assert await run_sync(said, directory / f"shop.{os.getpid()}.sock", b"GET / HTTP/1.1\r\n") == b""
+
+
+async def test_a_mistake_in_answering_ends_one_connection_and_not_the_server(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with living(guarded(directory)):
+        path = directory / f"shop.{os.getpid()}.sock"
+        with monkeypatch.context() as patched:
+
+            async def broken(_wire: Wire) -> None:
+                raise LookupError("boom")
+
+            patched.setattr(Wire, "run", broken)
+            with pytest.raises(ConnectionError):
+                raise ConnectionResetError if await run_sync(said, path, b"GET") == b"" else AssertionError
+        assert "apf.socket-error" in caplog.text
+        assert (await run_sync(asked, path, "/flows"))[0] == 200
+
+
+async def test_a_door_that_cannot_be_made_is_told_and_the_server_lives(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await anyio.Path(directory).chmod(0o777)
+    lived = False
+    async with living(guarded(directory)):
+        lived = True
+
+    assert lived
+    [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert "apf.socket-failed" in record.message
+    assert "nobody else may be able to write" in record.message
+    assert contents(directory) == []
+
+
+async def test_a_door_that_breaks_is_told_and_the_server_lives(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(_door: Door, _listener: object) -> None:
+        raise LookupError("boom")
+
+    monkeypatch.setattr(Door, "_accept", broken)
+    async with living(guarded(directory)):
+        await settle()
+        assert contents(directory) == []
+    assert "LookupError: boom" in caplog.text
+
+
+async def test_without_file_descriptors_it_waits_until_there_are_some(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.door._PAUSE_S", 0.01)
+    failures = [OSError(24, "Too many open files")] * 3
+    async with living(guarded(directory)):
+        path = contents(directory)[0]
+        door = APFMiddleware(quiet, told(directory)).service.door
+        assert door is not None
+
+        class Listener:
+            async def accept(self) -> None:
+                if failures:
+                    raise failures.pop()
+                await anyio.sleep_forever()
+
+        with anyio.move_on_after(0.2):
+            await door._accept(Listener())  # type: ignore[arg-type]
+        assert failures == []
+        assert caplog.text.count("apf.socket-refuses") == 3
+        assert (await run_sync(asked, path, "/flows"))[0] == 200
+
+
+async def test_two_of_one_name_in_a_process_do_not_take_the_socket_from_each_other(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with living(guarded(directory)):
+        path = directory / f"shop.{os.getpid()}.sock"
+        inode = path.stat().st_ino
+        async with living(guarded(directory)):
+            assert "somebody else listens there" in caplog.text
+        assert path.stat().st_ino == inode, "who came second doesn't take it away either"
+        async with living(guarded(directory, app="stock")):
+            assert len(contents(directory)) == 2
+
+
+async def test_a_file_that_somebody_has_put_in_its_place_is_left_alone(directory: Path) -> None:
+    async with living(guarded(directory)):
+        path = contents(directory)[0]
+        path.rename(directory / "away")
+        path.write_text("mine")
+    assert [(one.name, one.is_file()) for one in contents(directory)] == [("away", False), (path.name, True)]
+
+
+async def test_what_dead_workers_have_left_is_cleared_away(directory: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as once:
+        dead.bind(str(directory / "shop.1.sock"))
+        once.bind(str(directory / f"shop.{os.getpid()}.sock"))  # of one who had our number
+    async with living(guarded(directory)):
+        assert [one.name for one in contents(directory)] == [f"shop.{os.getpid()}.sock"]
+        assert (await run_sync(asked, contents(directory)[0], "/flows"))[0] == 200
+
+
+async def test_what_an_app_raises_in_its_lifespan_comes_out_as_it_is(directory: Path) -> None:
+    async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise LookupError("no lifespan here")
+
+    async def receive() -> Message:
+        return {"type": "lifespan.startup"}
+
+    async def send(_message: Message) -> None: ...
+
+    with pytest.raises(LookupError):
+        await APFMiddleware(broken, told(directory))({"type": "lifespan"}, receive, send)
+    assert contents(directory) == []
+
+
+async def test_the_environment_opens_a_door_where_the_configuration_has_none(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert APFMiddleware(quiet, configuration()).service.door is None
+    monkeypatch.setenv("APF_RUNTIME_DIR", str(directory))
+    middleware = APFMiddleware(quiet, configuration())
+    async with living(middleware):
+        assert [one.name for one in contents(directory)] == [f"app.{os.getpid()}.sock"]
+        assert middleware.service.controller.roll is not None, "somebody may ask for heavy flows"

@@ -1,0 +1,191 @@
+"""Gates over the wire: what is answered, what is asked of them, and what the log says."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from apf_middleware.asgi.admin.gates import MOST_PARKED
+from tests.unit.asgi.test_admin_queues import LOUIS, Office
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class State:
+    """One key of a gate, as gates tell it."""
+
+    gate: str
+    key: object = None
+    kind: str = "capacity"
+    state: str = "open"
+    parked: int = 0
+    oldest: float | None = None
+    acquired: int | None = 3
+    limit: int | None = 5
+    events: int = 7
+    rescues: int = 0
+
+
+@dataclass
+class Waiting:
+    """One request that waits."""
+
+    id: int
+    gate: str
+    key: object = "shard-3"
+    level: str = "crowd"
+    schema: str = "everybody"
+    flow: str = "alice"
+    cost: int = 1
+    stage: str = "parked"
+    parked_for: float = 2.5
+    waited: float = 3.0
+    attempts: int = 1
+
+
+@dataclass
+class Board:
+    """Gates that note what is asked of them."""
+
+    states: list[State] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def list(self) -> Sequence[State]:
+        return self.states
+
+    def parked(self, name: str | None = None) -> Sequence[Waiting]:
+        return [one for one in self.waiting if name in {None, one.gate}]
+
+    def open(self, name: str) -> None:
+        self.asked.append(("open", name))
+
+    def close(self, name: str, for_: float | None = None) -> None:
+        self.asked.append(("close", name, for_))
+
+    def kick(self, name: str, request_id: int | None = None) -> int:
+        self.asked.append(("kick", name, request_id))
+        return len(self.parked(name))
+
+    def __contains__(self, name: object) -> bool:
+        return any(state.gate == name for state in self.states)
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(
+        [State("db", ("eu", 3), state="shut", parked=2, oldest=2.5), State("quota", "", acquired=None, limit=None)],
+        [Waiting(9, "db"), Waiting(8, "db", key=None), Waiting(7, "quota")],
+    )
+
+
+@pytest.fixture
+def office(board: Board) -> Office:
+    made = Office()
+    made.controller.gates = board  # type: ignore[attr-defined]  # as a controller with gates has them
+    return made
+
+
+async def test_gates_are_listed_with_their_keys_as_text(office: Office) -> None:
+    status, told = await office.orders("GET", "gates")
+
+    assert status == 200
+    assert [(one["gate"], one["key"], one["state"]) for one in told["gates"]] == [
+        ("db", "('eu', 3)", "shut"),
+        ("quota", None, "open"),
+    ]
+
+
+async def test_one_gate_tells_who_waits_there(office: Office, board: Board) -> None:
+    _, told = await office.orders("GET", "gates/db")
+
+    assert [one["gate"] for one in told["gates"]] == ["db"]
+    assert [(one["id"], one["key"]) for one in told["parked"]] == [(8, None), (9, "shard-3")]
+    board.waiting = [Waiting(number, "db") for number in range(500)]
+    assert len((await office.orders("GET", "gates/db"))[1]["parked"]) == MOST_PARKED
+
+
+@pytest.mark.parametrize(
+    ("page", "order", "asked"),
+    [
+        ("gates/db/open", {}, ("open", "db")),
+        ("gates/db/close", {}, ("close", "db", None)),
+        ("gates/db/close", {"for": 10}, ("close", "db", 10.0)),
+        ("gates/db/close", {"for": 0.5}, ("close", "db", 0.5)),
+        ("gates/db/close", {"for": None}, ("close", "db", None)),
+        ("gates/db/close", {"for": 1e15}, ("close", "db", 1e9)),
+        ("gates/db/kick", {}, ("kick", "db", None)),
+        ("gates/db/kick", {"request": 9}, ("kick", "db", 9)),
+    ],
+)
+async def test_orders_reach_the_gates_and_the_log(
+    office: Office,
+    board: Board,
+    page: str,
+    order: object,
+    asked: tuple[object, ...],
+    *,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    status, told = await office.orders("POST", page, order)
+
+    assert (status, board.asked) == (200, [asked])
+    assert told.get("kicked") == (2 if "kick" in page else None)
+    [record] = caplog.records
+    assert record.getMessage().startswith(f'apf.gate-operated by="olga (http)" gate="db" action="{asked[0]}"')
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "order", "status"),
+    [
+        ("POST", "gates/nobody/open", {}, 404),
+        ("POST", "gates/db/explode", {}, 404),
+        ("GET", "gates/nobody", None, 404),
+        ("GET", "gates/db/open", None, 405),
+        ("DELETE", "gates/db", None, 405),
+        ("POST", "gates/db/close", {"for": 0}, 422),
+        ("POST", "gates/db/close", {"for": -1}, 422),
+        ("POST", "gates/db/close", {"for": "10s"}, 422),
+        ("POST", "gates/db/open", {"for": 1}, 422),
+        ("POST", "gates/db/kick", {"request": 1.5}, 422),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused(
+    office: Office, board: Board, method: str, page: str, order: object, *, status: int
+) -> None:
+    assert (await office.orders(method, page, order))[0] == status
+    assert board.asked == []
+
+
+async def test_who_may_look_may_not_operate_gates(office: Office, board: Board) -> None:
+    assert (await office.orders("POST", "gates/db/close", {}, identity=LOUIS))[0] == 403
+    assert (await office.orders("GET", "gates", identity=LOUIS))[0] == 200
+    assert board.asked == []
+
+
+async def test_a_server_without_gates_has_none() -> None:
+    office = Office()
+
+    assert (await office.orders("GET", "gates"))[1]["gates"] == []
+    assert (await office.orders("POST", "gates/db/open", {}))[0] == 404
+
+
+async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: Office, board: Board) -> None:
+    board.waiting.append(Waiting(10, "db", level="exempt"))
+    board.waiting.append(Waiting(11, "db", parked_for=4.0))
+    _, told = await office.orders("GET", "queues/crowd/waiting")
+
+    assert told["gates"] == [
+        {"gate": "db", "key": "shard-3", "parked": 2, "oldest": 4.0},
+        {"gate": "db", "key": None, "parked": 1, "oldest": 2.5},
+        {"gate": "quota", "key": "shard-3", "parked": 1, "oldest": 2.5},
+    ]

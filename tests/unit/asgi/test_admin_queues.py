@@ -1,0 +1,291 @@
+"""Named queues over the wire: what is answered, who may ask it, and what is wrong with what they send."""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import Message
+
+from apf_middleware.asgi.admin import Admin
+from apf_middleware.asgi.admin.openapi import describe
+from apf_middleware.asgi.admin.orders import LONGEST_BODY
+from apf_middleware.asgi.admin.queues import MOST_FLOWS
+from apf_middleware.classification import Identity
+from apf_middleware.config.admin import AdminSettings
+from tests.integration.conversation import http_scope
+from tests.unit.asgi.test_admin import PATH, SECOND, World, busy
+from tests.unit.asgi.test_admin_openapi import wrong
+
+pytestmark = pytest.mark.anyio
+
+OLGA = Identity("olga", ("operators", "system:authenticated"))
+LOUIS = Identity("louis", ("lookers", "system:authenticated"))
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Office(World):
+    """A world whose operators may change its queues, and whose lookers may look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.admin = Admin(self, AdminSettings(groups=("lookers",), operators=("operators",), app="shop"))
+
+    async def orders(
+        self,
+        method: str,
+        page: str,
+        order: object = None,
+        *,
+        identity: Identity | None = OLGA,
+        headers: Mapping[str, str] = JSON,
+        parts: list[Message] | None = None,
+    ) -> tuple[int, Any]:
+        """What is answered to ``identity``, or to whoever has come by the socket."""
+        body = b"" if order is None else order if isinstance(order, bytes) else json.dumps(order).encode()
+        coming = [{"type": "http.request", "body": body, "more_body": False}] if parts is None else list(parts)
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if not coming:
+                await anyio.sleep_forever()
+            return coming.pop(0)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        if identity is None:
+            await self.admin.answer_owner(http_scope(f"/{page}", method, headers), receive, send, "uid:1000 pid:42")
+        else:
+            await self.admin.answer(http_scope(f"{PATH}/{page}", method, headers), receive, send, identity)
+        start, content = sent
+        self.described(method, page, start["status"], json.loads(content["body"]))
+        return start["status"], json.loads(content["body"])
+
+    @staticmethod
+    def described(method: str, page: str, status: int, told: object) -> None:
+        """Every answer is one that the description has for this."""
+        description = json.loads(json.dumps(describe("", "")))
+        first, *rest = page.partition("?")[0].split("/")
+        item = description["paths"].get("/".join(("", first, "{name}", *rest[1:])) if rest else f"/{first}")
+        if item is None or status == 405:
+            return
+        [schema] = [one["schema"] for one in item[method.lower()]["responses"][str(status)]["content"].values()]
+        assert list(wrong(told, schema, description)) == []
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+async def test_queues_are_listed_with_the_worker_that_has_them(office: Office) -> None:
+    busy(office)
+    status, told = await office.orders("GET", "queues")
+
+    assert status == 200
+    assert told["worker"]["pid"] == os.getpid()
+    assert told["worker"]["app"] == "shop"
+    queues = {one["name"]: one for one in told["queues"]}
+    assert sorted(queues) == ["catch-all", "crowd", "exempt"]
+    assert queues["crowd"]["inqueue"] == 3
+    assert queues["crowd"]["running"] == 2
+    assert "documents" not in told
+
+
+async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: Office) -> None:
+    await office.orders("POST", "queues", {"name": "batch", "weight": 3})
+    _, told = await office.orders("GET", "queues?documents=1")
+
+    assert [one["metadata"]["name"] for one in told["documents"]] == ["batch", "catch-all", "crowd", "exempt"]
+    assert told["drift"] == [{"queue": "batch", "field": "queue", "file": None, "live": "batch"}]
+    assert (await office.orders("GET", "queues/batch"))[1]["drift"] == told["drift"]
+    assert (await office.orders("GET", "queues/crowd"))[1]["drift"] == []
+
+
+@pytest.mark.parametrize("identity", [OLGA, None], ids=["http", "socket"])
+async def test_a_queue_lives_from_its_creation_to_its_deletion(office: Office, identity: Identity | None) -> None:
+    told: list[tuple[int, Any]] = []
+    for method, page, order in (
+        ("POST", "queues", {"name": "batch", "weight": 2, "max": 2, "dequeue_strategy": "fifo", "wait_limit": 1.5}),
+        ("PATCH", "queues/batch", {"weight": 5, "max": None, "reclaimable": False, "priority": -1}),
+        ("POST", "queues/batch/pause", {}),
+        ("POST", "queues/batch/close", {"mode": "shed"}),
+        ("POST", "queues/batch/open", {}),
+        ("POST", "queues/batch/close", {}),
+        ("DELETE", "queues/batch", None),
+        ("GET", "queues/batch", None),
+    ):
+        told.append(await office.orders(method, page, order, identity=identity))
+
+    assert [status for status, _ in told] == [201, 200, 200, 200, 200, 200, 200, 404]
+    states = [document["queue"]["state"] for status, document in told[:6]]
+    assert states == ["Open", "Open", "Paused", "Closed", "Open", "Closed"]
+    created, changed = told[0][1]["queue"], told[1][1]["queue"]
+    assert (created["weight"], created["max"], created["dequeue_strategy"]) == (2, 2, "fifo")
+    assert (changed["weight"], changed["reclaimable"], changed["priority"]) == (5, False, -1)
+    [document] = told[0][1]["documents"]
+    assert (document["spec"]["maxSeats"], document["spec"]["waitLimit"]) == (2, "1500ms")
+    assert told[6][1]["deleted"] == "batch"
+
+
+async def test_a_queue_that_is_open_is_deleted_only_in_cascade(office: Office) -> None:
+    await office.orders("POST", "queues", {"name": "batch"})
+    status, told = await office.orders("DELETE", "queues/batch")
+
+    assert (status, told["type"]) == (409, "urn:apf:admin:conflict")
+    assert "it is Open. Close it" in told["detail"]
+    assert (await office.orders("DELETE", "queues/batch?cascade=1"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "order", "status", "fields"),
+    [
+        ("POST", "queues", {}, 422, ["name"]),
+        ("POST", "queues", {"name": "A b"}, 422, ["name"]),
+        ("POST", "queues", {"name": 7}, 422, ["name"]),
+        ("POST", "queues", {"name": "x", "weight": 0}, 422, ["weight"]),
+        ("POST", "queues", {"name": "x", "weight": -1, "min": -1}, 422, ["min", "weight"]),
+        ("POST", "queues", {"name": "x", "weight": "many", "colour": "red"}, 422, ["weight", "colour"]),
+        ("POST", "queues", {"name": "x", "weight": True}, 422, ["weight"]),
+        ("POST", "queues", {"name": "x", "min": 2, "max": 1}, 422, ["min"]),
+        ("POST", "queues", {"name": "x", "parent": "nobody"}, 422, ["parent"]),
+        ("POST", "queues", {"name": "x", "parent": "x"}, 422, ["parent"]),
+        ("POST", "queues", {"name": "x", "wait_limit": -1}, 422, ["wait_limit"]),
+        ("POST", "queues", {"name": "x", "wait_limit": 1e300}, 422, ["wait_limit"]),
+        ("POST", "queues", {"name": "x", "wait_limit": 9e15}, 422, ["wait_limit"]),
+        ("POST", "queues", {"name": "x", "dequeue_strategy": "lifo"}, 422, ["dequeue_strategy"]),
+        ("POST", "queues", {"name": "x", "weight": None}, 422, ["weight"]),
+        ("POST", "queues", {"name": "crowd"}, 409, []),
+        ("PATCH", "queues/crowd", {}, 422, ["*"]),
+        ("PATCH", "queues/crowd", {"name": "other"}, 422, ["name"]),
+        ("PATCH", "queues/nobody", {"weight": 1}, 404, []),
+        ("PATCH", "queues/exempt", {"weight": 1}, 409, []),
+        ("POST", "queues/crowd/close", {"mode": "kill"}, 422, ["mode"]),
+        ("POST", "queues/crowd/open", {"mode": "drain"}, 422, ["mode"]),
+        ("POST", "queues/nobody/open", {}, 404, []),
+        ("POST", "queues/exempt/close", {}, 409, []),
+        ("DELETE", "queues/exempt", None, 409, []),
+        ("DELETE", "queues/catch-all?cascade=1", None, 409, []),
+        ("DELETE", "queues/nobody", None, 404, []),
+        ("GET", "queues/nobody/waiting", None, 404, []),
+        ("POST", "queues/crowd/explode", {}, 404, []),
+        ("GET", "queues/crowd/waiting/x", None, 404, []),
+        ("PUT", "queues/crowd", {}, 405, []),
+    ],
+)
+async def test_what_cannot_be_is_refused_and_names_the_fields(
+    office: Office,
+    method: str,
+    page: str,
+    order: object,
+    *,
+    status: int,
+    fields: list[str],
+) -> None:
+    before = office.controller.queues.list()
+    found, told = await office.orders(method, page, order)
+
+    assert (found, told["status"]) == (status, status)
+    assert [one["field"] for one in told.get("errors", ())] == fields
+    assert office.controller.queues.list() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b'{"weight": 2}', {}, 415),
+        (b'{"weight": 2}', {"Content-Type": "text/plain"}, 415),
+        (b"weight=2", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        (b'{"weight": 2}', {"Content-Type": "Application/JSON; charset=utf-8"}, 200),
+        (b"", JSON, 400),
+        (b"{", JSON, 400),
+        (b"[1]", JSON, 400),
+        (b"null", JSON, 400),
+        (b'{"weight": 1, "weight": 2}', JSON, 400),
+        (b"\xff\xfe", JSON, 400),
+        (b"[" * 20_000, JSON, 400),
+        (b'{"weight": ' + b"1" * 5_000 + b"}", JSON, 400),
+        (b'{"weight": NaN}', JSON, 422),
+        (b" " * LONGEST_BODY + b"{}", JSON, 413),
+    ],
+)
+async def test_a_body_must_be_json_and_say_so(
+    office: Office, body: bytes, headers: Mapping[str, str], status: int
+) -> None:
+    assert (await office.orders("PATCH", "queues/crowd", body, headers=headers))[0] == status
+
+
+async def test_a_body_that_does_not_end_is_not_waited_for(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.admin.orders._PATIENCE_S", 0.01)
+    beginning: Message = {"type": "http.request", "body": b"{", "more_body": True}
+
+    assert (await office.orders("PATCH", "queues/crowd", parts=[beginning]))[0] == 408
+    assert (await office.orders("PATCH", "queues/crowd", parts=[beginning, {"type": "http.disconnect"}]))[0] == 400
+    long: list[Message] = [{**beginning, "body": b" " * 1024}] * 100
+    assert (await office.orders("PATCH", "queues/crowd", parts=long))[0] == 413
+
+
+@pytest.mark.parametrize(
+    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
+)
+async def test_another_site_s_page_gives_no_orders(office: Office, site: str, status: int) -> None:
+    headers = {**JSON, "Sec-Fetch-Site": site}
+
+    assert (await office.orders("PATCH", "queues/crowd", {"weight": 7}, headers=headers))[0] == status
+    assert office.controller.queues.status("crowd").weight == (7 if status == 200 else 1000)
+
+
+async def test_who_may_look_may_not_change(office: Office) -> None:
+    for method, page, order in (
+        ("POST", "queues", {"name": "x"}),
+        ("PATCH", "queues/crowd", {"weight": 1}),
+        ("POST", "queues/crowd/close", {}),
+        ("DELETE", "queues/crowd", None),
+    ):
+        status, told = await office.orders(method, page, order, identity=LOUIS)
+        assert status == 403
+        assert "spec.admin.operators" in told["detail"]
+    assert (await office.orders("GET", "queues/crowd", identity=LOUIS))[0] == 200
+
+
+async def test_who_waits_is_told_by_flow(office: Office) -> None:
+    busy(office)
+    office.time += 2 * SECOND
+    status, told = await office.orders("GET", "queues/crowd/waiting")
+
+    assert status == 200
+    assert (told["waiting"], told["seats"], told["oldest"]) == (3, 4, 2.0)
+    assert told["flows"] == [
+        {"flow": "alice", "waiting": 2, "seats": 3, "oldest": 2.0},
+        {"flow": "carol\n", "waiting": 1, "seats": 1, "oldest": 2.0},
+    ]
+    assert (await office.orders("GET", "queues/exempt/waiting"))[1]["flows"] == []
+    assert MOST_FLOWS == 100
+
+
+async def test_the_log_tells_who_has_changed_what_and_who_was_refused(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    forger = Identity('eve\n" action=open by="root', OLGA.groups)
+    await office.orders("POST", "queues/crowd/pause", {}, identity=forger)
+    await office.orders("POST", "queues/crowd/close", {"mode": "drain"}, identity=None)
+    await office.orders("DELETE", "queues/nobody")
+    await office.orders("GET", "queues/nobody")
+
+    paused, closed, refused = [record.getMessage() for record in caplog.records]
+    assert paused.startswith(
+        'apf.queue-operated queue=crowd by="eve\\\\n\\" action=open by=\\"root (http)" action=pause'
+    )
+    assert closed == ('apf.queue-operated queue=crowd by="uid:1000 pid:42 (socket)" action=close mode=drain')
+    assert refused.startswith('apf.change-refused by="olga (http)" what="delete queue nobody" why=')
+    assert caplog.records[2].levelno == logging.WARNING

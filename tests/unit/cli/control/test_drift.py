@@ -1,0 +1,44 @@
+"""What differs between files and workers."""
+
+from typing import Any
+
+from apf_middleware.cli.control.drift import differences
+from apf_middleware.cli.control.workers import Reply
+from tests.unit.cli.control.replies import silent
+
+
+def level(name: str, **spec: object) -> dict[str, Any]:
+    return {"apiVersion": "apf/v1", "kind": "PriorityLevel", "metadata": {"name": name}, "spec": spec}
+
+
+def has(worker: str, *documents: dict[str, Any]) -> Reply:
+    return Reply(worker, 200, {"documents": list(documents)})
+
+
+def test_what_is_the_same_is_no_drift_whatever_else_the_files_have() -> None:
+    server = {"apiVersion": "apf/v1", "kind": "Server", "metadata": {"name": "server"}, "spec": {}}
+
+    assert differences([level("web", shares=1), server], [has("1", level("web", shares=1))]) == []
+
+
+def test_fields_and_queues_that_differ_are_told_with_both_values() -> None:
+    files = [level("web", shares=8, queuing={"queues": 4}), level("old", shares=1)]
+    live = has("1", level("web", shares=8, queuing={"queues": 8}, state="Closed"), level("new", shares=1))
+
+    assert list(map(str, differences(files, [live]))) == [
+        "new: only live",
+        "old: only in the files",
+        "web: spec.queuing.queues is 8 live, 4 in the files",
+        "web: spec.state is Closed live, not set in the files",
+    ]
+
+
+def test_who_has_a_difference_is_told() -> None:
+    files = [level("web", shares=8)]
+    found = differences(
+        files, [has("1", level("web", shares=9)), has("2", level("web", shares=9)), has("3", level("web", shares=8))]
+    )
+    [one] = found
+
+    assert one.as_dict() == {"queue": "web", "field": "spec.shares", "file": 8, "live": 9, "workers": ["1", "2"]}
+    assert differences(files, [silent("1")]) == []

@@ -1,0 +1,112 @@
+"""Several workers' gates as one table, and the command that asks for it."""
+
+from collections.abc import Sequence
+
+import pytest
+from typer.testing import CliRunner
+
+from apf_middleware.cli.app import app
+from apf_middleware.cli.control.gates import combine_gates, gate_disagreements, gate_table
+from apf_middleware.cli.control.server import Server
+from apf_middleware.cli.control.workers import Reply
+from tests.unit.cli.control.replies import refuses, silent
+
+
+def gate(name: str, key: str | None = None, **more: object) -> dict[str, object]:
+    return {
+        "gate": name,
+        "key": key,
+        "kind": "capacity",
+        "state": "open",
+        "parked": 0,
+        "oldest": None,
+        "acquired": 1,
+        "limit": 5,
+        "events": 10,
+        "rescues": 0,
+        **more,
+    }
+
+
+def has(worker: str, *gates: dict[str, object], **more: object) -> Reply:
+    return Reply(worker, 200, {"gates": list(gates), **more})
+
+
+TWO = [
+    has("1", gate("db", "shard-3", state="shut", parked=15, oldest=2.14), gate("quota", acquired=None, limit=None)),
+    has("2", gate("db", "shard-3", parked=2, oldest=0.5), gate("db", "shard-4", parked=1, oldest=1.0), gate("quota")),
+]
+
+
+def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -> None:
+    assert [" ".join(line.split()) for line in gate_table(combine_gates(TWO))] == [
+        "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES",
+        "db shard-3 shut 17 2.1s 2/10 20 0",
+        "db shard-4 open 1 1.0s 1/5 10 0",
+        "quota - open 0 - 1/5 20 0",
+    ]
+
+
+def test_a_worker_where_nobody_waits_at_a_gate_makes_no_row_of_its_own() -> None:
+    found = combine_gates([has("1", gate("db", "shard-3", parked=1)), has("2", gate("db"))])
+
+    assert [(one.gate, one.key) for one in found] == [("db", "shard-3")]
+
+
+def test_a_gate_that_only_some_have_closed_is_mixed() -> None:
+    found = combine_gates([has("1", gate("db", state="closed")), has("2", gate("db", state="shut"))])
+
+    assert [one.fields["state"] for one in found] == ["Mixed"]
+    assert gate_disagreements(found) == ["db: worker 1 has it closed, worker 2 has it shut"]
+    assert gate_disagreements(combine_gates(TWO)) == []
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """What a server was asked that is there in name only; it answers as ``TWO``."""
+    heard: list[tuple[object, ...]] = []
+
+    def ask(_server: Server, *question: object) -> Sequence[Reply]:
+        heard.append(question)
+        if "nobody" in str(question[1]):
+            return [refuses("1", 404, "There is no gate 'nobody'.")]
+        if "hangs" in str(question[1]):
+            return [silent("1"), TWO[1]]
+        return [Reply(one.worker, 200, {**one.document, "kicked": 4}) for one in TWO]
+
+    monkeypatch.setattr(Server, "ask", ask)
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question", "status"),
+    [
+        (("list",), ("GET", "/gates"), 0),
+        (("open", "db"), ("POST", "/gates/db/open", {}), 0),
+        (("close", "db"), ("POST", "/gates/db/close", {}), 0),
+        (("close", "db", "--for", "10s"), ("POST", "/gates/db/close", {"for": 10.0}), 0),
+        (("close", "db", "--for", "500ms"), ("POST", "/gates/db/close", {"for": 0.5}), 0),
+        (("close", "db", "--for", "1.5m"), ("POST", "/gates/db/close", {"for": 90.0}), 0),
+        (("close", "db", "--for", "7"), ("POST", "/gates/db/close", {"for": 7.0}), 0),
+        (("kick", "db"), ("POST", "/gates/db/kick", {}), 0),
+        (("kick", "db", "--request", "8"), ("POST", "/gates/db/kick", {"request": 8}), 0),
+        (("open", "a/b"), ("POST", "/gates/a%2Fb/open", {}), 0),
+        (("open", "nobody"), ("POST", "/gates/nobody/open", {}), 1),
+        (("open", "hangs"), ("POST", "/gates/hangs/open", {}), 4),
+    ],
+)
+def test_a_command_is_one_question(
+    asked: list[tuple[object, ...]], arguments: tuple[str, ...], question: tuple[object, ...], status: int
+) -> None:
+    result = CliRunner().invoke(app, ["gate", *arguments, "--server", "http://127.0.0.1:1"])
+
+    assert (result.exit_code, asked) == (status, [question])
+    if status == 0:
+        assert "kicked 8" in result.stdout if "kick" in arguments else "shard-3" in result.stdout
+
+
+@pytest.mark.parametrize("duration", ["0", "0s", "-1s", "soon", "1d", "s", "1e9"])
+def test_a_duration_is_a_number_with_a_unit(asked: list[tuple[object, ...]], duration: str) -> None:
+    result = CliRunner().invoke(app, ["gate", "close", "db", "--for", duration, "--server", "http://127.0.0.1:1"])
+
+    assert (result.exit_code, asked) == (2, [])

@@ -1,0 +1,54 @@
+"""Queues as a table."""
+
+from apf_middleware.cli.control.table import queue_table
+from apf_middleware.cli.control.together import combine
+from tests.unit.cli.control.replies import queue, says
+
+QUEUES = combine(
+    [
+        says(
+            "1",
+            queue("web", deserved=32.0, used=34, max=100, completed=81223, share=1.06),
+            queue("batch", parent="internal", deserved=4.25, used=6, rejected={"queue-full": 220}),
+        )
+    ]
+)
+
+
+def test_it_has_the_columns_that_operators_know() -> None:
+    head, web, batch = (" ".join(line.split()) for line in queue_table(QUEUES))
+
+    assert head == (
+        "NAME PARENT STATE WEIGHT MIN DESERVED USED MAX INQUEUE PENDING RUNNING COMPLETED FAILED ABORTED REJECTED SHARE"
+    )
+    assert web == "web root Open 1 0 32 34 100 3 0 1 81223 1 2 4 1.06"
+    assert batch == "batch internal Open 1 0 4.25 6 10 3 0 1 100 1 2 220 1.41"
+
+
+def test_numbers_stand_at_the_right() -> None:
+    head, web, _ = queue_table(QUEUES)
+
+    assert head.index("SHARE") + len("SHARE") == web.index("1.06") + len("1.06")
+
+
+def test_a_wide_one_has_more_and_heeds_no_terminal() -> None:
+    head, web, _ = queue_table(QUEUES, width=80, wide=True)
+
+    assert head.split()[-6:] == ["CAPACITY", "PRIORITY", "RECLAIMABLE", "STRATEGY", "SOURCE", "WORKERS"]
+    assert web.split()[-6:] == ["8", "0", "yes", "traverse", "file", "1"]
+
+
+def test_in_a_terminal_of_80_columns_every_line_fits_and_what_matters_stays() -> None:
+    lines = queue_table(QUEUES, width=80)
+
+    assert max(map(len, lines)) <= 80
+    assert {"NAME", "STATE", "USED", "MAX", "INQUEUE", "REJECTED"} <= set(lines[0].split())
+    assert "PARENT" not in lines[0]
+    assert queue_table(QUEUES, width=200) == queue_table(QUEUES)
+
+
+def test_a_name_cannot_speak_to_the_terminal_or_break_the_table() -> None:
+    [found] = combine([says("1", queue("a\x1b[2J\n" + "b" * 300))])
+
+    assert [line for line in queue_table([found]) if not line.isprintable()] == []
+    assert max(len(line) for line in queue_table([found], width=80)) <= 80

@@ -1,0 +1,228 @@
+"""Asking workers: by sockets and addresses, and what is made of answers that aren't an admin's."""
+
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import typer
+
+from apf_middleware.cli.control.exits import Exit
+from apf_middleware.cli.control.server import Server, admin_address, find_server
+from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, ask_all, page
+from apf_middleware.config.sockets import SocketFile
+
+ADMIN = b"HTTP/1.1 %b\r\nx-apf-admin: 1\r\ncontent-length: %d\r\n\r\n%b"
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="apf-") as folder:
+        yield Path(folder)
+
+
+Workers = Iterator[tuple[SocketWorker, bytearray]]
+
+
+@contextmanager
+def worker(
+    directory: Path, says: bytes | None, pid: int = 7, app: str = "shop", *, refuses_early: bool = False
+) -> Workers:
+    """A worker that says this to whatever it is asked, and what it has heard; None: nothing at all."""
+    path = directory / f"{app}.{pid}.sock"
+    heard = bytearray()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        over = threading.Event()
+
+        def talk() -> None:
+            while not over.is_set():
+                connection, _ = listener.accept()
+                with connection, suppress(OSError):  # some look whether anybody is there, and go
+                    if says is None:
+                        over.wait(5)
+                    else:
+                        heard.extend(connection.recv(65536))
+                        while b"}" not in heard and heard.startswith(b"POST") and not refuses_early:
+                            heard.extend(connection.recv(65536))
+                        connection.sendall(says)
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        try:
+            yield SocketWorker(SocketFile(app, pid, path)), heard
+        finally:
+            over.set()
+            with socket.socket(socket.AF_UNIX) as last:
+                last.connect(str(path))
+            thread.join()
+
+
+def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
+    return ADMIN % (status, len(document), document)
+
+
+@pytest.mark.parametrize(
+    ("says", "silence"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it doesn't answer as a web server does"),
+        (b"", "closed connection without response"),
+        (
+            b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 99\r\n\r\nshort",
+            "it answers 200 with what isn't JSON",
+        ),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "it answers 200, but isn't apf's admin"),
+        (b"HTTP/1.1 302 Found\r\nlocation: /away\r\ncontent-length: 0\r\n\r\n", "302 and redirects to '/away'"),
+        (b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", "give --token-file or the variable APF_TOKEN"),
+        (admin_says(b"not json"), "it answers 200 with what isn't JSON"),
+        (None, "it didn't answer in time; --timeout gives it longer"),
+    ],
+    ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "no json", "silent"],
+)
+def test_who_is_no_admin_is_silent_and_it_is_told_why(directory: Path, says: bytes | None, silence: str) -> None:
+    with worker(directory, says) as (one, _):
+        [reply] = ask_all([one], "GET", "/queues", timeout=0.2)
+
+    assert reply.is_silent
+    assert not reply.is_done
+    assert silence in reply.trouble
+
+
+def test_an_order_is_json_and_says_so(directory: Path) -> None:
+    with worker(directory, admin_says(b'{"queues": []}')) as (one, heard):
+        [reply] = ask_all([one], "POST", page("queues", "a/b", "close"), {"mode": "shed"}, timeout=5)
+
+    assert reply == Reply("7", 200, {"queues": []})
+    head, _, body = bytes(heard).partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /queues/a%2Fb/close HTTP/1.1\r\n")
+    assert b"\r\nContent-Type: application/json" in head
+    assert body == b'{"mode": "shed"}'
+
+
+def test_a_worker_that_refuses_before_it_has_heard_all_is_heard(directory: Path) -> None:
+    refusal = admin_says(b'{"detail": "You may look."}', b"403 Forbidden")
+    with worker(directory, refusal, refuses_early=True) as (one, _):
+        replies = [ask_all([one], "POST", "/queues", {"name": "x" * 400_000}, timeout=5)[0] for _ in range(10)]
+
+    assert {reply.trouble for reply in replies} == {"You may look."}
+
+
+def test_a_refusal_tells_its_detail(directory: Path) -> None:
+    with worker(directory, admin_says(b'{"detail": "It is Open."}', b"409 Conflict")) as (one, _):
+        [reply] = ask_all([one], "DELETE", "/queues/web", timeout=5)
+
+    assert (reply.is_done, reply.is_silent, reply.trouble) == (False, False, "It is Open.")
+
+
+def test_all_are_asked_at_once_and_told_in_their_order(directory: Path) -> None:
+    with (
+        worker(directory, None, 1) as (first, _),
+        worker(directory, None, 2) as (second, _),
+        worker(directory, admin_says(b"{}"), 3) as (third, _),
+    ):
+        replies = ask_all([first, second, third], "GET", "/queues", timeout=0.3)
+
+    assert [(reply.worker, reply.is_silent) for reply in replies] == [("1", True), ("2", True), ("3", False)]
+
+
+def test_an_address_gets_the_credentials_and_its_own_path() -> None:
+    heard = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def talk() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                heard.extend(connection.recv(65536))
+                connection.sendall(admin_says(b"{}"))
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/internal/apf"
+        [reply] = ask_all([UrlWorker(url, {"Authorization": "Bearer x"})], "GET", "/queues", timeout=5)
+        thread.join()
+
+    assert reply.is_done
+    assert heard.startswith(b"GET /internal/apf/queues HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer x\r\n" in heard
+
+
+def test_nobody_at_an_address_is_told() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        [reply] = ask_all([UrlWorker(f"http://127.0.0.1:{closed.getsockname()[1]}/x", {})], "GET", "/q", timeout=5)
+
+    assert reply.trouble == "connection refused"
+
+
+# Which server
+
+
+def found(directory: Path | None, app: str | None = None, url: str | None = None, token: Path | None = None) -> Server:
+    return find_server(directory, app, url, token, 5.0)
+
+
+def test_the_only_server_with_sockets_there_is_meant(directory: Path) -> None:
+    with worker(directory, b"", 1), worker(directory, b"", 2):
+        server = found(directory)
+        assert (server.name, [one.name for one in server.workers]) == ("shop", ["1", "2"])
+        with worker(directory, b"", 3, "stock"):
+            with pytest.raises(typer.BadParameter, match="several servers have sockets there: shop, stock"):
+                found(directory)
+            assert [one.name for one in found(directory, "stock").workers] == ["3"]
+        with worker(directory, b"", 4):
+            assert [one.name for one in server.renewed().workers] == ["1", "2", "4"], "and the dead one isn't asked"
+
+
+def test_where_only_dead_workers_left_sockets_nobody_is_reached(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with worker(directory, b""):
+        pass
+    with pytest.raises(typer.Exit) as ended:
+        found(directory)
+
+    assert ended.value.exit_code == Exit.UNREACHED
+    assert "1 that have died left theirs" in capsys.readouterr().err
+    directory.rename(f"{directory}-gone")
+    try:
+        assert Server("shop", (), 5.0, directory).renewed().workers == ()
+    finally:
+        Path(f"{directory}-gone").rename(directory)
+
+
+def test_a_directory_that_others_can_write_to_is_not_looked_into(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory.chmod(0o777)
+    with pytest.raises(typer.Exit), worker(directory, b""):
+        found(directory)
+
+    assert "nobody else may be able to write" in capsys.readouterr().err
+
+
+def test_without_a_hint_which_server_it_asks_back() -> None:
+    with pytest.raises(typer.BadParameter, match="which server"):
+        found(None)
+
+
+def test_a_token_comes_from_a_file_or_the_environment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = directory / "token"
+    file.write_text("from-file\n")
+    monkeypatch.setenv("APF_TOKEN", "from-environment")
+    url, address = "http://shop:8000", admin_address("http://shop:8000")
+    known = {"Authorization": "Bearer from-environment"}
+    better = {"Authorization": "Bearer from-file"}
+
+    assert found(None, url=url).workers == (UrlWorker(address, known),)
+    assert found(None, url=url, token=file).workers == (UrlWorker(address, better),)
+    monkeypatch.delenv("APF_TOKEN")
+    assert found(None, url=url).workers == (UrlWorker(address, {}),)
+    file.write_text("two\nlines")
+    with pytest.raises(typer.BadParameter, match="printable ASCII"):
+        found(None, url=url, token=file)
+    assert os.environ.get("APF_TOKEN") is None
