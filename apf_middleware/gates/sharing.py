@@ -39,7 +39,7 @@ class GatedSharing:
 
     ``describe`` tells of a ticket what its gates are, None if it has none; ``tell_refused`` is called in the end of a
     step for each that a gate has refused, and told whether it has only just arrived. ``tell_waiting`` is called for
-    each that its gates let try, and that waits for seats now.
+    each that was let try and found no seats.
     """
 
     def __init__(
@@ -157,8 +157,7 @@ class GatedSharing:
         if self._back:
             back, self._back = self._back, []
             for ticket in back:
-                if ticket.is_waiting and not self.keeper.is_parked(ticket):
-                    self.tell_waiting(ticket)
+                self.tell_waiting(ticket)
         refused = self.keeper.refused
         if refused:
             self.keeper.refused = []

@@ -134,7 +134,7 @@ class GatedController(Controller):
                     admission.waiter.wake()
 
     def _note_waiting(self, ticket: Ticket) -> None:
-        """Its gates let it try, and it waits for seats, as one who has just come may."""
+        """It was let try and found no seats, as one may who has just come."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
             self.reclaimer.claim(ticket.destination.at_work)
 

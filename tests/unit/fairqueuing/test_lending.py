@@ -368,3 +368,22 @@ def test_a_sharing_says_what_it_is() -> None:
 
     assert repr(lending) == "<Lending of 4 seats among 1 levels>"
     assert "'a': 2 to 4 seats" in repr(lending.levels["a"])
+
+
+def test_a_level_that_drains_and_one_that_needs_its_seat_do_not_wait_for_each_other() -> None:
+    """Nothing runs, and the wide request of one can't be seated before the other has drained."""
+    stays = QueueSetSettings(5, 1, 1, 10), LevelLimits(5, 1, 7)
+    goes = QueueSetSettings(2, 1, 1, 10), LevelLimits(2, 1, 3)
+    lending = Lending(7, {"first by name": stays, "goes": goes})
+    old, level = lending.levels["goes"], lending.levels["first by name"]
+    everything, little = Ticket("a", 1, Work(6)), Ticket("b", 2, Work(1))
+    wide, draining = Ticket("a", 1, Work(7)), Ticket("b", 2, Work(3))
+    for ticket, where in ((everything, level), (little, old), (wide, level), (draining, old)):
+        lending.arrive(0, where, ticket)
+    lending.reconfigure(1, 7, {"first by name": stays})
+    assert (level.most, wide.is_waiting, draining.is_waiting) == (7, True, True)
+
+    lending.release(2, old, little)
+    assert [*lending.release(3, level, everything)] == [draining]
+    assert [*lending.release(4, old, draining)] == [wide]
+    lending.check()

@@ -160,8 +160,8 @@ def test_places_need_shared_queues_for_those_beyond() -> None:
 def test_a_guest_is_not_forgotten_because_of_what_it_has_where_its_own_queue_was() -> None:
     level = Level(exact=1)
     own = [level.arrive(1), level.arrive(1)]
-    level.queueset.reconfigure(level.now, QueueSetSettings(1, SHARED + 1, 1, 10, exact=1))  # its queue is shared now
-    level.arrive(9)  # has the only place
+    level.queueset.reconfigure(level.now, QueueSetSettings(1, SHARED + 1, SHARED + 1, 10, exact=1))
+    level.arrive(9)  # has the only place, and what was flow 1's own queue is shared
     guest = level.arrive(1)
     assert guest.queue is not own[0].queue
     level.queueset.abandon(level.now, own[1])
