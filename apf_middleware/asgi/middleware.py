@@ -222,6 +222,8 @@ def _send_websocket(send: Send, headers: _Headers, admission: Admission, message
         message = {**message, "headers": [*message.get("headers", ()), *headers]}
         if kind == "websocket.accept":
             begin_response(admission, is_stream=True)
+        elif message["status"] >= 500:
+            admission.fail()
     return send(message)
 
 
