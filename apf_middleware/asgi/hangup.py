@@ -14,7 +14,7 @@ import asyncio
 
 from starlette.types import Message, Receive, Scope
 
-__all__ = ["Hearing", "begin_to_listen"]
+__all__ = ["Hearing", "begin_to_listen", "expects_continue"]
 
 _GONE = frozenset({"http.disconnect", "websocket.disconnect"})
 
@@ -77,9 +77,9 @@ class Hearing:
 
 def begin_to_listen(scope: Scope, receive: Receive) -> Hearing:
     """Who listens to the client of this request."""
-    return Hearing(receive, is_silent=_expects_continue(scope))
+    return Hearing(receive, is_silent=expects_continue(scope))
 
 
-def _expects_continue(scope: Scope) -> bool:
+def expects_continue(scope: Scope) -> bool:
     """Whether the client waits to be asked for its body; of expectations HTTP knows no other."""
     return any(name == b"expect" and value.lower() == b"100-continue" for name, value in scope.get("headers") or ())

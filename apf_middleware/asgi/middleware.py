@@ -102,8 +102,8 @@ class APFMiddleware:
             seen = await self._receive(scope, receive, send, now)
             if seen is None:
                 return
-            if seen.gates:
-                sender = _GATED_SENDERS[scope["type"]]
+            if seen.gates or seen.body is not None:
+                sender, receive = _suit(seen, scope, sender, receive)
             now = service.now()
         controller, extras = service.controller, seen.extras
         admission, hearing = Admission(seen), _UNHEARD
@@ -142,7 +142,7 @@ class APFMiddleware:
         if service.admin.is_for(scope):
             found: Seen | Identity | Refused | UnknownQueue = await service.reception.identify(scope, now)
         else:
-            found = await service.reception.receive(scope, now)
+            found = await service.reception.receive(scope, now, receive)
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
             return None
@@ -237,3 +237,11 @@ def _send_gated_http(send: Send, headers: _Headers, admission: Admission, messag
 _Sender = Callable[[Send, _Headers, Admission, Message], Awaitable[None]]
 _SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}
 _GATED_SENDERS: Final[dict[str, _Sender]] = {"http": _send_gated_http, "websocket": _send_websocket}
+
+
+def _suit(seen: Seen, scope: Scope, sender: _Sender, receive: Receive) -> tuple[_Sender, Receive]:
+    """How to send to a request that has gates to pass, and to receive from one of which a part was read."""
+    return (
+        _GATED_SENDERS[scope["type"]] if seen.gates else sender,
+        receive if seen.body is None else seen.body.receive,
+    )

@@ -7,13 +7,15 @@ with the credential that it stands on. A new configuration has a new reception.
 
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from starlette.types import Scope
+from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.admin import Details
+from apf_middleware.asgi.body import Body, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.request import digest_request
@@ -49,7 +51,7 @@ class Seen(Destination):
     ``headers`` go back with their responses. ``extras`` are there where a request may be more than a seat.
     """
 
-    __slots__ = ("details", "extras", "headers", "until")
+    __slots__ = ("body", "details", "extras", "headers", "until")
 
     details: Details
 
@@ -65,6 +67,7 @@ class Seen(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.extras: Extras | None = None
+        self.body: Body | None = None  # what was read of it, for this request alone
 
 
 class GatedSeen(Seen):
@@ -77,6 +80,15 @@ class GatedSeen(Seen):
         self.digest: RequestDigest | None = digest
         self.scope: Mapping[str, Any] = scope
         return self
+
+
+def _with_body(found: Seen | Refused | UnknownQueue, body: Body | None) -> Seen | Refused | UnknownQueue:
+    """What another reception has found, for a request of which ``body`` had been read before."""
+    if body is None or not isinstance(found, Seen) or found.body is not None:
+        return found
+    alone = copy(found)  # the other one may be remembered, for requests whose bodies nobody has read
+    alone.body = body
+    return alone
 
 
 class _Gates:
@@ -105,6 +117,14 @@ class _Caller(NamedTuple):
     until: int
 
 
+class _Cost(NamedTuple):
+    """Who has estimated, the estimate, and the body if it was read for that."""
+
+    choice: Choice | None
+    estimate: Estimate
+    body: Body | None
+
+
 class _Costs:
     """How many seats requests take: one, unless the configuration says more."""
 
@@ -113,16 +133,20 @@ class _Costs:
         said = server.estimation != EstimationSettings() or any(route.estimate for route in server.routes)
         self._estimation = derive_work(configuration, sources) if said or configuration.estimates else None
         self.dependence = STEADY if self._estimation is None else self._estimation.dependence
+        self.usual = _Cost(None, _ONE_SEAT, None) if self._estimation is None else None
         self.learned = sources.costs if self.dependence.changing else None
 
-    def estimate(
-        self, digest: RequestDigest, classification: Classification
-    ) -> tuple[Choice | None, Estimate | Awaitable[Estimate]]:
-        """Who estimates, and the estimate or what must be awaited for it."""
-        if self._estimation is None:
-            return None, _ONE_SEAT
-        choice = self._estimation.choose(digest, classification)
-        return choice, choice.estimate(digest, classification)
+    async def find(
+        self, digest: RequestDigest, classification: Classification, scope: Scope, messages: Receive
+    ) -> "_Cost":
+        """The estimate, for which the body may have to be read, and functions to be awaited."""
+        assert self._estimation is not None, "then what it costs is usual"
+        choice, body = self._estimation.choose(digest, classification), None
+        if choice.wants_body(digest) and is_readable(scope):
+            body = Body(messages)
+            digest.body = await body.read()
+        estimate = choice.estimate(digest, classification)
+        return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, body)
 
 
 class Reception:
@@ -177,7 +201,7 @@ class Reception:
         except (KeyError, TypeError):
             return None
 
-    async def receive(self, scope: Scope, now: int) -> Seen | Refused | UnknownQueue:
+    async def receive(self, scope: Scope, now: int, messages: Receive) -> Seen | Refused | UnknownQueue:
         """Find out about a request that wasn't seen lately, and remember it."""
         key = self._key(scope)
         known = None if key is None else self._memory.get(key)
@@ -187,7 +211,7 @@ class Reception:
         if caller is None:
             met = await self._meet(scope, now)
             if self.successor is not None:
-                return await self.successor.receive(scope, now)
+                return await self.successor.receive(scope, now, messages)
             if isinstance(met, Refused):
                 return self._refuse(met)
             caller = met
@@ -198,15 +222,16 @@ class Reception:
             if isinstance(placed, UnknownQueue):
                 return self._miss(placed)
             classification = placed
-        choice, estimate = self._costs.estimate(digest, classification)
-        if not isinstance(estimate, Estimate):
-            estimate = await estimate
-            if self.successor is not None:
-                return await self.successor.receive(scope, now)
+        usual = self._costs.usual
+        choice, estimate, body = usual or await self._costs.find(digest, classification, scope, messages)
+        messages = messages if body is None else body.receive
+        if self.successor is not None:
+            return _with_body(await self.successor.receive(scope, now, messages), body)
         gates = self._gates.names(digest, classification.schema)
         place = self._controller, classification, caller, self._labels.headers(classification), estimate.work
         seen: Seen = GatedSeen(*place).told(gates, digest, scope) if gates else Seen(*place)
         seen.details = Details(digest.verb, digest.path, digest.resource)
+        seen.body = body
         seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
         seen.route = route_key(digest) if self._learned is not None else None
         if key is not None and not gates and (choice is None or choice.dependence.is_steady):

@@ -77,7 +77,7 @@ class RequestDigest:
 
     ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case. Header names are in lower case;
     a header or query parameter that comes more than once has its first value. ``resource`` is None for a request that
-    isn't about a resource.
+    isn't about a resource. ``body`` is what a body of JSON says, where it has been read.
     """
 
     identity: Identity
@@ -90,3 +90,4 @@ class RequestDigest:
     query: Mapping[str, str] = field(default=NO_VALUES, hash=False)
     path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
     client_address: str = ""
+    body: Mapping[str, object] = field(default=NO_VALUES, hash=False)

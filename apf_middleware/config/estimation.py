@@ -102,13 +102,13 @@ class ConstantEstimate:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedEstimate:
-    """By a number in a header or query parameter of a trusted caller; ``seats`` for all others.
+    """By a number in a header, query parameter or body of a trusted caller; ``seats`` for all others.
 
     A number stands for one seat per ``per_seat``. Whoever is in one of ``users``, ``groups`` and ``networks`` is
     believed.
     """
 
-    place: Literal["header", "query"]
+    place: Literal["header", "query", "body"]
     name: str
     users: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()

@@ -51,19 +51,20 @@ _SHARE: Final = 0.15  # as a double, like upstream's: 0.15 * 20 is 3
 class Dependence:
     """What estimates depend on beside the facts that are always known.
 
-    ``headers`` (in lower case) and ``query`` of the request; ``changing`` means state outside of it, so that an equal
-    request may later have other work; ``anything`` means that a callable may look at all of the request.
+    ``headers`` (in lower case), ``query`` and ``body`` of the request; ``changing`` means state outside of it, so that
+    an equal request may later have other work; ``anything`` means that a callable may look at all of the request.
     """
 
     headers: frozenset[str] = frozenset()
     query: bool = False
     changing: bool = False
     anything: bool = False
+    body: bool = False
 
     @property
     def is_steady(self) -> bool:
         """Whether equal requests always have equal work."""
-        return not (self.changing or self.anything)
+        return not (self.changing or self.anything or self.body)
 
     def __or__(self, other: "Dependence") -> "Dependence":
         return Dependence(
@@ -71,6 +72,7 @@ class Dependence:
             self.query or other.query,
             self.changing or other.changing,
             self.anything or other.anything,
+            self.body or other.body,
         )
 
 

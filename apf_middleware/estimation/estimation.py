@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from apf_middleware.classification import Classification, RequestDigest, RouteTable
 from apf_middleware.estimation.base import ONE_SEAT, STEADY, AnyEstimator, Dependence, cut, dependence_of
-from apf_middleware.estimation.told import Constant
+from apf_middleware.estimation.told import Claimed, Constant
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 
@@ -65,6 +65,10 @@ class Choice:
     @property
     def dependence(self) -> Dependence:
         return dependence_of(self.estimator)
+
+    def wants_body(self, digest: RequestDigest) -> bool:
+        """Whether the estimate depends on what the body of this request says."""
+        return isinstance(self.estimator, Claimed) and self.estimator.wants_body(digest)
 
     def estimate(self, digest: RequestDigest, classification: Classification) -> Estimate | Awaitable[Estimate]:
         """The estimate, or what must be awaited for it."""

@@ -1,11 +1,12 @@
 """Estimates that somebody tells: the configuration, a trusted caller, or a function of the app's own.
 
-A header or a query parameter is the client's to write, and who understates what a request takes gains by it. So only
-callers who are named are believed, and they too within bounds. What can't be read counts as nothing told.
+A header, a query parameter or a field of a body is the client's to write, and who understates what a request takes
+gains by it. So only callers who are named are believed, and they too within bounds. What can't be read counts as
+nothing told.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, Literal
@@ -22,6 +23,8 @@ MOST_SEATS: Final = 10_000
 
 _LONGEST: Final = 18
 """Digits; what is longer is nobody's number of anything."""
+
+_DEPENDENCES: Final = {"header": None, "query": Dependence(query=True), "body": Dependence(body=True)}
 
 Answer = int | Work | None
 """What a function may answer: seats, work, or None for whatever is usual."""
@@ -93,14 +96,16 @@ class ClaimedSnapshot:
 
 
 class Claimed:
-    """Seats by a number in a header or query parameter of those whom ``trust`` covers.
+    """Seats by a number in a header, query parameter or field of a JSON body, of those whom ``trust`` covers.
+
+    A field's name may lead into objects: ``options.max_tokens``.
 
     One seat for each ``per_seat`` that it says, say 1000 for tokens; at least one and at most ``most_seats``. Without
     a number, with one that can't be read, and from others: ``otherwise``.
     """
 
     __slots__ = (
-        "_in_query",
+        "_place",
         "believed",
         "bounded",
         "dependence",
@@ -120,7 +125,7 @@ class Claimed:
 
     def __init__(
         self,
-        place: Literal["header", "query"],
+        place: Literal["header", "query", "body"],
         name: str,
         trust: Trust,
         *,
@@ -128,8 +133,8 @@ class Claimed:
         most_seats: int = 10,
         otherwise: Work = ONE_SEAT,
     ) -> None:
-        if place not in ("header", "query"):
-            raise InvalidValueError("place", place, "it must be header or query")
+        if place not in _DEPENDENCES:
+            raise InvalidValueError("place", place, "it must be header, query or body")
         if not name:
             raise InvalidValueError("name", name, f"it must name the {place} that tells")
         self.name: str = name.lower() if place == "header" else name
@@ -137,27 +142,36 @@ class Claimed:
         self.per_seat: int = require_integer("per_seat", per_seat, least=1)
         self.most_seats: int = require_seats("most_seats", most_seats)
         self.otherwise: Work = otherwise
-        self._in_query = place == "query"
-        self.dependence: Dependence = Dependence(query=True) if self._in_query else Dependence(frozenset({self.name}))
+        self._place = place
+        self.dependence: Dependence = _DEPENDENCES[place] or Dependence(frozenset({self.name}))
         self.believed = self.bounded = self.malformed = self.untrusted = 0
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
-        told = (digest.query if self._in_query else digest.headers).get(self.name)
+        told = self._told(digest)
         if told is None:
             return self.otherwise
         if not self.trust.covers(digest):
             self.untrusted += 1
             return self.otherwise
-        told = told.strip(" \t")
-        if not (told.isascii() and told.isdigit()) or len(told) > _LONGEST:
+        number = _number(told)
+        if number is None:
             self.malformed += 1
             return self.otherwise
-        seats = -(-int(told) // self.per_seat) or 1
+        seats = -(-number // self.per_seat) or 1
         self.believed += 1
         if seats > self.most_seats:
             self.bounded += 1
             seats = self.most_seats
         return plain_work(seats)
+
+    def _told(self, digest: RequestDigest) -> object:
+        if self._place == "body":
+            return _field(digest.body, self.name)
+        return (digest.query if self._place == "query" else digest.headers).get(self.name)
+
+    def wants_body(self, digest: RequestDigest) -> bool:
+        """Whether the body of this request is to be read: nobody else's word counts."""
+        return self._place == "body" and self.trust.covers(digest)
 
     def snapshot(self) -> ClaimedSnapshot:
         return ClaimedSnapshot(self.believed, self.bounded, self.malformed, self.untrusted)
@@ -168,8 +182,25 @@ class Claimed:
             raise InvalidValueError("counters", self.snapshot(), "bounded claims must be among those believed")
 
     def __repr__(self) -> str:
-        place = "query" if self._in_query else "header"
-        return f"<Claimed by {place} {self.name!r}: up to {self.most_seats} seats, {self.snapshot()}>"
+        return f"<Claimed by {self._place} {self.name!r}: up to {self.most_seats} seats, {self.snapshot()}>"
+
+
+def _number(told: object) -> int | None:
+    """A number of anything, in digits or, in a body, as such."""
+    if isinstance(told, str):
+        told = told.strip(" \t")
+        return int(told) if told.isascii() and told.isdigit() and len(told) <= _LONGEST else None
+    return told if type(told) is int and 0 <= told < 10**_LONGEST else None
+
+
+def _field(body: Mapping[str, object], name: str) -> object:
+    """The field of this name, or of the objects that lead to it."""
+    found: object = body
+    for step in name.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(step)
+    return found
 
 
 class Computed:

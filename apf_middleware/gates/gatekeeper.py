@@ -145,7 +145,7 @@ class GateKeeper(WaitingRoom):
             return
         for need in passage.needs:
             if need.lease is not None and not (early and need.gate.terms.release == "response"):
-                self._release(now, need)
+                self._release(now, need, need.gate.release)
         if not early:
             del self._passages[ticket]
             passage.stage = Stage.ENDED
@@ -273,12 +273,11 @@ class GateKeeper(WaitingRoom):
             if not isinstance(answer, Hold | Reject):
                 gone = Need(gate, need.key, need.cost)
                 gone.lease = answer
-                self._release(now, gone)
+                self._release(now, gone, gate.undo)
             return
         passage.check = None
         self._end_check(check)
         slot = self._slot(gate, need.key)
-        passage.stage = Stage.PARKED
         if isinstance(answer, Reject):
             passage.slot = None
             gate.parked -= 1
@@ -292,6 +291,7 @@ class GateKeeper(WaitingRoom):
         else:
             need.lease = answer
         self._move_to(now, passage, None)  # it has got its lease, or something has happened since it was asked
+        passage.stage = Stage.PARKED
         self._ready.append(passage)
 
     # Events and operators

@@ -71,7 +71,7 @@ class Gates:
         self, name: str, limit: int, *, key: KeyOf = everybody, cost: CostOf = one, **terms: Unpack[TermsGiven]
     ) -> Capacity:
         """At most ``limit`` at a time, of each key."""
-        return self._added(Capacity(name, limit, self._terms(terms), key, cost))
+        return self._added(Capacity(name, limit, self.terms(terms), key, cost))
 
     def tokens(
         self,
@@ -85,7 +85,7 @@ class Gates:
     ) -> Tokens:
         """``rate`` a second and ``burst`` at once, of each key; who would have to wait too long gets 429."""
         given: TermsGiven = {"status": 429, **terms}
-        return self._added(Tokens(name, rate, burst, terms=self._terms(given), key=key, cost=cost))
+        return self._added(Tokens(name, rate, burst, terms=self.terms(given), key=key, cost=cost))
 
     def condition(
         self,
@@ -100,20 +100,23 @@ class Gates:
         events = (on,) if isinstance(on, str) else tuple(on)
 
         def add(ask: _Ask) -> _Ask:
-            self._added(Condition(name, ask, self._terms({**terms, "events": events}), key, cost))
+            self._added(Condition(name, ask, self.terms({**terms, "events": events}), key, cost))
             return ask
 
         return add
 
-    def add(self, gate: OwnGate) -> None:
-        """A gate of the app's own (see `OwnGate`)."""
+    def add(self, gate: OwnGate | Gate) -> None:
+        """A gate of the app's own (see `OwnGate`), or of a kind of its own."""
+        if isinstance(gate, Gate):
+            self._added(gate)
+            return
         if not isinstance(gate, OwnGate):
             raise InvalidValueError("gate", gate, "it must have name, try_acquire and release")
         told = {name: getattr(gate, name, None) for name in ("status", "on_error", "poll", "flush", "max_parked")}
         told["release"] = getattr(gate, "release_at", None)
         given: Any = {name: value for name, value in told.items() if value is not None}
         given["events"] = tuple(getattr(gate, "events", ()))
-        self._added(Own(gate, self._terms(given)))
+        self._added(Own(gate, self.terms(given)))
 
     def hint(self, gate: str, *, on: str) -> Callable[[_Hint], _Hint]:
         """Decorate a function from the event ``on`` and a waiting request to `QUEUE` or `SKIP`."""
@@ -129,7 +132,8 @@ class Gates:
         """For a condition: let ``most`` pass at a time, to see whether the dependency is well again."""
         return Probe(most)
 
-    def _terms(self, given: TermsGiven) -> Terms:
+    def terms(self, given: TermsGiven) -> Terms:
+        """Those that are ``given``, and for the rest what all gates have here."""
         return terms_of(given, self._default)
 
     def _added(self, gate: "_GateT") -> "_GateT":

@@ -200,7 +200,8 @@ class OwnGate(Protocol):
     """What a gate of an app's own must have.
 
     It may have, too: ``key`` (None means that it doesn't concern the request), ``cost``, ``events``, ``poll``
-    (seconds), ``status``, ``on_error``. With an ``async def try_acquire`` it is asked outside of the dispatcher.
+    (seconds), ``status``, ``on_error``, and ``undo``, which takes a lease with which no request was served, where that
+    is another thing than ``release``. With an ``async def try_acquire`` it is asked outside of the dispatcher.
     """
 
     name: str
@@ -240,6 +241,9 @@ class Own(_Keyed):
 
     def release(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
         self.gate.release(lease)
+
+    def undo(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
+        getattr(self.gate, "undo", self.gate.release)(lease)
 
 
 def _translated(now: int, found: object, name: str, rule: str) -> Hold | Reject:

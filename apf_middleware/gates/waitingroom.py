@@ -188,13 +188,13 @@ class WaitingRoom(ABC):
         """Leases that others have seen taken: to give them back is an event."""
         for need in passage.needs:
             if need.lease is not None:
-                self._release(now, need)
+                self._release(now, need, need.gate.undo)
 
-    def _release(self, now: int, need: Need) -> None:
+    def _release(self, now: int, need: Need, give_back: Callable[[Hashable, object], None]) -> None:
         lease, need.lease = need.lease, None
         if lease is not NO_LEASE:
             try:
-                need.gate.release(need.key, lease)
+                give_back(need.key, lease)
             except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
                 self._fail(need.gate, error)
         slot = need.gate.slots.get(need.key)

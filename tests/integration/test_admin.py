@@ -161,9 +161,9 @@ async def test_ten_thousand_waiting_requests_are_shown_and_the_others_go_on(open
         controller = stage.middleware.service.controller
         for path in ("/one", "/two"):
             await stage.holder(path)
-        seen = await stage.middleware.service.reception.receive(
-            http_scope("/x", headers={"X-User": "crowd"}), controller.now()
-        )
+        opened_scope = http_scope("/x", headers={"X-User": "crowd"})
+        messages = Conversation(stage.middleware, opened_scope, tasks).receive
+        seen = await stage.middleware.service.reception.receive(opened_scope, controller.now(), messages)
         assert isinstance(seen, Seen)
         crowd = [Admission(seen) for _ in range(10_000)]
         for admission in crowd:

@@ -439,3 +439,21 @@ async def test_a_server_that_began_without_gates_needs_a_restart_to_have_some() 
         stage = Stage(tasks, configuration("[]"))
         with pytest.raises(InvalidValueError, match="Restart the server"):
             stage.middleware.service.controller.reconfigure(configuration(server=DB))
+
+
+async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> None:
+    gates = Gates()
+
+    @gates.condition("db")
+    async def later(_: GateRequest) -> Park:
+        await anyio.lowlevel.checkpoint()
+        return Park(retry_in=60)
+
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration(), gates)
+        with anyio.fail_after(5):
+            refused = await stage.comes("/db/1").end()
+
+        assert (refused.status, problem(refused)["reason"]) == (503, "gate")
+        assert int(refused.headers["retry-after"]) >= 60
+        assert stage.is_at_rest()

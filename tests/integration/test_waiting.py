@@ -166,7 +166,8 @@ async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         controller = stage.middleware.service.controller
-        seen = await stage.middleware.service.reception.receive(stage.opens("/").scope, 0)
+        opened = stage.opens("/")
+        seen = await stage.middleware.service.reception.receive(opened.scope, 0, opened.receive)
         assert isinstance(seen, Seen)
         lingering = Admission(controller.destination(seen.classification, Work(1, 1, 30 * MS)))
         controller.arrive(controller.now(), lingering)

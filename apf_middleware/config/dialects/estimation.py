@@ -43,17 +43,18 @@ _TAKEN: Final[Mapping[str, frozenset[str]]] = {
     "constant": frozenset({"seats", "final_seats", "linger"}),
     "header": _CLAIM,
     "query": _CLAIM,
+    "body": _CLAIM,
     "callable": frozenset({"seats", "most_seats", "callable"}),
     "kubernetes": frozenset(),
     "learned": frozenset({"seats", "most_seats", "duration_per_seat"}),
 }
 """The keys that a source takes."""
 
-_WANTED: Final = {"header": "name", "query": "name", "callable": "callable"}
+_WANTED: Final = {"header": "name", "query": "name", "body": "name", "callable": "callable"}
 """The key that a source requires."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_Source = Literal["constant", "header", "query", "callable", "kubernetes", "learned"]
+_Source = Literal["constant", "header", "query", "body", "callable", "kubernetes", "learned"]
 
 
 class EstimateModel(CamelModel):
@@ -77,7 +78,7 @@ class EstimateModel(CamelModel):
     seats: int = Field(default=1, ge=1, description="Of a constant; of other sources, where they tell none.")
     final_seats: int = Field(default=0, ge=0, description="Taken after the reply, for as long as linger says.")
     linger: Duration = "0s"
-    name: NonEmpty | None = Field(default=None, description="Of the header or query parameter.")
+    name: NonEmpty | None = Field(default=None, description="Of the header, query parameter or field of the body.")
     per_seat: int = Field(default=1, ge=1, description="How much of what is told one seat stands for.")
     most_seats: int = Field(default=10, ge=1)
     users: StringSet = Field(default_factory=list, description="Who is believed; '*' is everybody.")
@@ -113,8 +114,8 @@ class EstimateModel(CamelModel):
         """The domain's object; a header's name is in lower case there."""
         if self.source == "constant":
             return ConstantEstimate(self.seats, self.final_seats, duration_ns(self.linger))
-        if self.source in ("header", "query"):
-            return self._claimed("header" if self.source == "header" else "query")
+        if self.source in ("header", "query", "body"):
+            return self._claimed(self.source)
         if self.source == "callable":
             return ComputedEstimate(load_callable(self.callable or ""), self.most_seats, self.seats)
         if self.source == "learned":
@@ -122,7 +123,7 @@ class EstimateModel(CamelModel):
             return LearnedEstimate(per_seat, self.most_seats, self.seats)
         return KubernetesEstimate()
 
-    def _claimed(self, place: Literal["header", "query"]) -> ClaimedEstimate:
+    def _claimed(self, place: Literal["header", "query", "body"]) -> ClaimedEstimate:
         name = self.name or ""
         return ClaimedEstimate(
             place,

@@ -126,7 +126,7 @@ def test_a_claim_depends_on_its_header_or_on_the_query() -> None:
 @pytest.mark.parametrize(
     ("place", "name", "more", "wrong"),
     [
-        ("body", "n", {}, "place"),
+        ("cookie", "n", {}, "place"),
         ("query", "", {}, "name"),
         ("query", "n", {"per_seat": 0}, "per_seat"),
         ("query", "n", {"most_seats": 0}, "most_seats"),

@@ -1,0 +1,76 @@
+"""What Redis does in one step for gates that several servers share, in its own language.
+
+Time is always Redis's, in microseconds: what the clocks of the servers say doesn't matter. Should Redis's own clock go
+back, or another one take over whose clock is behind, then nothing is kept shut for longer than it could have been.
+Numbers that are kept are written out in full, for Lua would round them to fourteen digits.
+"""
+
+from typing import Final
+
+__all__ = ["ACQUIRE_PLACES", "RELEASE_PLACES", "TAKE_QUOTA", "TAKE_TOKENS", "UNDO_QUOTA", "UNDO_TOKENS"]
+
+_NOW: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+"""
+
+# One number: when the bucket would be full. ARGV: microseconds a token, burst, cost. Returns for how long to wait.
+TAKE_TOKENS: Final = (
+    _NOW
+    + """
+local per, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local full = math.max(now, tonumber(redis.call('GET', KEYS[1]) or now))
+full = math.min(full, now + burst * per)
+local opens = full + (cost - burst) * per
+if opens > now then return math.ceil(opens - now) end
+full = full + cost * per
+redis.call('SET', KEYS[1], string.format('%.0f', full), 'PX', math.ceil((full - now) / 1000) + 1)
+return 0
+"""
+)
+
+# ARGV: microseconds a token, cost.
+UNDO_TOKENS: Final = """
+local full = tonumber(redis.call('GET', KEYS[1]))
+if full then redis.call('SET', KEYS[1], string.format('%.0f', full - ARGV[1] * ARGV[2]), 'KEEPTTL') end
+"""
+
+# A hash: how many are used until when. ARGV: limit, microseconds of a window, cost. Returns for how long to wait, and
+# which window it is.
+TAKE_QUOTA: Final = (
+    _NOW
+    + """
+local limit, window, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local kept = redis.call('HMGET', KEYS[1], 'used', 'ends')
+local used, ends = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
+if ends <= now or ends > now + window then used, ends = 0, now + window end
+if used + cost > limit then return {math.ceil(ends - now), ''} end
+local name = string.format('%.0f', ends)
+redis.call('HSET', KEYS[1], 'used', used + cost, 'ends', name)
+redis.call('PEXPIRE', KEYS[1], math.ceil((ends - now) / 1000) + 1)
+return {0, name}
+"""
+)
+
+# ARGV: the window, cost.
+UNDO_QUOTA: Final = """
+if redis.call('HGET', KEYS[1], 'ends') == ARGV[1] then redis.call('HINCRBY', KEYS[1], 'used', -ARGV[2]) end
+"""
+
+# A sorted set: the places by when they are taken away from whoever hasn't given them back. ARGV: limit, microseconds
+# that a place may be held, and the names of the places that are wanted. Returns whether they are taken.
+ACQUIRE_PLACES: Final = (
+    _NOW
+    + """
+local limit, hold = tonumber(ARGV[1]), tonumber(ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+if redis.call('ZCARD', KEYS[1]) + #ARGV - 2 > limit then return 0 end
+local ends = string.format('%.0f', now + hold)
+for i = 3, #ARGV do redis.call('ZADD', KEYS[1], ends, ARGV[i]) end
+redis.call('PEXPIRE', KEYS[1], math.ceil(hold / 1000) + 1)
+return 1
+"""
+)
+
+# ARGV: the names of the places.
+RELEASE_PLACES: Final = "return redis.call('ZREM', KEYS[1], unpack(ARGV))"

@@ -1,0 +1,51 @@
+"""A circuit of purgatory, whose breakers are for ``async with`` (and, with its other factory, for threads).
+
+The library itself isn't needed here: whoever has a factory has it.
+"""
+
+import time
+from typing import TYPE_CHECKING, Final, Unpack
+
+from apf_middleware.adapters.breakers import BreakerState, Circuit
+from apf_middleware.gates.gates import Gates
+from apf_middleware.gates.terms import TermsGiven
+
+if TYPE_CHECKING:
+    from purgatory import AsyncCircuitBreakerFactory, SyncCircuitBreakerFactory
+
+__all__ = ["purgatory_gate"]
+
+_STATES: Final[dict[str, BreakerState]] = {"opened": "open", "half-opened": "half-open", "closed": "closed"}
+_MARGIN: Final = 0.002  # a breaker lets try when its time is over, not when it is just up
+
+
+def purgatory_gate(
+    gates: Gates,
+    name: str,
+    factory: "AsyncCircuitBreakerFactory | SyncCircuitBreakerFactory",
+    circuit: str,
+    *,
+    probes: int = 1,
+    ttl: float | None = None,
+    **terms: Unpack[TermsGiven],
+) -> Circuit:
+    """A gate that is open while ``circuit`` is closed. ``ttl`` is the breaker's own, if it isn't the factory's.
+
+    Make it before the breaker is used: what happened before isn't known.
+    """
+    state = Circuit(gates, name, probes, **terms)
+    pause = factory.default_ttl if ttl is None else ttl
+
+    def hear(told: str, what: str, happened: object) -> None:
+        nonlocal pause
+        if told != circuit:
+            return
+        if what == "circuit_breaker_created" and ttl is None:
+            pause = getattr(happened, "ttl", pause)
+        elif what == "state_changed":
+            opened_at = getattr(happened, "opened_at", None)
+            remaining = 0.0 if opened_at is None else max(0.0, opened_at + pause - time.time()) + _MARGIN
+            state.note(_STATES[getattr(happened, "state", "closed")], remaining)
+
+    factory.add_listener(hear)
+    return state

@@ -1,0 +1,112 @@
+"""The connections of an SQLAlchemy engine: requests that need one wait for it in their queues, not in the pool.
+
+Two facts of the library shape this gate. Its ``checkin`` event comes *before* the connection is back in the pool, and
+where the engine is used in threads the event loop may look even earlier than that. And a connection that is detached
+leaves the pool without a ``checkin``. Hence nothing is decided by what an event says or when it comes: an event only
+makes the gate look, always from the event loop. The gate reads the pool, and when it finds there more connections out
+than requests have in their hands, one is on its way, and it looks again a millisecond later.
+"""
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from apf_middleware.adapters.shared import SharedCapacity
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+from apf_middleware.gates.backoff import pause
+from apf_middleware.gates.gate import Terms
+from apf_middleware.gates.gates import Gates
+from apf_middleware.gates.kinds import CostOf, everybody, one
+from apf_middleware.gates.terms import TermsGiven
+
+try:
+    from sqlalchemy import Engine, event
+    from sqlalchemy.pool import QueuePool
+except ImportError:
+    raise MissingExtraError("sqlalchemy", "sqlalchemy") from None
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+    from apf_middleware.gates.passage import GateRequest
+
+__all__ = ["EngineGate", "engine_gate"]
+
+_LOOK_AGAIN_NS: Final = 1_000_000
+_LONGEST_LOOK_NS: Final = 100_000_000  # a connection that is being made may take its time
+
+
+def engine_gate(
+    gates: Gates, name: str, engine: "Engine | AsyncEngine", *, cost: CostOf = one, **terms: Unpack[TermsGiven]
+) -> "EngineGate":
+    """A gate with as many places as the engine's pool has connections; ``cost`` is how many a request needs at once."""
+    sync_engine: Engine = engine if isinstance(engine, Engine) else engine.sync_engine
+    gate = EngineGate(gates, name, sync_engine, gates.terms(terms), cost)
+    gates.add(gate)
+    return gate
+
+
+class EngineGate(SharedCapacity):
+    """The connections of the pool of ``engine``."""
+
+    kind = "sqlalchemy"
+
+    def __init__(self, gates: Gates, name: str, engine: Engine, terms: Terms, cost: CostOf) -> None:
+        super().__init__(name, _size(engine), terms, everybody, cost)
+        self._engine = engine
+        self._gates = gates
+        self._out: set[ConnectionPoolEntry] = set()
+        self._looks = 0
+        self._is_wanted = False
+        event.listen(engine, "checkout", self._note_out)
+        for back in ("checkin", "detach"):
+            event.listen(engine, back, self._note_back)
+
+    def taken(self, key: Hashable) -> int:  # noqa: ARG002
+        """Counted by the pool of the moment: an engine that was disposed of has another one."""
+        pool: Any = self._engine.pool
+        found: int = pool.checkedout()
+        return found
+
+    def acquire(self, now: int, request: "GateRequest", key: Hashable, cost: int) -> object:
+        self._is_wanted = True  # before the pool is looked at, or what comes back meanwhile would tell nobody
+        answer = super().acquire(now, request, key, cost)
+        if isinstance(answer, int):
+            self._looks = 0
+            self._is_wanted = self.parked > 0
+        return answer
+
+    def look_again_at(self, now: int, key: Hashable) -> int | None:
+        """Soon, if a connection is on its way from or to somebody, and isn't leased to those who are in."""
+        in_hands = sum(1 for entry in tuple(self._out) if entry.in_use)
+        if self.leased(key) >= self._limit or self.taken(key) <= in_hands:
+            return None
+        self._looks += 1
+        return now + pause(self._looks, _LOOK_AGAIN_NS, _LONGEST_LOOK_NS)
+
+    # Told by the pool, in whatever thread
+
+    def _note_out(self, _connection: object, entry: "ConnectionPoolEntry", _proxy: object) -> None:
+        self._out.add(entry)
+        self._looks = 0
+        self.note_use("")
+
+    def _note_back(self, _connection: object, entry: "ConnectionPoolEntry | None") -> None:
+        if entry is not None:
+            self._out.discard(entry)
+        if self._is_wanted:
+            self._looks = 0
+            self._gates.emit_threadsafe(self.name)
+
+
+def _size(engine: Engine) -> int:
+    """How many connections its pool gives out at most."""
+    pool = engine.pool
+    if not isinstance(pool, QueuePool):
+        raise InvalidValueError(
+            "engine", engine, f"a {type(pool).__name__} has no limit that a gate could keep", "Use gates.capacity"
+        )
+    most_more: int = pool._max_overflow  # noqa: SLF001 - there is no other way to know
+    if pool.size() == 0 or most_more < 0:
+        raise InvalidValueError("engine", engine, "its pool must be limited", "Set pool_size and max_overflow")
+    return pool.size() + most_more

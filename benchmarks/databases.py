@@ -1,0 +1,229 @@
+"""A real PostgreSQL and a real Redis as processes of their own, each with its data in a folder that is gone after use.
+
+Debian's packages have them: ``apt-get install postgresql redis-server``. PostgreSQL refuses to work for root; started
+by root, it runs as ``postgres``, or as ``nobody``. It listens on a Unix socket in its folder, and on no port.
+"""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.servers import free_port
+
+__all__ = ["DatabaseStartError", "Postgres", "Redis", "postgres", "postgres_programs", "redis", "redis_program"]
+
+_PATIENCE: Final = 30.0  # seconds until it must answer
+_DEBIAN: Final = Path("/usr/lib/postgresql")
+_QUICK: Final = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=16MB", "autovacuum=off")
+_USER: Final = "apf"
+
+
+class DatabaseStartError(RuntimeError):
+    """A database ended, or did not answer in time; what it wrote is in the message."""
+
+
+def postgres_programs() -> Path | None:
+    """The folder of ``initdb`` and ``postgres``, the newest one; None where there is none."""
+    found = sorted(_DEBIAN.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    elsewhere = shutil.which("postgres")
+    return None if elsewhere is None else Path(elsewhere).resolve().parent
+
+
+def redis_program() -> str | None:
+    """Where ``redis-server`` is; None where it isn't."""
+    return shutil.which("redis-server")
+
+
+class _Database:
+    """A process that can be paused, so that it answers nobody, and doesn't even hang up."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+        self.process = process
+        self.folder = folder
+
+    def pause(self) -> None:
+        self._tell_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._tell_all(signal.SIGCONT)
+
+    def _tell_all(self, number: int) -> None:
+        """The process, first of all, and those that it has started."""
+        for pid in (self.process.pid, *_children(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def stop(self) -> None:
+        """End it, also if it is paused or has ended."""
+        if self.process.poll() is not None:
+            return
+        self.resume()
+        self.process.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(path.parent.name))
+    return found
+
+
+class Postgres(_Database):
+    """A cluster with nothing in it but the database ``postgres``, started by ``command`` as ``user``."""
+
+    def __init__(self, command: Sequence[str], folder: Path, user: tuple[int, int] | None) -> None:
+        super().__init__(_start(command, folder, user), folder)
+        self._command = command
+        self._user = user
+        self.await_ready()
+
+    def await_ready(self) -> None:
+        _await(self, lambda: _connects(self.folder / ".s.PGSQL.5432"))
+        told = self.folder / "data" / "postmaster.pid"
+        _await(self, lambda: told.read_text().rstrip().endswith("ready"))
+
+    def halt(self) -> None:
+        """Shut it down, hanging up on everybody; `restart` begins it again."""
+        self.stop()
+
+    def restart(self) -> None:
+        self.process = _start(self._command, self.folder, self._user)
+        self.await_ready()
+
+    @property
+    def url(self) -> str:
+        """For asyncpg; SQLAlchemy's begin with postgresql+asyncpg or postgresql+psycopg."""
+        return f"postgresql://{_USER}@/postgres?host={self.folder}"
+
+    def sqlalchemy_url(self, driver: str) -> str:
+        return f"postgresql+{driver}://{_USER}@/postgres?host={self.folder}"
+
+
+class Redis(_Database):
+    """A server on a ``port`` of this machine."""
+
+    def __init__(self, process: subprocess.Popen[bytes], folder: Path, port: int) -> None:
+        super().__init__(process, folder)
+        self.port = port
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL that answers."""
+    programs = postgres_programs()
+    if programs is None:
+        raise DatabaseStartError("PostgreSQL is not installed: apt-get install postgresql")
+    with tempfile.TemporaryDirectory(prefix="apf-pg-") as name:  # short, for the path of a socket may not be long
+        folder = Path(name)
+        user = _unprivileged()
+        if user is not None:
+            os.chown(folder, *user)
+        data = folder / "data"
+        options = ("--auth=trust", f"--username={_USER}", "--no-sync", "--encoding=UTF8", "--locale=C")
+        _run([str(programs / "initdb"), *options, "--pgdata", str(data)], folder, user)
+        settings = [part for one in ("listen_addresses=", *_QUICK) for part in ("-c", one)]
+        command = [str(programs / "postgres"), "-D", str(data), "-k", str(folder), *settings]
+        database = Postgres(command, folder, user)
+        try:
+            yield database
+        finally:
+            database.stop()
+
+
+@contextlib.contextmanager
+def redis(port: int | None = None) -> Iterator[Redis]:
+    """A Redis that answers, and keeps nothing on disk."""
+    program = redis_program()
+    if program is None:
+        raise DatabaseStartError("Redis is not installed: apt-get install redis-server")
+    port = port or free_port()
+    with tempfile.TemporaryDirectory(prefix="apf-redis-") as name:
+        folder = Path(name)
+        command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        database = Redis(_start([*command, "--dir", name], folder, None), folder, port)
+        try:
+            _await(database, lambda: _connects(port))
+            yield database
+        finally:
+            database.stop()
+
+
+def _unprivileged() -> tuple[int, int] | None:
+    """Whom to be instead of root."""
+    if os.geteuid():
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return entry.pw_uid, entry.pw_gid
+    raise DatabaseStartError("PostgreSQL doesn't work for root, and there is no user postgres or nobody")
+
+
+def _run(command: Sequence[str], folder: Path, user: tuple[int, int] | None) -> None:
+    process = _start(command, folder, user)
+    if process.wait(_PATIENCE):
+        raise DatabaseStartError(f"{command[0]} failed:\n{_written(folder)}")
+
+
+def _start(command: Sequence[str], folder: Path, user: tuple[int, int] | None) -> subprocess.Popen[bytes]:
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(  # noqa: S603 - our own programs, and no shell
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=None if user is None else user[0],
+            group=None if user is None else user[1],
+            extra_groups=None if user is None else [],
+        )
+
+
+def _written(folder: Path) -> str:
+    return (folder / "output").read_text(errors="replace")
+
+
+def _await(database: _Database, answers: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not _safely(answers):
+        if database.process.poll() is not None or time.monotonic() > deadline:
+            raise DatabaseStartError(f"it doesn't answer:\n{_written(database.folder)}")
+        time.sleep(0.02)
+
+
+def _safely(answers: Callable[[], bool]) -> bool:
+    try:
+        return answers()
+    except OSError:
+        return False
+
+
+def _connects(address: Path | int) -> bool:
+    family = socket.AF_INET if isinstance(address, int) else socket.AF_UNIX
+    with socket.socket(family) as connection:
+        connection.settimeout(1)
+        connection.connect(("127.0.0.1", address) if isinstance(address, int) else str(address))
+        return True

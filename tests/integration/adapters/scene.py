@@ -1,0 +1,58 @@
+"""An app behind the middleware whose requests do what a test says, and a look at who waits."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware import Gates
+from tests.integration.conversation import Conversation
+from tests.integration.test_gates import GatedStage, configuration
+
+__all__ = ["Scene", "until"]
+
+Handler = Callable[[str], Awaitable[object]]
+
+
+class Scene(GatedStage):
+    """Requests for ``/db/*`` pass the gate ``db`` and then await ``handler`` with their path."""
+
+    def __init__(
+        self, tasks: TaskGroup, gates: Gates, handler: Handler, *, gate: str = "[db]", wait: str = "10s"
+    ) -> None:
+        super().__init__(tasks, configuration(gate, seats=50, wait=wait), gates)
+        self._handler = handler
+        self.errors: list[Exception] = []
+
+    async def _app(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        self.started.append(path)
+        try:
+            await self._handler(path)
+        except Exception as error:
+            self.errors.append(error)
+            raise
+        finally:
+            self.finished.append(path)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def come(self, count: int, users: int = 1) -> list[Conversation]:
+        """So many requests come at once."""
+        return [self.comes(f"/db/{number}", user=f"u{number % users}") for number in range(count)]
+
+    @property
+    def parked(self) -> int:
+        return sum(status.parked for status in self.gates.list())
+
+    @property
+    def rescues(self) -> int:
+        return max(status.rescues for status in self.gates.list())
+
+
+async def until(found: Callable[[], object], seconds: float = 5.0) -> None:
+    """As soon as it is so."""
+    with anyio.fail_after(seconds):
+        while not found():  # noqa: ASYNC110 - what is looked at doesn't tell
+            await anyio.sleep(0.001)

@@ -1,0 +1,127 @@
+"""The gate of an asyncpg pool, with a real one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+
+from apf_middleware import Gates
+from apf_middleware.adapters.asyncpg import pool_gate
+from benchmarks.databases import Postgres
+from tests.integration.adapters.scene import Scene, until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+@asynccontextmanager
+async def pool_of(server: Postgres, size: int) -> AsyncIterator[Any]:
+    pool = await asyncpg.create_pool(server.url, min_size=1, max_size=size)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+async def test_no_more_requests_are_let_in_than_the_pool_has_connections(postgres: Postgres) -> None:
+    async with pool_of(postgres, 3) as pool, anyio.create_task_group() as tasks:
+        gates = Gates()
+        gate = pool_gate(gates, "db", pool)
+        now, most, waits = 0, 0, 0
+
+        async def use(_path: str) -> None:
+            nonlocal now, most, waits
+            now += 1
+            most = max(most, now)
+            waits += pool.get_idle_size() == 0 and pool.get_size() == pool.get_max_size()
+            async with pool.acquire() as connection:
+                await connection.fetchval("SELECT pg_sleep(0.002)")
+            now -= 1
+
+        scene = Scene(tasks, gates, use)
+        waiters = scene.come(20, users=4)
+        for waiter in waiters:
+            await waiter.end()
+
+        assert [waiter.status for waiter in waiters] == [200] * 20
+        assert (most, gate.limit, waits) == (3, 3, 0)
+        assert scene.is_at_rest()
+
+
+async def test_connections_in_other_hands_count_and_are_looked_for_until_they_are_back(postgres: Postgres) -> None:
+    async with pool_of(postgres, 1) as pool, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)  # no rescue
+        gate = pool_gate(gates, "db", pool)
+        scene = Scene(tasks, gates, lambda _: pool.fetchval("SELECT 1"))
+        outsider = await pool.acquire()
+        waiter = scene.comes("/db/waiter")
+        await until(lambda: gate.tally.evaluations["parked"] > 2)
+        assert scene.started == []
+
+        await pool.release(outsider)
+        await waiter.end()
+
+        assert waiter.status == 200
+        assert scene.rescues == 0
+
+
+async def test_what_others_have_is_not_let_out_a_second_time(postgres: Postgres) -> None:
+    async with pool_of(postgres, 4) as pool, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        pool_gate(gates, "db", pool)
+        outsiders = [await pool.acquire() for _ in range(3)]
+        now, most = 0, 0
+
+        async def use(_path: str) -> None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await pool.fetchval("SELECT pg_sleep(0.002)")
+            now -= 1
+
+        scene = Scene(tasks, gates, use)
+        for waiter in scene.come(8):
+            await waiter.end()
+
+        assert most == 1
+        for outsider in outsiders:
+            await pool.release(outsider)
+
+
+class SlowPool:
+    """Three numbers, and a connection that a request takes long to get."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.used = 0
+
+    def get_size(self) -> int:
+        return self.size
+
+    def get_max_size(self) -> int:
+        return self.size
+
+    def get_idle_size(self) -> int:
+        return self.size - self.used
+
+
+async def test_who_is_let_in_and_takes_nothing_is_believed_after_a_while() -> None:
+    """Others have three of five; those who come in take none, so that nothing tells what became of the promise."""
+    pool, door = SlowPool(5), anyio.Event()
+    pool.used = 3
+    async with anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        pool_gate(gates, "db", pool)
+        scene = Scene(tasks, gates, lambda _: door.wait())
+        waiters = scene.come(3)
+        await until(lambda: len(scene.started) == 2)
+        await asyncio.sleep(0.02)
+        assert len(scene.started) == 2
+
+        await until(lambda: len(scene.started) == 3)
+        door.set()
+        for waiter in waiters:
+            await waiter.end()

@@ -1,0 +1,238 @@
+"""Circuit breakers of both libraries: open keeps waiting or rejects, half-open lets a few try, closed lets all go."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pybreaker
+import pytest
+from purgatory import AsyncCircuitBreakerFactory
+
+from apf_middleware import Gates
+from apf_middleware.adapters.breakers import Circuit
+from apf_middleware.adapters.purgatory import purgatory_gate
+from apf_middleware.adapters.pybreaker import pybreaker_gate
+from apf_middleware.gates import GateRequest, Park, Probe
+from tests.integration.adapters.scene import Scene, until
+from tests.integration.stage import problem
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+REQUEST = GateRequest("level", "schema", "flow")
+
+
+Use = Callable[[], Coroutine[Any, Any, None]]
+Library = Callable[[Gates, int, float, int], "Guarded"]
+
+
+class Guarded(Protocol):
+    """A dependency behind a breaker."""
+
+    circuit: Circuit
+
+    async def call(self, what: Use) -> None: ...
+
+
+class Purgatory:
+    def __init__(self, gates: Gates, threshold: int, ttl: float, probes: int) -> None:
+        self.factory = AsyncCircuitBreakerFactory(default_threshold=threshold, default_ttl=60)
+        self.circuit = purgatory_gate(gates, "db", self.factory, "billing", probes=probes)
+        self.ttl = ttl
+
+    async def call(self, what: Use) -> None:
+        async with await self.factory.get_breaker("billing", ttl=self.ttl):
+            await what()
+
+
+class Pybreaker:
+    """Its breakers hold a lock while a call lasts, so calls are made in threads."""
+
+    def __init__(self, gates: Gates, threshold: int, ttl: float, probes: int) -> None:
+        self.breaker = pybreaker.CircuitBreaker(fail_max=threshold, reset_timeout=ttl)
+        self.circuit = pybreaker_gate(gates, "db", self.breaker, probes=probes)
+
+    async def call(self, what: Use) -> None:
+        def blocks() -> None:
+            anyio.from_thread.run(what)
+
+        await anyio.to_thread.run_sync(self.breaker.call, blocks)
+
+
+@dataclass
+class Dependency:
+    """Counts who comes; while it is down everybody fails, and who comes stays until ``door`` is open."""
+
+    is_down: bool = True
+    now: int = 0
+    most: int = 0
+    came: int = 0
+    door: anyio.Event = field(default_factory=anyio.Event)
+
+    async def use(self) -> None:
+        self.came += 1
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await self.door.wait()
+            if self.is_down:
+                raise ConnectionError("down")
+        finally:
+            self.now -= 1
+
+
+@pytest.fixture(params=[Purgatory, Pybreaker])
+def library(request: pytest.FixtureRequest) -> Library:
+    found: Library = request.param
+    return found
+
+
+async def open_up(guarded: Guarded, times: int) -> None:
+    """Let it fail."""
+
+    async def fail() -> None:
+        raise ConnectionError("down")
+
+    for _ in range(times):
+        with pytest.raises((ConnectionError, pybreaker.CircuitBreakerError)):
+            await guarded.call(fail)
+
+
+async def test_half_open_lets_one_try_and_not_the_herd_and_closed_lets_all_go(library: Library) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, dependency = Gates(flush=60), Dependency(is_down=False)
+        guarded = library(gates, 2, 0.05, 1)
+        await open_up(guarded, 2)
+        scene = Scene(tasks, gates, lambda _: guarded.call(dependency.use))
+        waiters = scene.come(20, users=3)
+        await until(lambda: scene.parked == 20)
+        await until(lambda: dependency.came == 1)
+        await asyncio.sleep(0.03)
+        assert (dependency.came, scene.parked) == (1, 19)
+
+        dependency.door.set()
+        for waiter in waiters:
+            await waiter.end()
+        assert guarded.circuit.state == "closed"
+        assert {waiter.status for waiter in waiters} == {200}
+        assert scene.rescues == 0
+        assert scene.is_at_rest()
+
+
+async def test_so_many_probes_as_wanted_try_at_a_time() -> None:
+    """Purgatory's breakers let everybody through when they are half-open; the gate doesn't."""
+    async with anyio.create_task_group() as tasks:
+        gates, dependency = Gates(flush=60), Dependency(is_down=False)
+        guarded = Purgatory(gates, 2, 0.05, 3)
+        await open_up(guarded, 2)
+        scene = Scene(tasks, gates, lambda _: guarded.call(dependency.use))
+        waiters = scene.come(10)
+        await until(lambda: dependency.came == 3)
+        await asyncio.sleep(0.02)
+        assert dependency.came == 3
+
+        dependency.door.set()
+        for waiter in waiters:
+            await waiter.end()
+
+
+async def test_a_probe_that_fails_opens_it_again_for_everybody(library: Library) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, dependency = Gates(flush=60), Dependency()
+        dependency.door.set()
+        guarded = library(gates, 1, 0.3, 1)
+        await open_up(guarded, 1)
+
+        async def quietly(_path: str) -> None:
+            with contextlib.suppress(ConnectionError, pybreaker.CircuitBreakerError):
+                await guarded.call(dependency.use)
+
+        scene = Scene(tasks, gates, quietly)
+        waiters = scene.come(5)
+        await until(lambda: dependency.came == 1 and scene.parked == 4)
+        assert guarded.circuit.state == "open"
+        dependency.is_down = False
+        for waiter in waiters:
+            await waiter.end()
+        assert (dependency.came, scene.rescues) == (5, 0)
+
+
+async def test_who_cannot_wait_for_it_is_rejected_at_once_and_told_when_to_come_back(library: Library) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates = Gates()
+        guarded = library(gates, 1, 30, 1)
+        await open_up(guarded, 1)
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="1s")
+        with anyio.fail_after(0.5):
+            refused = await scene.comes("/db/1").end()
+
+        assert (refused.status, problem(refused)["reason"], problem(refused)["gate"]) == (503, "gate", "db")
+        assert 29 <= int(refused.headers["retry-after"]) <= 40
+        assert scene.started == []
+
+
+async def test_a_breaker_that_somebody_closes_by_hand_lets_everybody_go_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        guarded = Pybreaker(gates, 1, 30, 1)
+        guarded.breaker.open()
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="60s")
+        waiters = scene.come(3)
+        await until(lambda: scene.parked == 3)
+        await anyio.to_thread.run_sync(guarded.breaker.close)
+        with anyio.fail_after(5):
+            for waiter in waiters:
+                await waiter.end()
+
+
+async def test_pybreaker_tells_before_the_breaker_itself_says_so() -> None:
+    """Why the state is taken from what is told."""
+    seen = []
+
+    class Listener(pybreaker.CircuitBreakerListener):
+        def state_change(self, cb: pybreaker.CircuitBreaker, old_state: Any, new_state: Any) -> None:  # noqa: ANN401, ARG002
+            seen.append((cb.current_state, new_state.name))
+
+    breaker = pybreaker.CircuitBreaker(listeners=[Listener()])
+    breaker.open()
+
+    assert seen == [("closed", "open")]
+    assert breaker.current_state == "open"
+
+
+async def test_a_breaker_that_is_open_already_is_known() -> None:
+    breaker = pybreaker.CircuitBreaker(reset_timeout=30)
+    breaker.open()
+
+    assert pybreaker_gate(Gates(), "db", breaker).state == "open"
+
+
+async def test_another_circuit_of_the_factory_changes_nothing() -> None:
+    gates = Gates()
+    guarded = Purgatory(gates, 1, 30, 1)
+    async with anyio.create_task_group():
+        breaker = await guarded.factory.get_breaker("shipping")
+        with pytest.raises(ConnectionError):
+            async with breaker:
+                raise ConnectionError("down")
+
+    assert guarded.circuit.state == "closed"
+
+
+async def test_time_makes_it_half_open() -> None:
+    now = [100.0]
+    circuit = Circuit(Gates(), "db", 2, clock=lambda: now[0])
+
+    assert circuit.ask(REQUEST) is None
+    circuit.note("open", 5)
+    assert circuit.ask(REQUEST) == Park(retry_in=5)
+    now[0] = 105
+    assert circuit.ask(REQUEST) == Probe(2)
+    circuit.note("half-open", 5)
+    assert circuit.ask(REQUEST) == Probe(2)
+    circuit.note("closed")
+    assert circuit.ask(REQUEST) is None

@@ -1,0 +1,34 @@
+"""What isn't installed isn't needed by who doesn't ask for it, and who does is told how to get it."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from apf_middleware.exceptions import MissingExtraError
+
+LIBRARIES = {"sqlalchemy": "sqlalchemy", "httpx": "httpx", "pybreaker": "breakers"}
+
+
+@pytest.mark.parametrize(("library", "extra"), LIBRARIES.items())
+def test_a_missing_library_is_told_with_the_extra_that_brings_it(
+    library: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"apf_middleware.adapters.{library}", raising=False)
+
+    with pytest.raises(MissingExtraError, match=rf"pip install 'apf-middleware\[{extra}\]'"):
+        importlib.import_module(f"apf_middleware.adapters.{library}")
+
+
+def test_the_package_imports_none_of_them_by_itself() -> None:
+    program = (
+        "import sys, apf_middleware, apf_middleware.adapters, apf_middleware.adapters.asyncpg;"
+        "import apf_middleware.adapters.redis, apf_middleware.adapters.purgatory;"
+        "print(sorted({'sqlalchemy', 'asyncpg', 'redis', 'httpx', 'purgatory', 'pybreaker'} & set(sys.modules)))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"

@@ -1,0 +1,142 @@
+"""So many requests to each host at a time, with real sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import pytest
+
+from apf_middleware import Gates
+from apf_middleware.adapters.httpx import HostGate, host_gate
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.gates import GateRequest
+from tests.integration.adapters.scene import Scene, until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+class Downstream:
+    """A server that answers after 5 ms, and notes how many it had at a time, by Host header."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, int] = {}
+        self.most: dict[str, int] = {}
+        self.port = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        host = head.lower().partition("host: ")[2].partition(":")[0]
+        self.now[host] = self.now.get(host, 0) + 1
+        self.most[host] = max(self.most.get(host, 0), self.now[host])
+        await asyncio.sleep(0.005)
+        self.now[host] -= 1
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nhere")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def downstream() -> AsyncIterator[Downstream]:
+    found = Downstream()
+    async with await asyncio.start_server(found.answer, "127.0.0.1", 0) as server:
+        found.port = server.sockets[0].getsockname()[1]
+        yield found
+
+
+def asked(request: GateRequest) -> str | None:
+    """``/db/host/number`` asks a host."""
+    assert request.digest is not None
+    parts = request.digest.path.split("/")
+    return parts[2] if len(parts) > 3 else None
+
+
+def gate_of(gates: Gates, otherwise: int | None = None) -> HostGate:
+    return host_gate(gates, "db", {"127.0.0.1": 2, "Localhost": 1}, host=asked, otherwise=otherwise)
+
+
+async def test_each_host_has_its_own_places() -> None:
+    async with downstream() as server, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        gate = gate_of(gates)
+        async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
+
+            async def ask(path: str) -> None:
+                await client.get(f"http://{path.split('/')[2]}:{server.port}/")
+
+            scene = Scene(tasks, gates, ask)
+            paths = [f"/db/{host}/{number}" for number in range(8) for host in ("127.0.0.1", "LOCALHOST")]
+            waiters = [scene.comes(path) for path in paths]
+            for waiter in waiters:
+                await waiter.end()
+
+        assert {waiter.status for waiter in waiters} == {200}
+        assert server.most == {"127.0.0.1": 2, "localhost": 1}
+        assert scene.rescues == 0
+        assert scene.is_at_rest()
+
+
+async def test_what_goes_out_beside_the_gate_counts_until_its_response_is_closed() -> None:
+    async with downstream() as server, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        gate = gate_of(gates)
+        async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
+            scene = Scene(tasks, gates, lambda _: client.get(f"http://localhost:{server.port}/"))
+            async with client.stream("GET", f"http://localhost:{server.port}/"):
+                waiter = scene.comes("/db/localhost/1")
+                await until(lambda: scene.parked == 1)
+                await asyncio.sleep(0.02)
+                assert scene.started == []
+            await waiter.end()
+
+        assert waiter.status == 200
+        assert (gate.used("localhost"), scene.rescues) == (0, 0)
+
+
+async def test_what_others_have_is_not_let_out_a_second_time() -> None:
+    async with downstream() as server, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        gate = gate_of(gates)
+        async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
+            url = f"http://127.0.0.1:{server.port}/"
+            scene = Scene(tasks, gates, lambda _: client.get(url))
+            async with client.stream("GET", url):
+                server.most.clear()
+                for waiter in [scene.comes(f"/db/127.0.0.1/{number}") for number in range(6)]:
+                    await waiter.end()
+
+        assert server.most == {"127.0.0.1": 1}
+
+
+async def test_a_request_that_fails_gives_its_place_back() -> None:
+    gates = Gates()
+    gate = gate_of(gates)
+    async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get("http://127.0.0.1:1/")
+        assert gate.taken("127.0.0.1") == 0
+
+
+async def test_a_host_without_a_limit_is_none_of_its_business() -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, other = Gates(), Gates()
+        gate_of(gates)
+        limited = host_gate(other, "db", {}, host=lambda _: "Anywhere", otherwise=1)
+        assert limited.key(GateRequest("l", "s", "f")) == "anywhere"
+        assert limited.limit_of("anywhere") == 1
+
+        door = anyio.Event()
+        scene = Scene(tasks, gates, lambda _: door.wait())
+        waiters = [scene.comes(f"/db/elsewhere/{number}") for number in range(5)]
+        await until(lambda: len(scene.started) == 5)
+        door.set()
+        for waiter in waiters:
+            await waiter.end()
+
+
+@pytest.mark.parametrize(("limits", "otherwise"), [({"a": 0}, None), ({}, 0)])
+async def test_a_limit_of_nothing_is_refused(limits: dict[str, int], otherwise: int | None) -> None:
+    with pytest.raises(InvalidValueError, match="at least 1"):
+        host_gate(Gates(), "db", limits, host=asked, otherwise=otherwise)

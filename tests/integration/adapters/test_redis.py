@@ -1,0 +1,371 @@
+"""Rates, quotas and capacities that servers share, in a real Redis; each Scene is a server of its own."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from redis.asyncio import Redis
+
+from apf_middleware import Gates
+from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.gates import GateRequest, Own, Park, Reject
+from benchmarks import databases
+from benchmarks.databases import Redis as RedisServer
+from tests.integration.adapters.scene import Scene, until
+from tests.integration.stage import problem
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+REQUEST = GateRequest("level", "schema", "alice")
+PATIENT = Sharing(timeout=10)  # for a machine that is busy with something else too
+
+
+@pytest.fixture
+async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
+    client = Redis.from_url(redis_server.url)
+    await client.flushdb()
+    yield client
+    await client.aclose()
+
+
+def gate_of(gates: Gates, name: str = "db") -> Any:  # noqa: ANN401 - an adapter's own
+    gate = gates.keeper.gates[name]
+    assert isinstance(gate, Own)
+    return gate.gate
+
+
+def rate(redis: Redis, rate: float = 1, burst: int = 3, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
+    gates = Gates(flush=60)
+    redis_rate(gates, "db", redis, rate=rate, burst=burst, **{"sharing": PATIENT, **more})
+    return gates, gate_of(gates)
+
+
+def quota(redis: Redis, limit: int = 3, per: float = 30, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
+    gates = Gates(flush=60)
+    redis_quota(gates, "db", redis, limit=limit, per=per, **{"sharing": PATIENT, **more})
+    return gates, gate_of(gates)
+
+
+def capacity(redis: Redis, limit: int = 3, hold: float = 30, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
+    gates = Gates(flush=60)
+    redis_capacity(gates, "db", redis, limit=limit, hold=hold, **{"sharing": PATIENT, **more})
+    return gates, gate_of(gates)
+
+
+async def passed(asking: Any, count: int, key: str = "alice", cost: int = 1) -> int:  # noqa: ANN401
+    """How many of so many, who ask at once, pass."""
+    answers = await asyncio.gather(*(asking.try_acquire(REQUEST, key, cost) for _ in range(count)))
+    return sum(not isinstance(answer, Park | Reject) for answer in answers)
+
+
+# Rates
+
+
+async def test_a_bucket_is_shared_and_no_token_is_spent_twice(redis: Redis) -> None:
+    (_, one), (_, other) = rate(redis, 0.1, 20), rate(redis, 0.1, 20)
+
+    found = await asyncio.gather(passed(one, 25), passed(other, 25))
+
+    assert sum(found) == 20
+
+
+async def test_each_key_has_a_bucket_and_costs_are_heeded(redis: Redis) -> None:
+    _, one = rate(redis, 0.1, 5)
+
+    assert await passed(one, 5, "alice") == 5
+    assert await passed(one, 1, "bob", cost=4) == 1
+    assert await passed(one, 2, "bob", cost=1) == 1
+    assert await one.try_acquire(REQUEST, "carol", 6) == Reject()
+
+
+async def test_a_bucket_says_exactly_when_the_next_token_comes(redis: Redis) -> None:
+    _, one = rate(redis, 4, 2)
+    assert await passed(one, 2) == 2
+
+    answer = await one.try_acquire(REQUEST, "alice", 1)
+
+    assert isinstance(answer, Park)
+    assert answer.retry_in is not None
+    assert 0.15 < answer.retry_in <= 0.25
+    await asyncio.sleep(answer.retry_in)
+    assert await passed(one, 2) == 1
+
+
+async def test_a_bucket_that_is_full_is_forgotten(redis: Redis) -> None:
+    _, one = rate(redis, 100, 2)
+    await passed(one, 1)
+
+    assert 0 < await redis.pttl("apf:db:alice") <= 12
+
+
+async def test_times_are_kept_to_the_microsecond(redis: Redis) -> None:
+    """Lua writes large numbers with fourteen digits; these have sixteen."""
+    _, one = rate(redis, 7, 2)
+    await passed(one, 1)
+
+    kept = await redis.get("apf:db:alice")
+    assert kept is not None
+    assert kept.isdigit()
+
+
+async def test_what_a_server_thinks_the_time_is_does_not_matter(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    (_, one), (_, other) = rate(redis, 0.1, 3), rate(redis, 0.1, 3)
+    assert await passed(one, 3) == 3
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+
+    answer = await other.try_acquire(REQUEST, "alice", 1)
+
+    assert isinstance(answer, Park)
+    assert answer.retry_in == pytest.approx(10, abs=1)
+
+
+async def test_when_the_clock_of_redis_has_gone_back_nobody_waits_longer_than_ever(redis: Redis) -> None:
+    """As when another server takes over: what is kept lies an hour ahead."""
+    (_, one), (_, other) = rate(redis, 1, 3), quota(redis, 3, 30)
+    await redis.set("apf:db:alice", int((time.time() + 3600) * 1e6))
+
+    answer = await one.try_acquire(REQUEST, "alice", 1)
+    await redis.delete("apf:db:alice")
+    await redis.hset("apf:db:alice", mapping={"used": 3, "ends": int((time.time() + 3600) * 1e6)})
+
+    assert isinstance(answer, Park)
+    assert answer.retry_in == pytest.approx(1, abs=0.1)
+    assert await passed(other, 1) == 1
+
+
+async def test_requests_wait_for_their_tokens_and_are_served_in_time(redis: Redis) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, _ = rate(redis, 50, 2, key=lambda _: "all")
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        began = time.monotonic()
+        for waiter in scene.come(8):
+            await waiter.end()
+
+        assert 0.11 <= time.monotonic() - began < 1
+        assert scene.is_at_rest()
+
+
+async def test_who_would_wait_too_long_for_a_token_is_told_when_to_come_back(redis: Redis) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, _one = rate(redis, 0.1, 1)
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="1s")
+        first = await scene.comes("/db/1", user="u0").end()
+        refused = await scene.comes("/db/2", user="u0").end()
+
+        assert first.status == 200
+        assert (refused.status, problem(refused)["reason"], problem(refused)["gate"]) == (429, "gate", "db")
+        assert 9 <= int(refused.headers["retry-after"]) <= 14
+
+
+async def test_a_token_that_another_gate_made_useless_is_given_back(redis: Redis) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
+        gates.capacity("full", limit=0)
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="50ms")
+        refused = await scene.comes("/db/1").end()
+        assert refused.status == 503
+        await until(lambda: not one._errands)
+
+        assert await passed(one, 3, "all") == 2
+
+
+async def test_a_token_is_used_up_when_its_request_has_been_served(redis: Redis) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        assert (await scene.comes("/db/1").end()).status == 200
+
+        assert await passed(one, 3, "all") == 1
+
+
+# Quotas
+
+
+async def test_a_quota_is_shared_and_begins_anew_when_its_window_is_over(redis: Redis) -> None:
+    (_, one), (_, other) = quota(redis, 10, 0.2), quota(redis, 10, 0.2)
+    assert sum(await asyncio.gather(passed(one, 8), passed(other, 8))) == 10
+    answer = await one.try_acquire(REQUEST, "alice", 1)
+    assert isinstance(answer, Park)
+    assert answer.retry_in is not None
+    assert 0 < answer.retry_in <= 0.2
+
+    await asyncio.sleep(answer.retry_in)
+
+    assert await passed(other, 12) == 10
+    assert 0 < await redis.pttl("apf:db:alice") <= 202
+    assert await one.try_acquire(REQUEST, "alice", 11) == Reject()
+
+
+async def test_what_is_given_back_counts_in_its_own_window_alone(redis: Redis) -> None:
+    _, one = quota(redis, 2, 0.1)
+    lease = await one.try_acquire(REQUEST, "alice", 2)
+    one.undo(lease)
+    await until(lambda: not one._errands)
+    assert await passed(one, 3) == 2
+
+    await asyncio.sleep(0.11)
+    assert await passed(one, 1) == 1
+    one.undo(lease)  # of the window before
+    await until(lambda: not one._errands)
+    assert await passed(one, 3) == 1
+
+
+# Capacities
+
+
+async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
+    now, most = 0, 0
+
+    async def use(_path: str) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.003)
+        now -= 1
+
+    async with anyio.create_task_group() as tasks:
+        scenes = [Scene(tasks, capacity(redis)[0], use) for _ in range(2)]
+        waiters = [waiter for scene in scenes for waiter in scene.come(12, users=2)]
+        for waiter in waiters:
+            await waiter.end()
+
+        assert {waiter.status for waiter in waiters} == {200}
+        assert most == 3
+        assert all(scene.is_at_rest() for scene in scenes)
+        errands = [gate_of(scene.gates)._errands for scene in scenes]
+        await until(lambda: not any(errands))
+        assert await redis.zcard("apf:db:") == 0
+
+
+async def test_the_next_one_is_let_in_when_redis_has_heard_of_the_end_of_the_last(redis: Redis) -> None:
+    """A gate that is asked too early would wait for its poll, a second each time here."""
+    async with anyio.create_task_group() as tasks:
+        gates, _ = capacity(redis, 1, poll=30)
+        door = anyio.Event()
+        scene = Scene(tasks, gates, lambda _: door.wait())
+        waiters = scene.come(6)
+        await until(lambda: len(scene.started) == 1 and scene.parked == 5)
+        await asyncio.sleep(0.02)
+        door.set()
+        with anyio.fail_after(2):
+            for waiter in waiters:
+                await waiter.end()
+
+
+async def test_a_refusal_that_is_out_of_date_when_it_arrives_is_asked_about_again(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place comes back after Redis has refused and before we hear of it."""
+    gates, one = capacity(redis, 1, poll=30)
+    refused, arrives, door = anyio.Event(), anyio.Event(), anyio.Event()
+    ask = one.try_acquire
+
+    async def slowly(request: GateRequest, key: object, cost: int) -> object:
+        answer = await ask(request, key, cost)
+        if isinstance(answer, Park):
+            refused.set()
+            await arrives.wait()
+        return answer
+
+    monkeypatch.setattr(one, "try_acquire", slowly)
+    async with anyio.create_task_group() as tasks:
+        scene = Scene(tasks, gates, lambda path: door.wait() if path == "/db/1" else anyio.lowlevel.checkpoint())
+        first, second = scene.comes("/db/1"), scene.comes("/db/2")
+        await refused.wait()
+        door.set()
+        await first.end()
+        await until(lambda: not one._errands)
+        arrives.set()
+        await second.end()
+
+        assert second.status == 200
+        assert gates.keeper.gates["db"].moves["backoff", "refusal"] == 0  # it didn't wait for a pause to be over
+
+
+async def test_places_of_a_server_that_has_died_come_free_with_time(redis: Redis) -> None:
+    (_, dead), (_, other) = capacity(redis, 3, 0.1), capacity(redis, 3, 0.1)
+    assert await passed(dead, 1, cost=2) == 1
+    assert await passed(other, 3) == 1
+    assert await other.try_acquire(REQUEST, "alice", 4) == Reject()
+
+    await asyncio.sleep(0.11)
+
+    assert await passed(other, 4) == 3
+
+
+# Redis is down
+
+
+@pytest.mark.parametrize(("on_error", "status"), [("admit", 200), ("reject", 503), ("backoff", 503)])
+@pytest.mark.parametrize("fault", ["gone", "hanging"])
+async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int, fault: str) -> None:  # noqa: ANN401
+    with databases.redis() as server:
+        client = Redis.from_url(server.url, retry=None)
+        async with anyio.create_task_group() as tasks:
+            gates = Gates()
+            redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.05), on_error=on_error)
+            scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="300ms")
+            assert (await scene.comes("/db/1").end()).status == 200
+            if fault == "gone":
+                server.stop()
+            else:
+                server.pause()
+            with anyio.fail_after(2):
+                answer = await scene.comes("/db/2").end()
+
+            assert answer.status == status
+            assert gates.keeper.gates["db"].tally.evaluations["error"] >= 1
+            if fault == "hanging":
+                server.resume()
+        await client.aclose()
+
+
+async def test_when_redis_is_back_requests_that_backed_off_go_on() -> None:
+    with databases.redis() as server:
+        client = Redis.from_url(server.url, retry=None)
+        async with anyio.create_task_group() as tasks:
+            gates = Gates()
+            redis_rate(
+                gates, "db", client, rate=100, burst=10, sharing=Sharing(timeout=0.05), on_error="backoff", status=503
+            )
+            scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+            server.pause()
+            waiter = scene.comes("/db/1")
+            await until(lambda: gates.keeper.gates["db"].tally.evaluations["error"] >= 2)
+            assert scene.started == []
+            server.resume()
+            await waiter.end()
+
+            assert waiter.status == 200
+        await client.aclose()
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("add", "options", "rule"),
+    [
+        (redis_rate, {"rate": 0, "burst": 1}, "more than 0 a second"),
+        (redis_rate, {"rate": 1, "burst": 0}, "at least 1"),
+        (redis_quota, {"limit": 0, "per": 1}, "at least 1"),
+        (redis_quota, {"limit": 1, "per": 0}, "more than 0 seconds"),
+        (redis_capacity, {"limit": 0, "hold": 1}, "at least 1"),
+        (redis_capacity, {"limit": 1, "hold": 0}, "more than 0 seconds"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(add: Any, options: dict[str, Any], rule: str) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidValueError, match=rule):
+        add(Gates(), "db", Redis(), **options)
+
+
+async def test_sharing_needs_some_time() -> None:
+    with pytest.raises(InvalidValueError, match="more than 0 seconds"):
+        Sharing(timeout=0)
+    assert by_flow(REQUEST) == "alice"

@@ -1,0 +1,310 @@
+"""The gate of an engine: real pools, real databases, asynchronous and in threads."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+from sqlalchemy import Engine, NullPool, create_engine, event, exc, text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from apf_middleware import Gates
+from apf_middleware.adapters.sqlalchemy import engine_gate
+from apf_middleware.exceptions import InvalidValueError
+from tests.integration.adapters.scene import Scene, until
+
+if TYPE_CHECKING:
+    from benchmarks.databases import Postgres
+
+pytestmark = pytest.mark.anyio
+
+UrlOf = Callable[[str], str]
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> UrlOf:
+    """From a kind of engine to the URL of a database of this kind."""
+    if request.param == "sqlite":
+        drivers = {"async": "aiosqlite", "sync": "pysqlite"}
+        return lambda kind: f"sqlite+{drivers[kind]}:///{tmp_path}/data.db"
+    server: Postgres = request.getfixturevalue("postgres")
+    drivers = {"async": "asyncpg", "sync": "psycopg"}
+    return lambda kind: server.sqlalchemy_url(drivers[kind])
+
+
+@asynccontextmanager
+async def async_engine(url: str, size: int = 2, more: int = 1, patience: float = 0.5) -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(url, pool_size=size, max_overflow=more, pool_timeout=patience)
+    try:
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+@contextmanager
+def sync_engine(url: str, size: int = 2, more: int = 0, patience: float = 0.5) -> Iterator[Engine]:
+    engine = create_engine(url, pool_size=size, max_overflow=more, pool_timeout=patience)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+class Use:
+    """Uses a connection for a moment, and notes how many do at a time."""
+
+    def __init__(self, seconds: float = 0.002) -> None:
+        self.seconds = seconds
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+
+    async def awaits(self, engine: AsyncEngine, _path: str) -> None:
+        async with engine.connect() as connection:
+            self.enter()
+            await connection.execute(text("SELECT 1"))
+            await asyncio.sleep(self.seconds)
+            self.now -= 1
+
+    def blocks(self, engine: Engine) -> None:
+        with engine.connect() as connection:
+            self.enter()
+            connection.execute(text("SELECT 1"))
+            with self._lock:
+                self.now -= 1
+
+    async def in_thread(self, engine: Engine, _path: str) -> None:
+        await anyio.to_thread.run_sync(self.blocks, engine)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_no_more_requests_are_let_in_than_the_pool_has_connections(url_of: UrlOf) -> None:
+    async with async_engine(url_of("async")) as engine, anyio.create_task_group() as tasks:
+        gates, use = Gates(), Use()
+        gate = engine_gate(gates, "db", engine)
+        scene = Scene(tasks, gates, partial(use.awaits, engine))
+        waiters = scene.come(30, users=3)
+        await until(lambda: use.most == 3)
+        for waiter in waiters:
+            await waiter.end()
+
+        assert [waiter.status for waiter in waiters] == [200] * 30
+        assert use.most == gate.limit == 3
+        assert scene.is_at_rest()
+
+
+async def test_an_engine_in_threads_is_waited_for_too(url_of: UrlOf) -> None:
+    with sync_engine(url_of("sync")) as engine:
+        async with anyio.create_task_group() as tasks:
+            gates, use = Gates(), Use()
+            gate = engine_gate(gates, "db", engine)
+            scene = Scene(tasks, gates, partial(use.in_thread, engine))
+            waiters = scene.come(30, users=3)
+            for waiter in waiters:
+                await waiter.end()
+
+            assert [waiter.status for waiter in waiters] == [200] * 30
+            assert gate.limit == 2
+            assert use.most <= 2
+            assert scene.is_at_rest()
+
+
+async def test_the_library_tells_of_a_connection_before_it_is_back(tmp_path: Path) -> None:
+    """Why nothing may be decided in the notification: the pool still counts the connection as taken."""
+    with sync_engine(f"sqlite:///{tmp_path}/data.db") as engine:
+        seen: list[int] = []
+        event.listen(engine, "checkin", lambda *_: seen.append(engine.pool.checkedout()))  # type: ignore[attr-defined]
+        with engine.connect():
+            pass
+
+        assert seen == [1]
+        assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+
+
+async def test_a_waiter_isnt_forgotten_when_the_event_comes_before_the_connection_is_back(tmp_path: Path) -> None:
+    """A listener after the gate's holds the thread there, so that the event loop surely looks too early."""
+    too_early = threading.Event()
+
+    with sync_engine(f"sqlite:///{tmp_path}/data.db", size=1) as engine:
+        async with anyio.create_task_group() as tasks:
+            gates = Gates(flush=60)  # no rescue
+            gate = engine_gate(gates, "db", engine)
+            event.listen(engine, "checkin", lambda *_: too_early.wait(5))
+            outsider = engine.connect()
+            scene = Scene(tasks, gates, partial(Use().in_thread, engine))
+            waiter = scene.comes("/db/waiter")
+            await until(lambda: scene.parked == 1)
+            parked = gate.tally.evaluations["parked"]
+            thread = threading.Thread(target=outsider.close)
+            thread.start()
+            await until(lambda: gate.tally.evaluations["parked"] > parked + 2)  # it has looked, and looks again
+
+            assert scene.started == []
+            too_early.set()
+            await waiter.end()
+            thread.join()
+            assert waiter.status == 200
+            assert scene.rescues == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("end", ["close", "detach", "invalidate"])
+async def test_connections_in_other_hands_count_and_their_return_is_told(url_of: UrlOf, end: str) -> None:
+    async with async_engine(url_of("async"), size=1, more=0) as engine, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        engine_gate(gates, "db", engine)
+        scene = Scene(tasks, gates, partial(Use().awaits, engine))
+        outsider = await engine.connect()
+        waiter = scene.comes("/db/waiter")
+        await until(lambda: scene.parked == 1)
+        await asyncio.sleep(0.01)
+        assert scene.started == []
+
+        if end == "detach":
+            (await outsider.get_raw_connection()).detach()
+        elif end == "invalidate":
+            await outsider.invalidate()
+        if end != "detach":
+            await outsider.close()
+        await waiter.end()
+        await outsider.close()
+
+        assert waiter.status == 200
+        assert scene.rescues == 0
+        assert scene.is_at_rest()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_others_have_is_not_let_out_a_second_time(tmp_path: Path) -> None:
+    """Of five connections four are in other hands: of ten that come at once one is let in at a time."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/data.db"
+    async with async_engine(url, size=5, more=0, patience=0.001) as engine, anyio.create_task_group() as tasks:
+        gates, use = Gates(flush=60), Use()
+        engine_gate(gates, "db", engine)
+        outsiders = [await engine.connect() for _ in range(4)]
+        scene = Scene(tasks, gates, partial(use.awaits, engine))
+        for waiter in scene.come(10):
+            await waiter.end()
+
+        assert (use.most, scene.errors, scene.rescues) == (1, [], 0)
+        for outsider in outsiders:
+            await outsider.close()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_who_waits_without_having_asked_is_told_when_a_connection_in_other_hands_comes_back(
+    tmp_path: Path,
+) -> None:
+    """The first has filled the pool, so the second isn't let try: the gate mustn't think that nobody waits."""
+    url = f"sqlite+aiosqlite:///{tmp_path}/data.db"
+    async with async_engine(url, size=2, more=0) as engine, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        engine_gate(gates, "db", engine)
+        doors = {"/db/1": anyio.Event(), "/db/2": anyio.Event(), "/db/3": anyio.Event()}
+
+        async def stay(path: str) -> None:
+            async with engine.connect():
+                await doors[path].wait()
+
+        scene = Scene(tasks, gates, stay)
+        one, two = await engine.connect(), await engine.connect()
+        conversations = [scene.comes("/db/1"), scene.comes("/db/2")]
+        await until(lambda: scene.parked == 2)
+        await one.close()
+        await until(lambda: scene.started == ["/db/1"] and scene.parked == 1)
+        await asyncio.sleep(0.01)
+        assert scene.started == ["/db/1"]
+
+        await two.close()
+        await until(lambda: scene.started == ["/db/1", "/db/2"])
+        conversations.append(scene.comes("/db/3"))
+        await until(lambda: scene.parked == 1)
+        for path, door in doors.items():
+            door.set()
+            await conversations[int(path[-1]) - 1].end()
+        assert scene.rescues == 0
+        assert scene.is_at_rest()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_disposed_engines_new_pool_counts(tmp_path: Path) -> None:
+    async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        gate = engine_gate(gates, "db", engine)
+        assert gate.used("") == 0
+        await engine.dispose()
+        scene = Scene(tasks, gates, partial(Use().awaits, engine))
+        outsiders = [await engine.connect() for _ in range(3)]
+        assert gate.used("") == 3
+        waiter = scene.comes("/db/waiter")
+        await until(lambda: scene.parked == 1)
+        for outsider in outsiders:
+            await outsider.close()
+        await waiter.end()
+
+        assert waiter.status == 200
+        assert gate.used("") == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_while_nobody_waits_a_connection_that_comes_back_costs_no_event(tmp_path: Path) -> None:
+    async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
+        gates = Gates()
+        gate = engine_gate(gates, "db", engine)
+        scene = Scene(tasks, gates, partial(Use().awaits, engine))
+        for number in range(3):
+            await scene.comes(f"/db/{number}").end()
+
+        assert gate.tally.events == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_who_was_let_in_and_took_no_connection_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
+        gates = Gates()
+        gate = engine_gate(gates, "db", engine)
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        for waiter in scene.come(10):
+            await waiter.end()
+
+        assert gate.used("") == 0
+        gate.check()
+
+
+async def test_without_the_gate_the_same_load_runs_into_the_pools_time_out(tmp_path: Path) -> None:
+    """What it is for."""
+    with sync_engine(f"sqlite:///{tmp_path}/data.db", size=1, patience=0.01) as engine:
+        outsider = engine.connect()
+        async with anyio.create_task_group() as tasks:
+            scene = Scene(tasks, Gates(), partial(Use().in_thread, engine), gate="[]")
+            waiter = scene.comes("/db/waiter")
+            await waiter.ended.wait()
+            assert isinstance(scene.errors[0], exc.TimeoutError)
+        outsider.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"poolclass": NullPool}, "a NullPool has no limit that a gate could keep"),
+        ({"pool_size": 0}, "its pool must be limited"),
+        ({"max_overflow": -1}, "its pool must be limited"),
+    ],
+)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_pool_without_a_limit_is_refused(options: dict[str, object], rule: str, tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path}/data.db", **options)
+
+    with pytest.raises(InvalidValueError, match=rule):
+        engine_gate(Gates(), "db", engine)

@@ -1,0 +1,198 @@
+"""Estimates by a field of the body: whose body is read, how much of it, and that the app reads all of it again."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.body import LONGEST_BODY
+from apf_middleware.asgi.reception import Seen
+from apf_middleware.config import load_text
+from tests.integration.conversation import Conversation, http_scope
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+
+pytestmark = pytest.mark.anyio
+
+CONFIG = """
+apiVersion: apf/v1
+kind: Server
+metadata: {name: server}
+spec:
+  seats: 40
+  defaults: none
+  estimation:
+    cap: false
+    default: {source: body, name: options.max_tokens, perSeat: 1000, mostSeats: 20, seats: 2, networks: [127.0.0.0/8]}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec: {shares: 1000}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: all}
+spec:
+  level: crowd
+  rules:
+  - httpRules: [{}]
+"""
+JSON = {"content-type": "application/json"}
+
+
+def tokens(number: object) -> bytes:
+    return json.dumps({"prompt": "Hello", "options": {"max_tokens": number}}).encode()
+
+
+class Desk:
+    """An app behind the middleware, which notes the seats of a request and all that it hears of its client."""
+
+    def __init__(self) -> None:
+        self.middleware = APFMiddleware(self._app, load_text(CONFIG))
+        self.heard: list[Message] = []
+        self.seats = self.asked = 0
+        self.conversation: Conversation | None = None
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seats = scope["apf"].seats
+        self.asked = self.conversation.asked if self.conversation else 0
+        while True:
+            self.heard.append(await receive())
+            if not self.heard[-1].get("more_body"):
+                break
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    async def takes(self, *parts: bytes, headers: Mapping[str, str] = JSON, **more: object) -> int:
+        """The seats of a request with a body in such parts."""
+        async with anyio.create_task_group() as tasks:
+            conversation = Conversation(self.middleware, http_scope("/", "POST", headers, **more), tasks)
+            self.conversation = conversation
+            for place, part in enumerate(parts, 1):
+                conversation.body(part, more=place < len(parts))
+            conversation.start()
+            await conversation.ended.wait()
+        assert b"".join(message["body"] for message in self.heard) == b"".join(parts)
+        assert len(self.heard) == len(parts)
+        self.heard.clear()
+        return self.seats
+
+
+@pytest.mark.parametrize(
+    ("number", "seats"), [(1, 1), (1000, 1), (1001, 2), (9999, 10), (10**9, 20), (0, 1), ("3000", 3)]
+)
+async def test_a_field_of_the_body_says_how_many_seats(number: object, seats: int) -> None:
+    assert await Desk().takes(tokens(number)) == seats
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, None, True, [7], "many", 10**30])
+async def test_what_is_no_number_counts_as_nothing_told(number: object) -> None:
+    assert await Desk().takes(tokens(number)) == 2
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b'"max_tokens"', b'{"options": 7}', b"\xff", b"[" * 60_000, b"1" * 60_000]
+)
+async def test_what_cannot_be_read_counts_as_nothing_told(body: bytes) -> None:
+    assert await Desk().takes(body) == 2
+
+
+async def test_two_requests_alike_are_read_both() -> None:
+    desk = Desk()
+
+    assert [await desk.takes(tokens(number)) for number in (3000, 7000, 3000)] == [3, 7, 3]
+
+
+async def test_a_body_in_parts_is_put_together_and_comes_in_the_same_parts() -> None:
+    body = tokens(5000)
+
+    assert await Desk().takes(body[:5], b"", body[5:9], body[9:]) == 5
+
+
+async def test_of_a_body_that_is_too_long_the_rest_stays_with_the_client() -> None:
+    desk = Desk()
+    parts = [b" " * (LONGEST_BODY // 2)] * 2 + [tokens(5000)] * 3
+
+    assert await desk.takes(*parts) == 2
+    assert desk.asked == 3
+
+
+async def test_a_body_as_long_as_may_be_is_read() -> None:
+    body = tokens(5000)
+
+    assert await Desk().takes(body + b" " * (LONGEST_BODY - len(body))) == 5
+    assert await Desk().takes(body + b" " * (LONGEST_BODY - len(body) + 1)) == 2
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {},
+        JSON | {"expect": "100-continue"},
+        JSON | {"content-length": str(LONGEST_BODY + 1)},
+        JSON | {"content-length": "many"},
+    ],
+)
+async def test_other_bodies_are_not_asked_for(headers: Mapping[str, str]) -> None:
+    assert await Desk().takes(tokens(5000), headers=headers) == 2
+
+
+async def test_parameters_of_the_type_and_kinds_of_json_do_not_matter() -> None:
+    assert await Desk().takes(tokens(5000), headers={"content-type": "Application/JSON; charset=utf-8"}) == 5
+    assert await Desk().takes(tokens(5000), headers={"content-type": "application/problem+json"}) == 5
+
+
+async def test_whoever_is_not_believed_is_not_read() -> None:
+    async with anyio.create_task_group() as tasks:
+        desk = Desk()
+        scope = http_scope("/", "POST", JSON, client=("192.0.2.1", 50000))
+        conversation = Conversation(desk.middleware, scope, tasks).start()
+        while not conversation.asked:
+            await anyio.lowlevel.checkpoint()
+
+        assert desk.seats == 2  # it is the app that asks
+        conversation.body(tokens(5000))
+
+
+async def test_a_client_that_leaves_before_its_body_has_come_is_heard_by_the_app() -> None:
+    desk = Desk()
+    async with anyio.create_task_group() as tasks:
+        conversation = Conversation(desk.middleware, http_scope("/", "POST", JSON), tasks).body(b"{", more=True)
+        conversation.hang_up()
+        conversation.start()
+        await conversation.ended.wait()
+
+    assert [message["type"] for message in desk.heard] == ["http.request", "http.disconnect"]
+    assert desk.seats == 2
+
+
+@pytest.mark.parametrize("source", ["{source: header,", "{source: body,"])
+async def test_a_reload_meanwhile_loses_nothing_of_the_body(source: str) -> None:
+    desk = Desk()
+    service = desk.middleware.service
+    body = tokens(3000)
+    async with anyio.create_task_group() as tasks:
+        conversation = Conversation(desk.middleware, http_scope("/", "POST", JSON), tasks).body(body[:9], more=True)
+        conversation.start()
+        while conversation.asked < 2:
+            await anyio.lowlevel.checkpoint()
+        text = CONFIG.replace("{source: body,", source).replace("seats: 40", "seats: 41")
+        if "header" in source:
+            text = text.replace("options.max_tokens", "x-tokens")
+        service.adopt(service.prepare(load_text(text)))
+        conversation.body(body[9:])
+        await conversation.ended.wait()
+
+        assert [message["body"] for message in desk.heard] == [body[:9], body[9:]]
+        assert desk.seats == (2 if "header" in source else 3)
+        seen = await service.reception.receive(http_scope("/", "POST"), 0, conversation.receive)
+        assert isinstance(seen, Seen)
+        assert seen.body is None  # that was the other request's
