@@ -387,3 +387,22 @@ def test_a_level_that_drains_and_one_that_needs_its_seat_do_not_wait_for_each_ot
     assert [*lending.release(3, level, everything)] == [draining]
     assert [*lending.release(4, old, draining)] == [wide]
     lending.check()
+
+
+def test_lingers_that_end_together_are_all_noticed_also_when_the_first_changes_what_the_levels_may_have() -> None:
+    """The one level is closed then, so its min is lent; the other one has drained, and keeps no seat any more."""
+    closes, goes = (QueueSetSettings(2, 1, 1, 10), LevelLimits(2, 2, 6)), (QueueSetSettings(2, 1, 1, 10), limits(2, 1))
+    lending = Lending(6, {"closes": closes, "goes": goes})
+    tickets = {name: Ticket(name, 1, Work(1, 1, 10)) for name in lending.levels}
+    for name, ticket in tickets.items():
+        lending.arrive(0, lending.levels[name], ticket)
+    for name, ticket in tickets.items():
+        lending.release(5, lending.levels[name], ticket)
+    lending.reconfigure(6, 6, {"closes": closes})
+    lending.operate(7, lending.levels["closes"], closing=True)
+    assert len(lending.draining) == 1
+
+    lending.tick(15)
+    lending.check()
+    assert not lending.draining
+    assert lending.levels["closes"].least == 0
