@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
-from apf_middleware.asgi.naming import UnknownQueue
 from apf_middleware.asgi.reception import Seen
 from apf_middleware.asgi.responses import (
     answer_rejected,
@@ -31,7 +30,7 @@ from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission
+from apf_middleware.runtime import Admission, UnknownQueue
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -223,6 +222,8 @@ def _send_websocket(send: Send, headers: _Headers, admission: Admission, message
         message = {**message, "headers": [*message.get("headers", ()), *headers]}
         if kind == "websocket.accept":
             begin_response(admission, is_stream=True)
+        elif message["status"] >= 500:
+            admission.fail()
     return send(message)
 
 

@@ -17,7 +17,6 @@ from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.body import Body, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
-from apf_middleware.asgi.naming import REASONS, QueueNaming, UnknownQueue
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.streams import Extras
@@ -30,7 +29,8 @@ from apf_middleware.config.gating import Gating
 from apf_middleware.estimation import Choice, Estimate, LearnedCosts, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime import Controller, Destination
+from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
+from apf_middleware.runtime.queues.naming import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,7 +157,7 @@ class Reception:
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
-        self._naming = QueueNaming(configuration, chain) if configuration.lets_name_queues else None
+        self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned

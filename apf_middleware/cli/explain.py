@@ -12,6 +12,7 @@ from apf_middleware.cli.output import Output, OutputOption, require_paths, tell
 from apf_middleware.config import Configuration, ConfigurationError, load
 from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
 from apf_middleware.config.gating import Gating
+from apf_middleware.runtime import QueueNaming, UnknownQueue
 
 __all__ = ["explain"]
 
@@ -98,9 +99,14 @@ def _digest(
 
 def _tell(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:
     found = explanation.classification
+    placed = QueueNaming(configuration, lambda _: False).place(None, digest, found)  # which no proxy passes on
+    if isinstance(placed, UnknownQueue):
+        return {"rejected": f"{placed.status}, {placed.reason}", "schema": found.schema}
+    found = placed
     level = configuration.levels[found.level]
     limits = derive_limits(configuration)[found.level]
-    dealer = derive_settings(level, limits).dealer()
+    settings = derive_settings(level, limits)
+    dealer = None if settings.exact else settings.dealer()
     resource = digest.resource
     return {
         "user": digest.identity.name,
@@ -112,6 +118,7 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
         "level": found.level,
         "flow": found.flow,
         "hand": list(dealer.deal(found.entropy)) if dealer else [],
+        "own_queue": settings.exact > 0,
         "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else limits.max},
         "gates": list(Gating(configuration).names(digest, found)),
         "exempt": level.exempt,
@@ -122,6 +129,8 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
 
 def _lines(name: str, value: object) -> list[str]:
     """One fact as lines of text; what doesn't apply has none."""
+    if name == "own_queue" and value:
+        return ["hand       a queue of its own, while there are places"]
     if value is None or value in ([], False, ""):
         return []
     if name == "passed_over" and isinstance(value, list):

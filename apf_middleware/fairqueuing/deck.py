@@ -171,7 +171,13 @@ class Deck:
     def _close_up(self, queue: Queue) -> bool:
         """As upstream: any queue goes, though its seats may linger, and those behind it move up."""
         index = queue.index
-        if queue.length or queue.executing or index >= len(self.queues) or self.queues[index] is not queue:
+        if (
+            queue.length
+            or queue.executing
+            or queue.parked
+            or index >= len(self.queues)
+            or self.queues[index] is not queue
+        ):
             return False  # the last two: an earlier linger of this queue has already removed it
         del self.queues[index]
         for other in self:

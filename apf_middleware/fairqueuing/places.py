@@ -115,7 +115,7 @@ class Places:
         """A ticket of this flow is gone from ``queue``."""
         if queue.owner != entropy:
             guest = self._guests.get(entropy)
-            if guest is not None:
+            if guest is not None and guest.queue is queue:  # it may be the flow's from before there were other places
                 guest.tickets -= 1
                 if not guest.tickets:
                     del self._guests[entropy]

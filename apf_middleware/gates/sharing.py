@@ -22,6 +22,10 @@ __all__ = ["Asked", "GatedSharing"]
 _NOBODY: Final[tuple[Ticket, ...]] = ()
 
 
+def _ignore(_: Ticket) -> None:
+    pass
+
+
 class Asked(NamedTuple):
     """What gates are told of a ticket: the request, its gates by name, and for how long it may wait."""
 
@@ -34,7 +38,8 @@ class GatedSharing:
     """``sharing`` with the gates of ``keeper``.
 
     ``describe`` tells of a ticket what its gates are, None if it has none; ``tell_refused`` is called in the end of a
-    step for each that a gate has refused, and told whether it has only just arrived.
+    step for each that a gate has refused, and told whether it has only just arrived. ``tell_waiting`` is called for
+    each that was let try and found no seats.
     """
 
     def __init__(
@@ -47,6 +52,8 @@ class GatedSharing:
         self.sharing = sharing
         self.keeper = keeper
         self.is_early = False
+        self.tell_waiting: Callable[[Ticket], None] = _ignore
+        self._back: list[Ticket] = []
         self._describe = describe
         self._tell_refused = tell_refused
         self._depth = 0
@@ -144,9 +151,13 @@ class GatedSharing:
             return seated
         self._depth += 1
         try:
-            more = self.keeper.pump(now, self.sharing.unpark)
+            more = self.keeper.pump(now, self._unpark)
         finally:
             self._depth -= 1
+        if self._back:
+            back, self._back = self._back, []
+            for ticket in back:
+                self.tell_waiting(ticket)
         refused = self.keeper.refused
         if refused:
             self.keeper.refused = []
@@ -154,6 +165,12 @@ class GatedSharing:
             for passage in refused:
                 self._tell_refused(now, passage, passage.ticket is newcomer)
         return [*seated, *more] if more else seated
+
+    def _unpark(self, now: int, level: "SharedLevel", ticket: Ticket) -> Sequence[Ticket]:
+        seated = self.sharing.unpark(now, level, ticket)
+        if ticket.is_waiting:
+            self._back.append(ticket)
+        return seated
 
     # Time
 

@@ -8,7 +8,7 @@ from apf_middleware.runtime.gated import GatedController, control
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
-from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueState, QueueStatus
+from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueNaming, QueueState, QueueStatus, UnknownQueue
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import OpenStreams, SlowWrites
 from apf_middleware.runtime.waiting import Listener, wait_for_seat
@@ -25,11 +25,13 @@ __all__ = [
     "OpenStreams",
     "QueueAction",
     "QueueBook",
+    "QueueNaming",
     "QueueState",
     "QueueStatus",
     "RejectionLog",
     "Revocation",
     "SlowWrites",
+    "UnknownQueue",
     "control",
     "picture_server",
     "retry_after_s",

@@ -153,7 +153,7 @@ class Admission(Ticket):
 
     def fail(self, *, aborted: bool = False) -> None:
         """It had seats, and ends with an error or because its task is cancelled; what is told first counts."""
-        if self.reason is None and getattr(self, "ends_badly", None) is None:
+        if self.reason is None and self.state is not _NEW and getattr(self, "ends_badly", None) is None:
             self.ends_badly = True
             tally = self.destination.tally
             (tally.aborted if aborted else tally.failed).note(self)

@@ -54,6 +54,7 @@ class GatedController(Controller):
         require_gates(configuration, self.gates)
         self._gated = GatedSharing(self._plain, keeper, _describe, self._note_refused)
         self._sharing = self._gated  # type: ignore[assignment]
+        self._gated.tell_waiting = self._note_waiting
         keeper.ask = self._ask
         keeper.calendar.chance = Random().random  # noqa: S311 - it spreads pauses and guards nothing
         keeper.note_error = self._note_error
@@ -140,6 +141,11 @@ class GatedController(Controller):
                 if admission.waiter is not None:
                     admission.waiter.wake()
 
+    def _note_waiting(self, ticket: Ticket) -> None:
+        """It was let try and found no seats, as one may who has just come."""
+        if self.reclaimer is not None and isinstance(ticket, Admission):
+            self.reclaimer.claim(ticket.destination.at_work)
+
     # Time, and whoever isn't in the event loop
 
     def settle(self) -> None:
@@ -206,7 +212,7 @@ class GatedController(Controller):
         now = self.now()
         if now >= self._tell_errors_at:
             self._tell_errors_at = now + _TELL_ERRORS_EVERY_NS
-            tell(logging.WARNING, "apf.gate_failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error))
+            tell(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error))
 
     # Another configuration, and the end
 

@@ -61,7 +61,7 @@ class Levels:
         self.configuration = configuration
         self.limits = limits
         before = {id(at_work.shared): at_work for at_work in self._all()}
-        named = {at_work.name: at_work for at_work in self._all()}
+        named = {at_work.name: at_work for at_work in self.shown}
         timeout = self.configuration.server.request_timeout_ns
         levels = {}
         for name, level in self.configuration.working_levels.items():

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apf_middleware.classification import ANONYMOUS, Identity, RequestDigest
+from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import Sources
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import cut, plain_work
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.runtime import Controller, Destination
+from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
 
 __all__ = ["MOST_KNOWN", "Asker", "Directory", "identity_of"]
 
@@ -57,6 +57,7 @@ class Directory:
         self._controller = controller
         self._resolve = derive_resolver(configuration)
         self._classify = derive_classifier(configuration).classify
+        self._naming = QueueNaming(configuration, _nobody_believes) if configuration.lets_name_queues else None
         self._estimation = derive_work(configuration, sources)
         self._learns = self._estimation.dependence.changing
         if self._learns:
@@ -91,12 +92,18 @@ class Directory:
             path_parameters=resolution.path_parameters,
             client_address=asker.client_address,
         )
-        classification = self._classify(digest)
+        classification = self._place(digest)
         choice = self._estimation.choose(digest, classification)
         work = cut(plain_work(seats), choice.cap) if seats else _at_once(choice.estimate(digest, classification)).work
         destination = Destination(self._controller, classification, work, asker.identity)
         destination.route = route_key(digest) if self._learns else None
         return _Known(digest, choice, destination)
+
+    def _place(self, digest: RequestDigest) -> Classification:
+        """The level that it names, or that its schema says; who names what isn't there goes where that says, too."""
+        found = self._classify(digest)
+        placed = found if self._naming is None else self._naming.place(None, digest, found)
+        return found if isinstance(placed, UnknownQueue) else placed
 
     def _estimated(self, known: _Known) -> Destination:
         """Its work may be another by now."""
@@ -107,6 +114,10 @@ class Directory:
         destination = Destination(self._controller, before.classification, estimate.work, before.identity)
         destination.route = before.route
         return destination
+
+
+def _nobody_believes(_: object) -> bool:
+    return False  # no proxies are simulated; members of groups are believed as ever
 
 
 def _parameters(query: str) -> dict[str, str]:

@@ -144,6 +144,46 @@ spec: {level: l, rules: [{httpRules: [{paths: [/reports/*, /other]}]}]}
     assert "gates" not in apf("explain", str(config), "GET", "/").stdout
 
 
+NAMED = """
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none, queues: {header: X-Queue, groups: [staff], unknown: notFound}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {queuing: {queues: exact}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: paid}
+spec: {queuing: {queues: 8, handSize: 2}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: by-plan}
+spec: {level: web, queue: {source: header, name: X-Plan}, rules: [{httpRules: [{}]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "level      web\nhand       a queue of its own, while there are places\n"),
+        (("--header", "X-Plan: paid"), "level      paid\n"),
+        (("--header", "X-Queue: paid"), "level      web\n"),
+        (("--header", "X-Queue: paid", "--user", "a", "--group", "staff"), "level      paid\n"),
+        (("--header", "X-Plan: gold"), "rejected   404, queue-not-found\nschema     by-plan\n"),
+    ],
+)
+def test_the_queue_that_a_request_names_is_told(
+    apf: Apf, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "apf.yaml").write_text(NAMED)
+
+    assert said in apf("explain", tmp_path / "apf.yaml", "GET", "/", *arguments).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -261,16 +261,17 @@ def test_a_heat_map_has_buckets_that_rise(loaded: Loaded) -> None:
 
 
 def test_a_picture_can_be_drawn_of_it(loaded: Loaded, tmp_path: Path) -> None:
-    """For somebody to look at: where, says APF_TEST_PICTURES."""
+    """For somebody to look at: where, says APF_TEST_PICTURES. Otherwise nobody does, and some panels are enough."""
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     shown = [panel for panel, _ in panels(BOARDS[PREFIX]) if panel["type"] != "table"]
     data = [
         (panel, [loaded.series(target, PREFIX, "bronze|gold|jail") for target in panel["targets"]]) for panel in shown
     ]
-    path = Path(os.environ.get("APF_TEST_PICTURES", tmp_path)) / "dashboard.png"
-    draw(data, path)
+    folder = os.environ.get("APF_TEST_PICTURES")
+    path = Path(folder or tmp_path) / "dashboard.png"
+    draw(data if folder else data[:6], path)
 
-    assert path.stat().st_size > 50_000
+    assert path.stat().st_size > 20_000
 
 
 # Rules

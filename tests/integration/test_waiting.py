@@ -12,7 +12,7 @@ from apf_middleware.asgi.reception import Seen
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.alarm import Alarm
-from apf_middleware.runtime.waiting import LISTEN_AFTER_NS, wait_in_scope
+from apf_middleware.runtime.waiting import wait_in_scope
 from tests.integration.stage import Stage, configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -55,10 +55,9 @@ async def test_a_client_that_leaves_before_anybody_listens_is_gone_soon_after() 
         leaver = stage.comes("/leaver")
         await settle()
         leaver.hang_up()
-        began = time.monotonic()
         await leaver.end()
 
-        assert time.monotonic() - began < 10 * LISTEN_AFTER_NS / 1e9
+        assert stage.middleware.service.controller.hang_ups == 1, "it was heard to leave, and its time wasn't up"
         stage.let_go()
         await holder.end()
         assert stage.is_at_rest()
@@ -132,7 +131,7 @@ async def test_an_alarm_rings_once_at_the_earliest_time_that_was_asked_for() -> 
     await anyio.sleep(0.15)
 
     assert len(rung) == 1
-    assert 0.019 < rung[0] - began < 0.14
+    assert 0.019 < rung[0] - began < 0.39  # and so not for the second to come, however busy the machine is
     alarm.ask(time.monotonic_ns() + 10 * MS)
     await anyio.sleep(0.1)
     assert len(rung) == 2, "it can be asked again"

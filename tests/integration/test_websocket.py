@@ -106,3 +106,21 @@ async def test_a_queued_websocket_hears_its_connect_message_later() -> None:
         socket.say({"type": "websocket.disconnect", "code": 1000})
         await socket.end()
         assert socket.error is None
+
+
+@pytest.mark.parametrize(("status", "failed"), [(403, 0), (503, 1)])
+async def test_a_websocket_that_the_app_denies_with_an_error_has_failed(status: int, failed: int) -> None:
+    """As any other request."""
+
+    async def denies(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.http.response.start", "status": status, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b""})
+
+    async with anyio.create_task_group() as tasks:
+        app = APFMiddleware(denies, configuration())
+        socket = Conversation(app, websocket_scope("/socket", extensions=DENIAL), tasks)
+        socket.say(CONNECT)
+        await socket.start().end()
+
+    found = app.service.queues.status("crowd")
+    assert (found.failed, found.completed) == (failed, 1 - failed)

@@ -137,12 +137,12 @@ class PlainLending:
             return level.least
         return max(level.least, min(self.most(level), self._within_parent(level, self.parent_least(level.parent))))
 
-    def rank(self, level: PlainLevel) -> tuple[int, int, bool, Fraction, int, str, bool]:
+    def rank(self, level: PlainLevel) -> tuple[int, int, bool, Fraction, bool, int, str]:
         used, nominal = level.used, level.limits.nominal
         tier = 0 if used < self.promised(level) else 1 if used < nominal else 2
         borrows = tier == 2
         priority, without = (-level.priority, not nominal) if borrows else (0, False)
-        return (tier, priority, without, Fraction(used, nominal or 1), level.turn, level.name, level.is_draining)
+        return (tier, priority, without, Fraction(used, nominal or 1), not level.is_draining, level.turn, level.name)
 
     def _wanted(self, level: PlainLevel, width: int) -> int | None:
         """What the level would count for with this ticket; None while its own max forbids it."""

@@ -187,7 +187,7 @@ def classifier(schemas: list[FlowSchema], remembered: int = 4096, flowless_level
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(schema_lists(), digest_lists)
 def test_it_decides_as_the_plain_twin_does_also_when_it_remembers(
     schemas: list[FlowSchema], asked: list[RequestDigest]

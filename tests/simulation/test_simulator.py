@@ -464,3 +464,17 @@ def test_async_functions_may_estimate_if_they_wait_for_nothing() -> None:
     assert estimated_by(four_seats).level("all").seats == pytest.approx(0.4, rel=0.05)
     with pytest.raises(InvalidValueError, match=r"in virtual time nothing can be waited for\. Say in the scenario"):
         estimated_by(seats_after_a_while)
+
+
+@pytest.mark.parametrize(("named", "level"), [("paid", "paid"), ("", "all"), ("nowhere", "all")])
+def test_requests_go_to_the_queue_that_they_name(named: str, level: str) -> None:
+    text = one_level(4).replace("{level: all, ", "{level: all, queue: {source: header, name: X-Plan}, ")
+    text = text.replace("{seats: 4", "{queues: {unknown: notFound}, seats: 4")
+    text += "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: paid}\nspec: {minSeats: 0}\n"
+    configuration = load_text(text)
+    simulation = Simulation(world("  duration: 1s\n", POISSON)[0], configuration)
+    directory = Directory(configuration, simulation.sites[0].controller)
+
+    found = directory.find(Asker(identity_of("alice"), headers={"x-plan": named}))
+
+    assert found.at_work.name == found.classification.level == level

@@ -161,7 +161,7 @@ class Sharing(ABC):
 
     def forget_drained(self, now: int) -> None:
         """Somebody has left a queue without any of the calls above: perhaps that was the last one of a level."""
-        for level in list(self.draining):
+        for level in [one for one in self._all() if one.is_draining or one.is_closing]:
             self._note(now, level)
 
     @abstractmethod

@@ -216,12 +216,12 @@ class Lending(Pool):
         self._clock = now
         if now < self._ends_at:
             return self._dispatch(now) if self._is_restless and self.waiting else _NOBODY
-        for level in self._lingering:
-            ends_at = level.queueset.next_event_at()
-            if ends_at is not None and ends_at <= now:
-                level.queueset.concurrency = 0
-                level.queueset.tick(now)
-                self._note(now, level)
+        due = [level for level in self._lingering if (level.queueset.next_event_at() or 0) <= now]
+        for level in due:
+            level.queueset.concurrency = 0
+            level.queueset.tick(now)
+        for level in due:  # not sooner: one that is over may change what others may have, whose lingers would end then
+            self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
         self._find_first_end()
         return self._dispatch(now) if self.waiting else _NOBODY

@@ -3,7 +3,8 @@
 Those under their min (or, as a child, within what its parent is promised) come first, then those under their nominal
 seats, then borrowers. Among borrowers the priority decides, and of one priority the ones that have no nominal seats at
 all are last. Within a group, the smaller part of the nominal seats in use comes first; parts are compared by
-cross-multiplication, for they are fractions of integers. Equals take turns.
+cross-multiplication, for they are fractions of integers. Equals take turns, but a level that drains comes before them:
+somebody may need the seat that it keeps, and must not keep it from coming to its end.
 """
 
 from collections.abc import Sequence
@@ -64,6 +65,6 @@ def _group(level: SharedLevel, used: int) -> int:
     return 1 if used < level.nominal else level.borrows_as
 
 
-def _turn(level: SharedLevel) -> tuple[int, str, bool]:
+def _turn(level: SharedLevel) -> tuple[bool, int, str]:
     """Differs for any two levels; one that drains may have the name of another one."""
-    return (level.turn, level.name, level.is_draining)
+    return (not level.is_draining, level.turn, level.name)

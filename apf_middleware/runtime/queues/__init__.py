@@ -5,7 +5,17 @@ A named queue *is* a priority level. The book of queues is what a command line, 
 
 from apf_middleware.runtime.queues.book import QueueBook
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
+from apf_middleware.runtime.queues.naming import QueueNaming, UnknownQueue
 from apf_middleware.runtime.queues.states import QueueAction, QueueState
 from apf_middleware.runtime.queues.status import QueueStatus
 
-__all__ = ["Drift", "LiveChanges", "QueueAction", "QueueBook", "QueueState", "QueueStatus"]
+__all__ = [
+    "Drift",
+    "LiveChanges",
+    "QueueAction",
+    "QueueBook",
+    "QueueNaming",
+    "QueueState",
+    "QueueStatus",
+    "UnknownQueue",
+]

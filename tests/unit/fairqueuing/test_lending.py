@@ -368,3 +368,41 @@ def test_a_sharing_says_what_it_is() -> None:
 
     assert repr(lending) == "<Lending of 4 seats among 1 levels>"
     assert "'a': 2 to 4 seats" in repr(lending.levels["a"])
+
+
+def test_a_level_that_drains_and_one_that_needs_its_seat_do_not_wait_for_each_other() -> None:
+    """Nothing runs, and the wide request of one can't be seated before the other has drained."""
+    stays = QueueSetSettings(5, 1, 1, 10), LevelLimits(5, 1, 7)
+    goes = QueueSetSettings(2, 1, 1, 10), LevelLimits(2, 1, 3)
+    lending = Lending(7, {"first by name": stays, "goes": goes})
+    old, level = lending.levels["goes"], lending.levels["first by name"]
+    everything, little = Ticket("a", 1, Work(6)), Ticket("b", 2, Work(1))
+    wide, draining = Ticket("a", 1, Work(7)), Ticket("b", 2, Work(3))
+    for ticket, where in ((everything, level), (little, old), (wide, level), (draining, old)):
+        lending.arrive(0, where, ticket)
+    lending.reconfigure(1, 7, {"first by name": stays})
+    assert (level.most, wide.is_waiting, draining.is_waiting) == (7, True, True)
+
+    lending.release(2, old, little)
+    assert [*lending.release(3, level, everything)] == [draining]
+    assert [*lending.release(4, old, draining)] == [wide]
+    lending.check()
+
+
+def test_lingers_that_end_together_are_all_noticed_also_when_the_first_changes_what_the_levels_may_have() -> None:
+    """The one level is closed then, so its min is lent; the other one has drained, and keeps no seat any more."""
+    closes, goes = (QueueSetSettings(2, 1, 1, 10), LevelLimits(2, 2, 6)), (QueueSetSettings(2, 1, 1, 10), limits(2, 1))
+    lending = Lending(6, {"closes": closes, "goes": goes})
+    tickets = {name: Ticket(name, 1, Work(1, 1, 10)) for name in lending.levels}
+    for name, ticket in tickets.items():
+        lending.arrive(0, lending.levels[name], ticket)
+    for name, ticket in tickets.items():
+        lending.release(5, lending.levels[name], ticket)
+    lending.reconfigure(6, 6, {"closes": closes})
+    lending.operate(7, lending.levels["closes"], closing=True)
+    assert len(lending.draining) == 1
+
+    lending.tick(15)
+    lending.check()
+    assert not lending.draining
+    assert lending.levels["closes"].least == 0

@@ -155,3 +155,43 @@ def test_fewer_places_are_left_when_their_flows_are_idle() -> None:
 def test_places_need_shared_queues_for_those_beyond() -> None:
     with pytest.raises(InvalidValueError, match="exact is 5, but there must be queues"):
         QueueSetSettings(1, queues=0, hand_size=0, exact=5)
+
+
+def test_a_guest_is_not_forgotten_because_of_what_it_has_where_its_own_queue_was() -> None:
+    level = Level(exact=1)
+    own = [level.arrive(1), level.arrive(1)]
+    level.queueset.reconfigure(level.now, QueueSetSettings(1, SHARED + 1, SHARED + 1, 10, exact=1))
+    level.arrive(9)  # has the only place, and what was flow 1's own queue is shared
+    guest = level.arrive(1)
+    assert guest.queue is not own[0].queue
+    level.queueset.abandon(level.now, own[1])
+
+    for _ in range(SHARED + 1):  # whose turn it is among equals
+        assert level.arrive(1).queue is guest.queue
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_queue_in_which_somebody_is_parked_is_not_closed(strict: bool) -> None:  # noqa: FBT001
+    """Also not as upstream closes queues, which knows nobody who is parked."""
+    queueset = QueueSet(QueueSetSettings(1, 4, 1, 10), strict_upstream=strict)
+    parked, seated = Ticket("flow", 1, Work()), Ticket("flow", 1, Work())
+    queueset.gatekeeper = _AllParked()
+    queueset.arrive_parked(0, parked)
+    queueset.arrive(1, seated)
+    assert parked.queue is seated.queue
+    queueset.reconfigure(2, QueueSetSettings(1, 1, 1, 10))
+    queueset.release(3, seated)
+
+    assert parked.queue in list(queueset.deck)
+    assert list(queueset.unpark(4, parked)) == [parked]
+
+
+class _AllParked:
+    def admits(self, now: int, ticket: Ticket) -> bool:  # noqa: ARG002
+        return True
+
+    def bars(self, now: int, ticket: Ticket) -> bool:  # noqa: ARG002
+        return False
+
+    def is_parked(self, ticket: Ticket) -> bool:  # noqa: ARG002
+        return True

@@ -244,3 +244,27 @@ def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: 
     world.finish("gated")
     world.finish("runs")
     assert world.tickets["wide"].is_seated
+
+
+@pytest.mark.parametrize("end", ["refused", "given up"])
+def test_a_level_that_closes_lends_its_min_when_the_last_one_who_waits_for_a_gate_has_gone(end: str) -> None:
+    switch = Switch()
+    levels = {"closes": level(2, least=2), "borrows": level(2, queues=0)}
+    levels["borrows"] = (QueueSetSettings.without_queues(4), LevelLimits(2, 0, 4))
+    world = GateWorld(switch.gate(), levels=levels)
+    asked: list[Check] = []
+    world.keeper.ask = lambda _, check: asked.append(check)
+    world.gate("switch").is_async = True
+    world.arrive("parked", "switch", to="closes")
+    [check] = asked
+    shared = world.sharing.levels["closes"]
+    world.note(world.sharing.operate(world.now, shared, closing=True))
+    assert shared.least == 2
+    if end == "refused":
+        world.note(world.sharing.conclude(world.now, check, Reject()))
+    else:
+        world.give_up("parked")
+
+    assert shared.least == 0
+    for number in range(4):
+        assert world.arrive(f"borrower {number}", to="borrows", flow=str(number)).is_seated

@@ -157,3 +157,15 @@ def test_a_picture_has_all_levels_and_their_numbers() -> None:
     assert adjusted is not None
     assert adjusted.high_watermark == 1
     assert picture.fair_fraction is not None
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_what_never_arrived_has_not_failed_either(aborted: bool) -> None:  # noqa: FBT001
+    world = Turned()
+    admission = Admission(world.controller.destination(PLACE, Work()))
+    admission.fail(aborted=aborted)
+    served = world.comes()
+    world.goes(served)
+
+    status = world.controller.queues.status("crowd")
+    assert (status.arrived, status.completed, status.failed, status.aborted) == (1, 1, 0, 0)

@@ -474,3 +474,15 @@ def test_every_change_is_told_in_the_log_with_who_and_what(caplog: pytest.LogCap
         "apf.queue-updated queue=batch by=- weight=2",
         "apf.queue-deleted queue=batch by=carol cascade=False",
     ]
+
+
+def test_counters_go_on_from_the_queue_that_there_is_and_not_from_one_of_its_name_that_was_deleted() -> None:
+    house = Operated(server(10) + WEB)
+    house.arrive("web")
+    house.queues.delete("web", cascade=True)  # and its request runs on
+    house.reload(server(10) + level("web", "minSeats: 0, maxSeats: 5"))
+    [served] = house.arrive("web")
+    house.end(served)
+    house.reload(server(10) + level("web", "type: Exempt"))
+
+    assert house.queues.status("web").completed == 1

@@ -2,7 +2,10 @@
 
 import pytest
 
-from apf_middleware.runtime import Admission
+from apf_middleware.classification import Classification
+from apf_middleware.fairqueuing import Work
+from apf_middleware.gates import Gates
+from apf_middleware.runtime import Admission, Destination, GatedController
 from apf_middleware.runtime.alarm import Alarm
 from tests.unit.runtime.queues.operated import Operated, level, server
 
@@ -144,3 +147,35 @@ def test_those_that_ended_are_forgotten() -> None:
 
     house.arrive("owner", 20)
     assert reclaimer.asked == {}
+
+
+class _Waits(Destination):
+    """Of requests that need a database."""
+
+    gates = ("db",)
+
+
+class _Silent:
+    def ask(self, at: int) -> None:
+        pass
+
+
+def test_an_owner_whom_a_gate_lets_go_on_asks_as_one_who_has_just_come() -> None:
+    house = market(owner="", borrower="")
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    controller = GatedController(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
+    house.controller = controller
+    running = fill(house, "borrower")
+    gates.close("db")
+    waits = Admission(_Waits(controller, Classification("catch-all", "owner", "flow", 7), Work()))
+    controller.arrive(house.now, waits)
+    assert house.controller.levels["owner"].shared.queueset.parked == 1
+    assert asked(running) == []
+
+    gates.open("db")
+
+    assert house.controller.levels["owner"].shared.queueset.parked == 0
+    assert len(asked(running)) == 1
+    house.end(running[asked(running)[0]])
+    assert waits.is_seated

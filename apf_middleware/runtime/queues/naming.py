@@ -5,12 +5,10 @@ all limits, nor can a request that is exempt give that up. What isn't there goes
 at once, as the configuration says.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from starlette.types import Scope
-
-from apf_middleware.asgi.identity import Chain
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.classification.distinguisher import compile_distinguisher
 from apf_middleware.config import Configuration
@@ -30,13 +28,16 @@ class UnknownQueue(NamedTuple):
 
 
 class QueueNaming:
-    """Finds the queues that requests name, among the levels of one configuration."""
+    """Finds the queues that requests name, among the levels of one configuration.
 
-    __slots__ = ("_chain", "_default", "_groups", "_header", "_levels", "_parents", "_readers", "_settings")
+    ``comes_from_proxy`` tells of a request's scope whether a trusted proxy has passed it on.
+    """
 
-    def __init__(self, configuration: Configuration, chain: Chain) -> None:
+    __slots__ = ("_comes_from_proxy", "_default", "_groups", "_header", "_levels", "_parents", "_readers", "_settings")
+
+    def __init__(self, configuration: Configuration, comes_from_proxy: Callable[[Any], bool]) -> None:
         self._settings = settings = configuration.server.queues
-        self._chain = chain
+        self._comes_from_proxy = comes_from_proxy
         self._header = settings.header
         self._groups = frozenset(settings.groups)
         self._levels = configuration.working_levels
@@ -48,7 +49,7 @@ class QueueNaming:
             if schema.queue is not None
         }
 
-    def place(self, scope: Scope, digest: RequestDigest, found: Classification) -> Classification | UnknownQueue:
+    def place(self, scope: object, digest: RequestDigest, found: Classification) -> Classification | UnknownQueue:
         """Where a request goes that was classified so."""
         level = self._levels.get(found.level)
         if level is None or level.exempt:
@@ -64,7 +65,7 @@ class QueueNaming:
         status = 404 if self._settings.unknown == "notFound" else 503
         return UnknownQueue(status, REASONS[name in self._parents])
 
-    def _named(self, scope: Scope, digest: RequestDigest, found: Classification) -> str:
+    def _named(self, scope: object, digest: RequestDigest, found: Classification) -> str:
         """The name of a queue, or nothing."""
         if self._header:
             name = digest.headers.get(self._header, "")
@@ -73,10 +74,10 @@ class QueueNaming:
         read = self._readers.get(found.schema)
         return "" if read is None else read(digest)
 
-    def _believes(self, scope: Scope, digest: RequestDigest) -> bool:
+    def _believes(self, scope: object, digest: RequestDigest) -> bool:
         if not self._groups.isdisjoint(digest.identity.groups):
             return True
-        return self._settings.trusted_proxies and self._chain.comes_from_proxy(scope)
+        return self._settings.trusted_proxies and self._comes_from_proxy(scope)
 
     def __repr__(self) -> str:
         return f"<QueueNaming by {self._header or 'schemas'} among {len(self._levels)} levels>"

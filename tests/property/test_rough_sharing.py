@@ -1,0 +1,129 @@
+"""All that levels can be at once, in random worlds: parents, priorities, exact queues, back-fill, lingers, states.
+
+The machines beside this one compare with plain twins, a feature or two at a time. Here everything meets, with each way
+of sharing and each discipline, and what must be true of any world is looked at: sums add up, who is seated is told so,
+and in the end nobody is left who could have been served.
+"""
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Adjusting,
+    Lending,
+    LevelLimits,
+    QueueSetSettings,
+    Ticket,
+    TicketState,
+    Work,
+)
+from apf_middleware.fairqueuing.sharing.kin import Kinship
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing import SharedLevel
+
+MS = 10**6
+PERIOD = 11 * 10**9  # longer than from one adjustment to the next
+Level = tuple[QueueSetSettings, LevelLimits]
+
+
+class World:
+    def __init__(self, share: type[Lending | Adjusting], discipline: str, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.now = 0
+        self.has_parents = share is Lending
+        self.live: dict[Ticket, SharedLevel] = {}
+        self.told: set[Ticket] = set()
+        seats, wanted, kinship = self.wanted()
+        self.sharing = share(seats, wanted, discipline=DISCIPLINES[discipline], kinship=kinship)
+
+    def wanted(self) -> tuple[int, dict[str, Level], Kinship]:
+        chance = self.chance
+        wanted = {name: self.level() for name in "abc" if chance.random() < 0.85} or {"a": self.level()}
+        kinship = Kinship()
+        if self.has_parents and chance.random() < 0.5:
+            children = {name: "p" for name in wanted if chance.random() < 0.6}
+            kinship = Kinship({"p": self.level()[1]}, children, {name: chance.randint(-1, 1) for name in wanted})
+        return chance.randint(1, 14), wanted, kinship
+
+    def level(self) -> Level:
+        chance = self.chance
+        nominal = chance.randint(1, 8)
+        limits = LevelLimits(nominal, chance.randint(0, nominal), chance.randint(nominal, 12))
+        if chance.random() < 0.1:
+            return QueueSetSettings.without_queues(nominal), limits
+        queues, length = chance.choice([1, 2, 4]), chance.choice([1, 3, 30])
+        exact, rounds = chance.choice([0, 0, 1, 3]), chance.choice([0, 0, 1, 2, 5])
+        hand = chance.randint(1, queues)
+        return QueueSetSettings(nominal, queues, hand, length, exact=exact, backfill=rounds), limits
+
+    def those(self, state: TicketState) -> list[Ticket]:
+        return [ticket for ticket in self.live if ticket.state is state]
+
+    def step(self) -> None:
+        chance, sharing = self.chance, self.sharing
+        self.now += chance.choice([0, 0, 1, MS, 20 * MS, 300 * MS])
+        what = chance.random()
+        waiting, seated = self.those(TicketState.WAITING), self.those(TicketState.SEATED)
+        if what < 0.45:
+            work = Work(chance.choice([1, 1, 1, 2, 5, 9]), chance.choice([0, 1, 3]), chance.choice([0, 0, 10 * MS]))
+            ticket = Ticket("flow", chance.randrange(6) * 7919, work)
+            self.live[ticket] = level = chance.choice([*sharing.levels.values()])
+            self.told.update(sharing.arrive(self.now, level, ticket))
+        elif what < 0.7 and seated:
+            self.release(chance.choice(seated))
+        elif what < 0.8 and waiting:
+            ticket = chance.choice(waiting)
+            self.told.update(sharing.abandon(self.now, self.live[ticket], ticket))
+        elif what < 0.88:
+            self.told.update(sharing.tick(self.now))
+        elif what < 0.94:
+            level, held, closing = (
+                chance.choice([*sharing.levels.values()]),
+                chance.random() < 0.4,
+                chance.random() < 0.3,
+            )
+            self.told.update(sharing.operate(self.now, level, held=held, closing=closing))
+        else:
+            self.told.update(sharing.reconfigure(self.now, *self.wanted()))
+        self.check()
+
+    def release(self, ticket: Ticket) -> None:
+        self.told.update(self.sharing.release(self.now, self.live.pop(ticket), ticket))
+
+    def check(self) -> None:
+        self.sharing.check()
+        assert all(ticket in self.told for ticket in self.those(TicketState.SEATED)), "somebody is seated and not told"
+
+    def end(self) -> None:
+        """Everything is opened, and whoever runs ends."""
+        for level in [*self.sharing.levels.values()]:
+            self.told.update(self.sharing.operate(self.now, level))
+        for _ in range(len(self.live) + 3):
+            for ticket in self.those(TicketState.SEATED):
+                self.release(ticket)
+            self.now += PERIOD
+            self.told.update(self.sharing.tick(self.now))
+            self.check()
+        left = [ticket for ticket in self.those(TicketState.WAITING) if self.live[ticket].most]
+        assert not left, "they could have been served"
+        assert not self.those(TicketState.SEATED)
+        assert all(level.queueset.waiting for level in self.sharing.draining), "they have drained"
+
+
+@pytest.mark.parametrize("discipline", DISCIPLINES)
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**9))
+def test_whatever_levels_are_all_that_can_be_served_is(
+    share: type[Lending | Adjusting], discipline: str, seed: int
+) -> None:
+    world = World(share, discipline, seed)
+    for _ in range(80):
+        world.step()
+    world.end()
