@@ -114,7 +114,7 @@ class Stage:
             self.wait(process, port, output)
             yield output
         finally:
-            process.send_signal(signal.SIGINT if port == self.proxy else signal.SIGTERM)
+            process.terminate()
             try:
                 status = process.wait(5)
             except subprocess.TimeoutExpired:

@@ -70,7 +70,7 @@ class Callers:
             for _ in range(2):
                 group.create_task(self.ask("/hold?ms=80", 0.3, X_Plan="gold", X_User="alice"))
                 group.create_task(self.ask("/hold?ms=150", 0.1, X_Plan="none"))
-                group.create_task(self.ask("/hold?ms=60", 0.2, X_Plan="report"))
+                group.create_task(self.ask("/hold?ms=100", 0.05, X_Plan="report"))  # they wait for each other
             group.create_task(self.ask("/who", 0.4, X_API_Key="guessed"))
             group.create_task(self.ask("/tell", 0.4))
             group.create_task(self.talk())
