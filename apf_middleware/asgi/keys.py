@@ -26,15 +26,29 @@ _HOST: Final = b"host"
 
 
 class Keys:
-    """Makes keys for what this ``chain``, the schemas of this configuration and estimates of ``costs`` look at."""
+    """Makes keys for what this ``chain``, the schemas of this configuration and estimates of ``costs`` look at.
 
-    __slots__ = ("_by_method", "_certificate", "_chain", "_credentials", "_query", "_user", "_wanted", "is_memorable")
+    For ``plain_methods``, of those that have come, nothing counts but method, path and peer, unless a scope has a root
+    path or what is found under ``user``.
+    """
+
+    __slots__ = (
+        "_by_method",
+        "_certificate",
+        "_chain",
+        "_credentials",
+        "_query",
+        "_wanted",
+        "is_memorable",
+        "plain_methods",
+        "user",
+    )
 
     def __init__(self, configuration: Configuration, chain: Chain, costs: Dependence = STEADY) -> None:
         self._chain = chain
         self._credentials = chain.headers
         # Where in a scope a caller may be told; nothing is ever found under the empty string.
-        self._user = "user" if chain.reads_user else ""
+        self.user: str = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
         facts = _Facts(configuration.schemas)
         facts.always |= {name.encode("latin-1", "replace") for name in costs.headers}
@@ -44,6 +58,7 @@ class Keys:
         self.is_memorable: bool = chain.memorable and facts.are_known
         self._wanted = _Wanted(facts, chain.headers)
         self._by_method: dict[str, frozenset[bytes]] = {}
+        self.plain_methods: set[str] = set()
 
     def of_request(self, scope: Scope) -> Key:
         """The key of a request; KeyError or TypeError where a server leaves out what is needed for one."""
@@ -58,7 +73,7 @@ class Keys:
             key += (root,)
         if self._query:
             key += (scope["query_string"],)
-        if self._user in scope or self._certificate in scope:
+        if self.user in scope or self._certificate in scope:
             key += self._chain.caller_facts(scope)
         return key
 
@@ -74,6 +89,8 @@ class Keys:
         wanted = self._wanted.headers(method)
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
+            if not (wanted or self._query or self._certificate):
+                self.plain_methods.add(method)
         return wanted
 
 

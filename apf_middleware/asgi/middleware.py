@@ -7,6 +7,7 @@ Pure ASGI, and as little as can be in the way of a request that is admitted at o
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
+from types import MethodType
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -41,7 +42,7 @@ _SEATED: Final = TicketState.SEATED
 _UNHEARD: Hearing | None = None
 _WAITING: Final = TicketState.WAITING
 _E: Final = frozenset(b"eE")  # of text/event-stream
-_Headers = list[tuple[bytes, bytes]]
+_Reply = tuple[Send, list[tuple[bytes, bytes]], Admission]  # senders are its methods: a partial's calls cost more
 
 
 class APFMiddleware:
@@ -121,7 +122,7 @@ class APFMiddleware:
             if extras is not None:
                 send = follow(admission, extras, scope, send)
             scope["apf"] = admission
-            await self.app(scope, receive, partial(sender, send, seen.headers, admission))
+            await self.app(scope, receive, MethodType(sender, (send, seen.headers, admission)))
         except BaseException as error:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
@@ -197,26 +198,30 @@ def _end(admission: Admission, hearing: Hearing | None) -> None:
         hearing.stop()
 
 
-def _send_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+def _send_http(reply: _Reply, message: Message) -> Awaitable[None]:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
-    if message["type"] == "http.response.start":
-        if message["status"] >= 500:
-            admission.fail()
-        told = [*message.get("headers", ()), *headers]
-        message = {**message, "headers": told}  # the app's own stays as it is
-        for name, value in told:
-            if name == b"content-type":
-                if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
-                    begin_response(admission, is_stream=is_event_stream(value))
-                break
-        else:
-            if admission.stream is not None:
-                begin_response(admission, is_stream=False)
+    if message["type"] != "http.response.start":
+        return reply[0](message)
+    send, headers, admission = reply
+    if message["status"] >= 500:
+        admission.fail()
+    told = message.get("headers", ())
+    for name, value in told:
+        if name == b"content-type":
+            if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
+                begin_response(admission, is_stream=is_event_stream(value))
+            break
+    else:
+        if admission.stream is not None:
+            begin_response(admission, is_stream=False)
+    message = {**message}  # the app's own stays as it is
+    message["headers"] = [*told, *headers]
     return send(message)
 
 
-def _send_websocket(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+def _send_websocket(reply: _Reply, message: Message) -> Awaitable[None]:
     """The same for a WebSocket, which is a stream once it is accepted."""
+    send, headers, admission = reply
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
         message = {**message, "headers": [*message.get("headers", ()), *headers]}
@@ -227,14 +232,15 @@ def _send_websocket(send: Send, headers: _Headers, admission: Admission, message
     return send(message)
 
 
-def _send_gated_http(send: Send, headers: _Headers, admission: Admission, message: Message) -> Awaitable[None]:
+def _send_gated_http(reply: _Reply, message: Message) -> Awaitable[None]:
     """The same for a request that has passed gates, of which some want to know when its response begins."""
     if message["type"] == "http.response.start":
+        admission = reply[2]
         admission.destination.controller.begin_answer(admission)
-    return _send_http(send, headers, admission, message)
+    return _send_http(reply, message)
 
 
-_Sender = Callable[[Send, _Headers, Admission, Message], Awaitable[None]]
+_Sender = Callable[[_Reply, Message], Awaitable[None]]
 _SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}
 _GATED_SENDERS: Final[dict[str, _Sender]] = {"http": _send_gated_http, "websocket": _send_websocket}
 

@@ -17,6 +17,7 @@ from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.body import Body, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
+from apf_middleware.asgi.memory import REMEMBERED, Memory
 from apf_middleware.asgi.request import digest_request
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.streams import Extras
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GatedSeen", "Reception", "Seen"]
 
-_REMEMBERED: Final = 4096
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
 _ONE_SEAT: Final = Estimate(Work(), 1)
@@ -163,9 +163,9 @@ class Reception:
         self._learned = self._costs.learned
         self._gates = Gating(configuration)
         self._keys = Keys(configuration, chain, self._costs.dependence)
-        self._key_of = self._keys.of_request
-        self._memory: BoundedCache[Key, Seen] = BoundedCache(_REMEMBERED)
-        self._callers: BoundedCache[Key, _Caller] = BoundedCache(_REMEMBERED)
+        self._memory: Memory[Seen] = Memory(self._keys)
+        self.recall: Callable[[Scope], Seen | None] = self._memory.recall
+        self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: Reception | None = None
 
@@ -173,13 +173,6 @@ class Reception:
     def learned(self) -> LearnedCosts | None:
         """Where costs are to be noted, if estimates are learned from them."""
         return self._learned
-
-    def recall(self, scope: Scope) -> Seen | None:
-        """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
-        try:
-            return self._memory.young.get(self._key_of(scope))
-        except (KeyError, TypeError):
-            return None
 
     async def receive(self, scope: Scope, now: int, messages: Receive) -> Seen | Refused | UnknownQueue:
         """Find out about a request that wasn't seen lately, and remember it."""
@@ -238,7 +231,7 @@ class Reception:
         if not self._keys.is_memorable:
             return None
         try:
-            key = self._key_of(scope)
+            key = self._keys.of_request(scope)
             hash(key)
         except (KeyError, TypeError):
             return None
@@ -274,8 +267,8 @@ class Reception:
     def refresh(self) -> None:
         """Let authenticators look for changed files and keys; if answers may differ now, forget what was remembered."""
         if self._chain.refresh():
-            self._memory = BoundedCache(_REMEMBERED)
-            self._callers = BoundedCache(_REMEMBERED)
+            self._memory.clear()
+            self._callers.clear()
 
     def __repr__(self) -> str:
         return f"<Reception: {len(self._memory)} requests and {len(self._callers)} callers remembered>"

@@ -46,3 +46,7 @@ class BoundedCache(Generic[K, V]):
             self._old = self.young
             self.young = {}
         self.young[key] = value
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.young, self._old = {}, {}

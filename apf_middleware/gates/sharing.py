@@ -52,6 +52,7 @@ class GatedSharing:
         self.sharing = sharing
         self.keeper = keeper
         self.is_early = False
+        self.quick_until = 0  # gates are to hear of everybody (see `Sharing`)
         self.tell_waiting: Callable[[Ticket], None] = _ignore
         self._back: list[Ticket] = []
         self._describe = describe

@@ -43,6 +43,7 @@ SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream")
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _LINGERING: Final = TicketState.LINGERING
+_NOBODY: "Final[Sequence[Ticket]]" = ()
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 _RESTLESS_NS: Final = 10_000_000
@@ -89,11 +90,20 @@ class Controller(Levels):
         if self.is_closing and not shared.exempt:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
-        if shared.alone is not None:
-            destination.at_work.note_alone()
         width = admission.width
-        seated = self._sharing.arrive(now, shared, admission)
-        if shared.alone is admission and len(seated) == 1:
+        if (
+            width <= shared.quick_width
+            and now < self._sharing.quick_until
+            and not shared.exempt
+            and shared.seat_alone(now, admission)
+        ):
+            is_alone, seated = True, _NOBODY
+        else:
+            if shared.alone is not None:
+                destination.at_work.note_alone()
+            seated = self._sharing.arrive(now, shared, admission)
+            is_alone = shared.alone is admission and len(seated) == 1
+        if is_alone:
             destination.tally.at_once += 1
             if self.roll is not None:
                 self.roll.note_seated(admission)
@@ -141,7 +151,10 @@ class Controller(Levels):
             if self.costs is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
-            seated = self._sharing.release(now, shared, admission)
+            if now < self._sharing.quick_until and not shared.exempt:
+                seated = shared.release_alone(now, admission)
+            else:
+                seated = self._sharing.release(now, shared, admission)
         else:
             if admission.width != 1:
                 tally.extra_seats -= admission.width - 1

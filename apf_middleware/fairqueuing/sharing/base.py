@@ -59,9 +59,22 @@ class Sharing(ABC):
     tickets that it seated, of any level, and whoever called wakes them. Unless ``may_rest``, the queue sets are told at
     once of requests that are alone in their level, which takes longer and comes to the same. ``kinship`` gives levels
     parents and priorities.
+
+    Before the time ``quick_until`` who is alone in a limited level, and comes and goes so, is nothing that a sharing
+    must hear of: the level itself can be asked (see `SharedLevel.seat_alone`). With 0 it must hear of everybody.
     """
 
-    __slots__ = ("_discipline", "_guess_ns", "_may_rest", "_strict", "draining", "levels", "parents", "seats")
+    __slots__ = (
+        "_discipline",
+        "_guess_ns",
+        "_may_rest",
+        "_strict",
+        "draining",
+        "levels",
+        "parents",
+        "quick_until",
+        "seats",
+    )
 
     def __init__(
         self,
@@ -80,6 +93,7 @@ class Sharing(ABC):
         self._strict = strict_upstream
         self._may_rest = may_rest
         self.seats: int = 0
+        self.quick_until: int = 0
         self.levels: dict[str, SharedLevel] = {}
         self.draining: list[SharedLevel] = []
         self.parents: dict[str, Parent] = {}

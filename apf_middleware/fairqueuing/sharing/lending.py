@@ -57,21 +57,21 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Pool):
     """Shares seats at each dispatch."""
 
-    __slots__ = ("_clock", "_ends_at", "_lingering", "_turns")
+    __slots__ = ("_clock", "_lingering", "_turns")
 
     def _prepare(self, now: int) -> None:
         self._clock = now
         self._turns = 0
         self.waiting: list[SharedLevel] = []
         self._lingering: list[SharedLevel] = []
-        self._ends_at = _NEVER  # the first linger
+        self.quick_until = _NEVER  # the first linger's end
         self._is_restless = self._backfills = False
         self._passed = {}
 
     # What happens to tickets
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if ticket.width <= level.quick_width and now < self._ends_at and level.seat_alone(now, ticket):
+        if ticket.width <= level.quick_width and now < self.quick_until and level.seat_alone(now, ticket):
             if level.exempt:
                 level.counted = 1
                 self._free -= 1
@@ -79,7 +79,7 @@ class Lending(Pool):
         queueset = level.queueset
         if ticket.state is not _NEW:
             return queueset.arrive(now, ticket)  # which says what is wrong
-        ended = _NOBODY if self._clock <= now < self._ends_at and not self._is_restless else self._advance(now)
+        ended = _NOBODY if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
         if level.alone is not None or level.booked_count != level.alone_count:
             level.wake()
         level.quick_width = 0
@@ -159,7 +159,7 @@ class Lending(Pool):
         return [*ended, *self._dispatch(now)]
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if level.alone is ticket and now < self._ends_at and not (level.exempt and self.waiting):
+        if level.alone is ticket and now < self.quick_until and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
                 level.counted = 0
@@ -170,7 +170,7 @@ class Lending(Pool):
             return queueset.release(now, ticket)  # which says what is wrong
         if level.alone is not None or not level.is_common:
             return self._release_apart(now, level, ticket)
-        ended = _NOBODY if self._clock <= now < self._ends_at and not self._is_restless else self._advance(now)
+        ended = _NOBODY if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
         waiting = self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
         if others_wait:
@@ -214,7 +214,7 @@ class Lending(Pool):
         if now.__class__ is not int or now < self._clock:
             refuse_time(now, self._clock)
         self._clock = now
-        if now < self._ends_at:
+        if now < self.quick_until:
             return self._dispatch(now) if self._is_restless and self.waiting else _NOBODY
         due = [level for level in self._lingering if (level.queueset.next_event_at() or 0) <= now]
         for level in due:
@@ -233,13 +233,13 @@ class Lending(Pool):
 
     def _find_first_end(self) -> None:
         ends = (level.queueset.next_event_at() for level in self._lingering)
-        self._ends_at = min((ends_at for ends_at in ends if ends_at is not None), default=_NEVER)
+        self.quick_until = min((ends_at for ends_at in ends if ends_at is not None), default=_NEVER)
 
     def tick(self, now: int) -> Sequence[Ticket]:
         return self._advance(now)
 
     def next_event_at(self) -> int | None:
-        return self._ends_at if self.waiting and self._ends_at < _NEVER else None
+        return self.quick_until if self.waiting and self.quick_until < _NEVER else None
 
     # Seats
 
