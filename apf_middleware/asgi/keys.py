@@ -83,7 +83,9 @@ class Keys:
         key: Key = (client[0] if client else None,)
         if credentials:
             key += tuple([header for header in scope.get("headers") or () if header[0] in credentials])
-        return key + self._chain.caller_facts(scope)
+        if self.user in scope or self._certificate in scope:
+            key += self._chain.caller_facts(scope)
+        return key
 
     def _want(self, method: str) -> frozenset[bytes]:
         wanted = self._wanted.headers(method)

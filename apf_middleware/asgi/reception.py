@@ -161,7 +161,7 @@ class Reception:
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
-        self._gates = Gating(configuration)
+        self._gating = Gating(configuration) if configuration.has_gates else None
         self._keys = Keys(configuration, chain, self._costs.dependence)
         self._memory: Memory[Seen] = Memory(self._keys)
         self.recall: Callable[[Scope], Seen | None] = self._memory.recall
@@ -200,15 +200,27 @@ class Reception:
         messages = messages if body is None else body.receive
         if self.successor is not None:
             return _with_body(await self.successor.receive(scope, now, messages), body)
-        gates = self._gates.names(digest, classification)
-        place = self._controller, classification, caller, self._labels.headers(classification), estimate.work
-        seen: Seen = GatedSeen(*place).told(gates, digest, scope) if gates else Seen(*place)
-        seen.details = Details(digest.verb, digest.path, digest.resource)
+        seen = self._seen(digest, classification, caller, estimate, scope)
         seen.body = body
-        seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
-        seen.route = route_key(digest) if self._learned is not None else None
-        if key is not None and not gates and (choice is None or choice.dependence.is_steady):
+        if key is not None and not seen.gates and (choice is None or choice.dependence.is_steady):
             self._memory.put(key, seen)
+        return seen
+
+    def _seen(
+        self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope
+    ) -> Seen:
+        """Where this request goes, and what is to be seen to on the way."""
+        gates = () if self._gating is None else self._gating.names(digest, classification)
+        headers, work = self._labels.headers(classification), estimate.work
+        if gates:
+            seen: Seen = GatedSeen(self._controller, classification, caller, headers, work).told(gates, digest, scope)
+        else:
+            seen = Seen(self._controller, classification, caller, headers, work)
+        if self._controller.roll is not None:  # somebody may ask
+            seen.details = Details(digest.verb, digest.path, digest.resource)
+        if self._learned is not None:
+            seen.route = route_key(digest)
+        seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
         return seen
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:

@@ -45,9 +45,10 @@ class Extras:
     @classmethod
     def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "Extras | None":
         """None for most requests, for which there is nothing to do."""
-        extras = cls(digest, destination, was_cut=was_cut)
-        needed = extras.was_cut or extras.is_limited or extras.is_watch or destination.at_work.streams.writes
-        return extras if needed else None
+        streams = destination.at_work.streams
+        is_watch = digest.verb == "watch" and digest.resource is not None
+        needed = was_cut or is_watch or streams.writes is not None or streams.settings.is_limited
+        return cls(digest, destination, was_cut=was_cut) if needed else None
 
 
 def prepare(now: int, admission: Admission, extras: Extras, scope: Scope) -> bool:

@@ -334,7 +334,7 @@ class Controller(Levels):
 
     def shed(self, name: str, reason: Reason) -> None:
         """Send away all who wait at this level; meanwhile nobody is seated there."""
-        at_work = self._levels[name]
+        at_work = self.levels[name]
         held, closing = at_work.shared.is_held, at_work.shared.is_closing
         self.operate(at_work, held=True, closing=closing)
         self._send_away(at_work, reason)

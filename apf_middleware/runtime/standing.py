@@ -26,20 +26,16 @@ class Levels:
         self._generation = 0
         self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
         self._sharing = share_seats(configuration, self.limits, begin)
-        self._levels: dict[str, LevelAtWork] = {}
+        self.levels: Mapping[str, LevelAtWork] = {}
         self._draining: list[LevelAtWork] = []
         self._has_leftovers = False  # whether some are counted that the configuration doesn't name
         self.streams: StreamBook = StreamBook(now)
         self._adopt(begin, configuration, self.limits)
 
     @property
-    def levels(self) -> Mapping[str, LevelAtWork]:
-        return MappingProxyType(self._levels)
-
-    @property
     def shown(self) -> Iterable[LevelAtWork]:
         """Whom metrics tell of, one by name: the levels, and those that drain unless another has taken their name."""
-        return ({at_work.name: at_work for at_work in self._draining} | self._levels).values()
+        return {**{at_work.name: at_work for at_work in self._draining}, **self.levels}.values()
 
     @property
     def sharing(self) -> Sharing:
@@ -47,7 +43,7 @@ class Levels:
         return self._sharing
 
     def _all(self) -> Iterable[LevelAtWork]:
-        return [*self._levels.values(), *self._draining] if self._draining else self._levels.values()
+        return [*self.levels.values(), *self._draining] if self._draining else self.levels.values()
 
     def look(self, now: int) -> None:
         """Bring what is counted up to ``now``, because somebody wants to see it."""
@@ -75,7 +71,7 @@ class Levels:
             else:
                 at_work.adopt(level, request_timeout_ns=timeout)
             levels[name] = at_work
-        self._levels = levels
+        self.levels = MappingProxyType(levels)
         self.streams.adopt(self.configuration, levels)
         self._draining = list(before.values())
         self._has_leftovers = True
@@ -84,12 +80,12 @@ class Levels:
         """Forget the levels that have drained, and the counters of schemas that have gone, once nobody is there."""
         still = set(map(id, self._sharing.draining))
         self._draining = [at_work for at_work in self._draining if id(at_work.shared) in still]
-        kept: dict[str, set[str]] = {name: set() for name in self._levels}
+        kept: dict[str, set[str]] = {name: set() for name in self.levels}
         anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
         for schema in self.configuration.schemas:
             for names in kept.values() if anywhere else (kept.setdefault(schema.level, set()),):
                 names.add(schema.name)
-        done = [at_work.forget_schemas(kept[name], now) for name, at_work in self._levels.items()]
+        done = [at_work.forget_schemas(kept[name], now) for name, at_work in self.levels.items()]
         self._has_leftovers = bool(self._draining) or not all(done)
 
     def generate(self) -> int:
