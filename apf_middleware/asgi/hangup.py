@@ -11,10 +11,17 @@ come for nothing when the request is rejected.
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from starlette.types import Message, Receive, Scope
 
-__all__ = ["Hearing", "begin_to_listen", "expects_continue"]
+if TYPE_CHECKING:
+    from apf_middleware.runtime.vigil import Waiter
+
+__all__ = ["Client", "Hearing", "begin_to_listen", "expects_continue"]
+
+Client = tuple[Scope, Receive]
+"""Where a client is listened to, and what it has said."""
 
 _GONE = frozenset({"http.disconnect", "websocket.disconnect"})
 
@@ -29,22 +36,22 @@ class Hearing:
 
     def __init__(self, receive: Receive, *, is_silent: bool = False) -> None:
         self._receive = receive
-        self._heard: list[Message] = []
+        self._heard: tuple[Message, ...] = ()  # no list, which would take more memory where many wait
         self._stopped = is_silent
-        self.listening: asyncio.Task[bool] | None = None
+        self.listening: asyncio.Task[None] | None = None
 
-    async def listen(self) -> bool:
-        """Listen until the client has gone (True), or until there is more to hear than should be kept (False)."""
+    async def listen(self, waiter: "Waiter") -> None:
+        """Listen until the client has gone, which ``waiter`` is told, or there is more to hear than should be kept."""
         while not self._stopped:
             message = await self._receive()
-            self._heard.append(message)
+            self._heard += (message,)
             kind = message.get("type")
             if kind in _GONE:
-                return True
+                waiter.hang_up()
+                return
             whole_request = kind == "http.request" and not message.get("more_body", False)
             if not (whole_request or kind == "websocket.connect") or len(self._heard) > 1:
-                return False
-        return False
+                return
 
     async def receive(self) -> Message:
         """The next message, for the app."""
@@ -58,13 +65,20 @@ class Hearing:
                 listening.result()  # an error of the server's is the app's to see, as it would be without us
             else:
                 await asyncio.wait([listening])  # which isn't cancelled when this call is
-        return self._heard.pop(0)
+        message, *later = self._heard
+        self._heard = tuple(later)
+        return message
 
     def stop(self) -> None:
         """The request is over: nobody is interested any more."""
         self._stopped = True
-        if self.listening is not None and not self.listening.done():
-            self.listening.cancel()
+        listening = self.listening
+        if listening is None:
+            return
+        if listening.done():
+            listening.cancelled() or listening.exception()  # or the loop would complain that nobody has looked
+        else:
+            listening.cancel()
 
     @property
     def has_heard(self) -> bool:
@@ -75,8 +89,9 @@ class Hearing:
         return f"<Hearing: {len(self._heard)} messages kept>"
 
 
-def begin_to_listen(scope: Scope, receive: Receive) -> Hearing:
-    """Who listens to the client of this request."""
+def begin_to_listen(client: Client) -> Hearing:
+    """Who listens to the client of a request."""
+    scope, receive = client
     return Hearing(receive, is_silent=expects_continue(scope))
 
 

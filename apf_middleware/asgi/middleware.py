@@ -112,8 +112,8 @@ class APFMiddleware:
             if extras is None or prepare(now, admission, extras, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                begin = partial(begin_to_listen, scope, receive)
-                hearing = await service.wait(admission, seen.at_work.wait_limit_ns, begin)
+                limit_ns = seen.at_work.wait_limit_ns
+                hearing = await service.wait(admission, limit_ns, begin_to_listen, (scope, receive))
                 if hearing is not None:
                     receive = hearing.receive
             if admission.state is not _SEATED:

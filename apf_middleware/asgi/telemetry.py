@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
+from apf_middleware.asgi.hangup import Client, Hearing
 from apf_middleware.asgi.timing import timed
 from apf_middleware.config import Configuration
 from apf_middleware.exceptions import MissingExtraError
 from apf_middleware.runtime import Admission, wait_for_seat
 
 if TYPE_CHECKING:
-    from functools import partial
-
-    from apf_middleware.asgi.hangup import Hearing
     from apf_middleware.asgi.tracing import Tracing
 
 __all__ = ["Wait", "build_tracing", "choose_wait", "observed"]
 
-Wait = Callable[[Admission, int, "partial[Hearing]"], Awaitable["Hearing | None"]]
+Wait = Callable[[Admission, int, Callable[[Client], Hearing], Client], Awaitable[Hearing | None]]
 """Waits at most so many nanoseconds for the seats of a request, which is listened to meanwhile."""
 
 

@@ -16,13 +16,14 @@ from opentelemetry.trace import INVALID_SPAN, Span
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware import __version__
-from apf_middleware.asgi.hangup import Hearing
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.runtime import Admission, wait_for_seat
 from apf_middleware.runtime.log import LOG
 
 if TYPE_CHECKING:
-    from functools import partial
+    from collections.abc import Callable
+
+    from apf_middleware.asgi.hangup import Client, Hearing
 
 __all__ = ["Tracing"]
 
@@ -55,11 +56,13 @@ class Tracing:
         self._settings = settings
         self._tracer = trace.get_tracer("apf_middleware", __version__)  # a later provider counts too
 
-    async def wait(self, admission: Admission, limit_ns: int, begin_to_listen: "partial[Hearing]") -> Hearing | None:
-        """As `wait_for_seat`, in a span; the scope is what listening begins with."""
-        span = self._begin(begin_to_listen.args[0])
+    async def wait(
+        self, admission: Admission, limit_ns: int, begin_to_listen: "Callable[[Client], Hearing]", client: "Client"
+    ) -> "Hearing | None":
+        """As `wait_for_seat`, in a span."""
+        span = self._begin(client[0])
         try:
-            return await wait_for_seat(admission, limit_ns, begin_to_listen)
+            return await wait_for_seat(admission, limit_ns, begin_to_listen, client)
         finally:
             span.set_attributes(self._facts(admission))
             span.end()

@@ -11,7 +11,8 @@ from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueNaming, QueueState, QueueStatus, UnknownQueue
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import OpenStreams, SlowWrites
-from apf_middleware.runtime.waiting import Listener, wait_for_seat
+from apf_middleware.runtime.vigil import Listener
+from apf_middleware.runtime.waiting import wait_for_seat
 
 __all__ = [
     "SETTLED_AT_START",

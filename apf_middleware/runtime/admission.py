@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing.queue import Queue
     from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.runtime.destination import Destination
-    from apf_middleware.runtime.waiting import Waiter
+    from apf_middleware.runtime.vigil import Wakeable
 
 __all__ = ["MOST_CHARGED", "Admission"]
 
@@ -38,7 +38,7 @@ class Admission(Ticket):
 
     # Given when it is queued: the width with which it was, of which a level may cut some, and who wakes its task.
     queued_width: int
-    waiter: "Waiter | None"
+    waiter: "Wakeable | None"
     # Given when they are needed, for few requests need them. A refusal is why a gate rejected it.
     _revocation: Revocation
     ends_badly: bool

@@ -25,7 +25,7 @@ from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.sharing import wanted_levels
 from apf_middleware.runtime.standing import Levels
-from apf_middleware.runtime.waiting import Vigil
+from apf_middleware.runtime.vigil import Vigils
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class Controller(Levels):
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
-        self.vigil: Vigil = Vigil()
+        self.vigils: Vigils = Vigils()
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
         self.queues: QueueBook = QueueBook(self)
         self.queues.apply_states()

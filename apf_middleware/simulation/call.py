@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from apf_middleware.runtime import Admission, Destination
 
 if TYPE_CHECKING:
-    from apf_middleware.runtime.waiting import Waiter
+    from apf_middleware.runtime.vigil import Wakeable
     from apf_middleware.simulation.clients import Client, Connection
     from apf_middleware.simulation.site import Site
 
@@ -60,5 +60,5 @@ class Call(Admission):
 
     def wake(self) -> None:
         """Its wait is over; what follows is planned, for whoever wakes it is in the midst of something."""
-        self.waiter: Waiter | None = None
+        self.waiter: Wakeable | None = None
         self.site.woken(self)

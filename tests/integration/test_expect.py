@@ -6,6 +6,7 @@ import pytest
 from apf_middleware.asgi.hangup import begin_to_listen
 from tests.integration.conversation import Conversation, http_scope, websocket_scope
 from tests.integration.stage import Stage, configuration, settle
+from tests.integration.test_hangup import Client
 
 pytestmark = pytest.mark.anyio
 
@@ -94,4 +95,6 @@ async def test_a_scope_without_an_expectation_is_listened_to(scope: dict[str, ob
     async def gone() -> dict[str, object]:
         return {"type": "http.disconnect"}
 
-    assert await begin_to_listen(scope, gone).listen()
+    client = Client()
+    await begin_to_listen((scope, gone)).listen(client)
+    assert client.has_gone

@@ -31,6 +31,18 @@ class Server:
         return self.messages.pop(0)
 
 
+class Client:
+    """Who waits, as its listener knows it."""
+
+    has_gone = False
+
+    def wake(self) -> None:
+        raise AssertionError("a listener wakes nobody")
+
+    def hang_up(self) -> None:
+        self.has_gone = True
+
+
 @pytest.mark.parametrize(
     ("said", "gone", "asked"),
     [
@@ -51,7 +63,9 @@ async def test_it_listens_until_the_client_has_gone_or_there_is_too_much_to_keep
     everything = list(said)
     server = Server(said)
     hearing = Hearing(server.receive)
-    assert await hearing.listen() is gone
+    client = Client()
+    await hearing.listen(client)
+    assert client.has_gone is gone
     assert server.asked == asked
     heard = [await hearing.receive() for _ in range(len(said))]
 
@@ -61,7 +75,7 @@ async def test_it_listens_until_the_client_has_gone_or_there_is_too_much_to_keep
 async def test_the_app_hears_everything_in_order() -> None:
     server = Server([PART, WHOLE, GONE])
     hearing = Hearing(server.receive)
-    await hearing.listen()
+    await hearing.listen(Client())
 
     assert [await hearing.receive() for _ in range(3)] == [PART, WHOLE, GONE]
 
@@ -70,7 +84,7 @@ async def test_the_app_hears_everything_in_order() -> None:
 async def test_an_app_whose_hearing_is_cancelled_hears_the_same_message_later() -> None:
     server = Server([])
     hearing = Hearing(server.receive)
-    hearing.listening = asyncio.ensure_future(hearing.listen())
+    hearing.listening = asyncio.ensure_future(hearing.listen(Client()))
     await anyio.sleep(0.005)
     with anyio.move_on_after(0.01) as scope:
         await hearing.receive()
@@ -87,7 +101,7 @@ async def test_a_servers_error_is_the_apps_to_see() -> None:
         raise OSError("broken pipe")
 
     hearing = Hearing(broken)
-    hearing.listening = asyncio.ensure_future(hearing.listen())
+    hearing.listening = asyncio.ensure_future(hearing.listen(Client()))
     await asyncio.wait([hearing.listening])
 
     with pytest.raises(OSError, match="broken pipe"):

@@ -1,0 +1,209 @@
+"""Who looks after the requests that wait on an asyncio loop: when to listen to a client, and when a wait is up.
+
+Most waits are over in a moment, so at first nothing is done but to note them. Whoever still waits after
+`LISTEN_AFTER_NS`, at most twice that, settles down: a task listens to its client, and its deadline counts. Timers take
+hundreds of bytes, and those who wait at one level are equally patient: whoever came first is the first whose time is
+up, and one timer serves them all.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from apf_middleware.fairqueuing import Reason
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.admission import Admission
+
+__all__ = ["LISTEN_AFTER_NS", "Deadlines", "Listener", "Sleeper", "Vigil", "Vigils", "Waiter", "Wakeable"]
+
+LISTEN_AFTER_NS: Final = 3_000_000
+"""A client that has hung up is noticed when its request has waited for so long, at most twice that."""
+
+_SECOND: Final = 10**9
+_LISTEN_AFTER: Final = LISTEN_AFTER_NS / _SECOND
+_LISTENING: Final = "apf: listen to the client of a waiting request"
+_SHORTEST_TIMER_NS: Final = 1_000_000  # what loops can tell apart; a timer may ring a little early
+
+
+class Wakeable(Protocol):
+    """What is woken when a request's wait is over."""
+
+    def wake(self) -> None: ...
+
+
+class Waiter(Wakeable, Protocol):
+    """Who waits for one request, and is told by its listener."""
+
+    def hang_up(self) -> None:
+        """The client has gone."""
+        ...
+
+
+class Listener(Protocol):
+    """Who listens to a client while its request waits."""
+
+    listening: "asyncio.Task[None] | None"
+    """The task that listens, on asyncio: it may have to go on when the wait is over, to lose nothing that it hears."""
+
+    async def listen(self, waiter: "Waiter") -> None:
+        """Listen until the client has gone, which ``waiter`` is told, or there is more to hear than can be kept."""
+        ...
+
+    def stop(self) -> None:
+        """Nobody is interested any more."""
+        ...
+
+
+L = TypeVar("L", bound=Listener)
+C = TypeVar("C")
+
+
+class Sleeper(Generic[C, L]):
+    """A task's wait on asyncio: the future that wakes it, and a deadline and a listener if the wait isn't a short one.
+
+    ``begin_to_listen`` makes the one who listens to ``client``.
+    """
+
+    __slots__ = ("_admission", "_begin_to_listen", "_client", "_limit_ns", "_loop", "deadlines", "listener", "woken")
+
+    def __init__(
+        self,
+        admission: "Admission",
+        limit_ns: int,
+        begin_to_listen: Callable[[C], L],
+        client: C,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._admission = admission
+        self._limit_ns = limit_ns
+        self._begin_to_listen = begin_to_listen
+        self._client = client
+        self._loop = loop
+        self.listener: L | None = None
+        self.deadlines: Deadlines | None = None
+        self.woken: asyncio.Future[None] = loop.create_future()
+
+    def wake(self) -> None:
+        if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - the public one raises where none runs
+            self._loop.call_soon_threadsafe(self._end)
+        elif not self.woken.done():  # as it is when its task has been cancelled
+            self.woken.set_result(None)
+
+    def _end(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+    def hang_up(self) -> None:
+        self._admission.destination.controller.hang_up(self._admission)
+
+    def left_ns(self) -> int:
+        """For how much longer it may wait."""
+        admission = self._admission
+        return admission.arrived_at + self._limit_ns - admission.destination.controller.now()
+
+    def run_out(self) -> None:
+        """It has waited for as long as it may."""
+        self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
+
+    def settle_down(self, vigil: "Vigil") -> None:
+        """It has become a longer wait."""
+        vigil.deadlines(self._limit_ns).enter(self)
+        self.listener = listener = self._begin_to_listen(self._client)
+        listener.listening = self._loop.create_task(listener.listen(self), name=_LISTENING)
+
+
+class Deadlines:
+    """The deadlines of those who are equally patient, for ``limit_ns``, in the order in which they came."""
+
+    __slots__ = ("_is_set", "_loop", "_sleepers")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._sleepers: dict[Sleeper[Any, Any], None] = {}
+        self._is_set = False
+
+    def enter(self, sleeper: Sleeper[Any, Any]) -> None:
+        """It is to be told when its time is up, unless it leaves before."""
+        self._sleepers[sleeper] = None
+        sleeper.deadlines = self
+        if not self._is_set:
+            self._set(sleeper.left_ns())
+
+    def leave(self, sleeper: Sleeper[Any, Any]) -> None:
+        """Its wait is over."""
+        del self._sleepers[sleeper]
+        sleeper.deadlines = None
+
+    def _set(self, left_ns: int) -> None:
+        self._is_set = True
+        self._loop.call_later(max(left_ns, _SHORTEST_TIMER_NS) / _SECOND, self._look)
+
+    def _look(self) -> None:
+        self._is_set = False
+        due = []
+        for sleeper in self._sleepers:
+            left_ns = sleeper.left_ns()
+            if left_ns > 0:
+                self._set(left_ns)
+                break
+            due.append(sleeper)
+        for sleeper in due:
+            self.leave(sleeper)
+            sleeper.run_out()
+
+    def __repr__(self) -> str:
+        return f"<Deadlines of {len(self._sleepers)}>"
+
+
+class Vigil:
+    """Looks after those who wait on one ``loop``, with one timer for all who have just begun to."""
+
+    __slots__ = ("_deadlines", "_is_set", "_loop", "_newcomers", "_young")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._newcomers: list[Sleeper[Any, Any]] = []
+        self._young: list[Sleeper[Any, Any]] = []
+        self._is_set = False
+        self._deadlines: dict[int, Deadlines] = {}  # by patience: one or a few
+
+    def watch(self, sleeper: Sleeper[Any, Any]) -> None:
+        """Let it settle down if it still waits after a while."""
+        self._newcomers.append(sleeper)
+        if not self._is_set:
+            self._is_set = True
+            self._loop.call_later(_LISTEN_AFTER, self._look)
+
+    def deadlines(self, limit_ns: int) -> Deadlines:
+        """Of those who wait no longer than that."""
+        found = self._deadlines.get(limit_ns)
+        if found is None:
+            found = self._deadlines[limit_ns] = Deadlines(self._loop)
+        return found
+
+    def _look(self) -> None:
+        """Whoever was there at the last look and still waits settles down."""
+        for sleeper in self._young:
+            if not sleeper.woken.done():
+                sleeper.settle_down(self)
+        self._young = [sleeper for sleeper in self._newcomers if not sleeper.woken.done()]
+        self._newcomers = []
+        self._is_set = bool(self._young)
+        if self._is_set:
+            self._loop.call_later(_LISTEN_AFTER, self._look)
+
+    def __repr__(self) -> str:
+        return f"<Vigil: {len(self._young) + len(self._newcomers)} have begun to wait, {self._deadlines!r}>"
+
+
+class Vigils(dict[asyncio.AbstractEventLoop, Vigil]):
+    """One for each event loop on which requests wait: a server has one loop, tests have many."""
+
+    __slots__ = ()
+
+    def __missing__(self, loop: asyncio.AbstractEventLoop) -> Vigil:
+        for other in [other for other in self if other.is_closed()]:  # and with it all who waited there
+            del self[other]
+        self[loop] = vigil = Vigil(loop)
+        return vigil

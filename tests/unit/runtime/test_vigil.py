@@ -1,0 +1,112 @@
+"""One timer for all who are equally patient: each is told when its own time is up, and nobody else is."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apf_middleware.runtime.vigil import Deadlines, Vigils
+
+MS = 1_000_000
+
+
+class Loop:
+    """An event loop of which nothing but timers is wanted; time is in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.timers: list[tuple[int, Callable[[], None]]] = []
+
+    def call_later(self, delay: float, ring: Callable[[], None]) -> None:
+        self.timers.append((self.now + round(delay * 10**9), ring))
+
+    def run(self, until: int) -> None:
+        while self.timers and min(at for at, _ in self.timers) <= until:
+            first = min(self.timers, key=lambda timer: timer[0])
+            self.timers.remove(first)
+            self.now = max(self.now, first[0])
+            first[1]()
+        self.now = until
+
+
+class Waiting:
+    """A sleeper that came when it was made."""
+
+    def __init__(self, loop: Loop, limit_ns: int) -> None:
+        self._loop = loop
+        self._until = loop.now + limit_ns
+        self.ran_out_at = -1  # not yet
+        self.deadlines: Any = None
+
+    def left_ns(self) -> int:
+        return self._until - self._loop.now
+
+    def run_out(self) -> None:
+        self.ran_out_at = self._loop.now
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def deadlines(loop: Loop) -> Deadlines:
+    return Deadlines(loop)  # type: ignore[arg-type]
+
+
+def come(loop: Loop, deadlines: Deadlines, at: int) -> Waiting:
+    loop.run(at)
+    waiting = Waiting(loop, 50 * MS)
+    deadlines.enter(waiting)  # type: ignore[arg-type]
+    return waiting
+
+
+def test_each_has_its_own_time_although_there_is_one_timer(loop: Loop, deadlines: Deadlines) -> None:
+    waiting = [come(loop, deadlines, at * MS) for at in (0, 7, 7, 30)]
+    assert len(loop.timers) == 1
+    loop.run(200 * MS)
+    assert [one.ran_out_at for one in waiting] == [50 * MS, 57 * MS, 57 * MS, 80 * MS]
+    assert not loop.timers, "nobody waits any more"
+
+
+def test_whoever_has_left_is_not_told_and_keeps_nobody_waiting(loop: Loop, deadlines: Deadlines) -> None:
+    first, second, third = (come(loop, deadlines, at * MS) for at in (0, 10, 20))
+    loop.run(25 * MS)
+    deadlines.leave(first)  # type: ignore[arg-type]
+    deadlines.leave(second)  # type: ignore[arg-type]
+    loop.run(69 * MS)
+    assert third.ran_out_at == -1
+    loop.run(70 * MS)
+    assert [one.ran_out_at for one in (first, second, third)] == [-1, -1, 70 * MS]
+
+
+def test_a_timer_that_rings_early_lets_nobody_run_out_too_early(loop: Loop, deadlines: Deadlines) -> None:
+    waiting = come(loop, deadlines, 0)
+    [(_, ring)] = loop.timers
+    loop.timers = [(50 * MS - 100_000, ring)]
+    loop.run(50 * MS)
+    assert waiting.ran_out_at == -1
+    loop.run(51 * MS)
+    assert waiting.ran_out_at >= 50 * MS
+
+
+def test_who_comes_after_all_have_gone_has_a_timer_again(loop: Loop, deadlines: Deadlines) -> None:
+    first = come(loop, deadlines, 0)
+    loop.run(60 * MS)
+    second = come(loop, deadlines, 60 * MS)
+    loop.run(110 * MS)
+    assert (first.ran_out_at, second.ran_out_at) == (50 * MS, 110 * MS)
+
+
+def test_a_loop_that_is_closed_is_forgotten_when_another_one_comes() -> None:
+    vigils, loops = Vigils(), [asyncio.new_event_loop() for _ in range(3)]
+    first, second = vigils[loops[0]], vigils[loops[1]]
+    assert vigils[loops[0]] is first
+    assert vigils[loops[1]] is second
+    loops[0].close()
+    vigils[loops[2]]
+    assert set(vigils) == set(loops[1:])
+    for one in loops:
+        one.close()
