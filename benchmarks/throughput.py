@@ -47,6 +47,7 @@ ROWS: Final = (
     ThroughputRow("bare"),
     ThroughputRow("noop"),
     ThroughputRow("semaphore"),
+    ThroughputRow("headers"),
     ThroughputRow("ours"),
 )
 """All rows; the bare one, with which the others are compared, first."""
