@@ -32,10 +32,14 @@ Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     """Nominal, min and max seats of each level; numbers that it names go before what its shares come to.
 
-    Children divide by their shares what their parent has.
+    Children divide by their shares what their parent has. Where seats are lent at each dispatch, mins of proportions
+    leave a seat to those that have none.
     """
-    strict = configuration.server.strict_upstream
-    found = _limits_among(configuration.server.seats, configuration, None, strict=strict)
+    server = configuration.server
+    strict = server.strict_upstream
+    found = _limits_among(server.seats, configuration, None, strict=strict)
+    if not strict and server.borrowing == "immediate":
+        found = _leave_a_seat(server.seats, found, configuration.levels)
     for parent in sorted(configuration.parents):
         limits = found[parent]
         children = _limits_among(limits.nominal, configuration, parent, strict=strict)
@@ -53,6 +57,25 @@ def _limits_among(
     levels = {name: level for name, level in configuration.levels.items() if level.parent == parent}
     limits = limits_from_shares(seats, {name: one.shares for name, one in levels.items()}, strict_upstream=strict)
     return {name: _with_numbers(level, limits[name]) for name, level in levels.items()}
+
+
+def _leave_a_seat(
+    seats: int, limits: Mapping[str, LevelLimits], levels: Mapping[str, Level]
+) -> dict[str, LevelLimits]:
+    """On a server of few seats, mins would lock out whoever has none, for good: those with the fewest shares give.
+
+    Mins that are numbers are kept. If they are all that there is, nothing is left to be given.
+    """
+    found = dict(limits)
+    if sum(one.min for name, one in found.items() if levels[name].min_seats is not None) >= seats:
+        return found
+    while True:
+        wanted = 1 if any(one.nominal and not one.min and not levels[name].exempt for name, one in found.items()) else 0
+        givers = [name for name, one in found.items() if one.min and levels[name].min_seats is None]
+        if not givers or sum(one.min for one in found.values()) <= seats - wanted:
+            return found
+        name = min(givers, key=lambda one: (levels[one].shares.shares, one))
+        found[name] = replace(found[name], min=found[name].min - 1)
 
 
 def _cut_to_fit(most: int, children: Mapping[str, LevelLimits], levels: Mapping[str, Level]) -> dict[str, LevelLimits]:

@@ -108,3 +108,34 @@ spec: {shares: 10, response: Reject}
 def test_somebody_must_take_what_no_other_schema_takes() -> None:
     with pytest.raises(InvalidValueError, match="there must be one for what no other takes"):
         derive_classifier(Configuration({}, ()))
+
+
+def mins(seats: int, more: str = "") -> dict[str, int]:
+    configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}{more}}}\n")
+    return {name: limits.min for name, limits in derive_limits(configuration).items() if limits.nominal}
+
+
+@pytest.mark.parametrize("seats", range(1, 40))
+def test_a_small_server_s_mins_leave_a_seat_to_levels_that_have_none(seats: int) -> None:
+    found = mins(seats)
+    assert sum(found.values()) <= seats - (0 in found.values())
+
+
+def test_those_with_the_fewest_shares_give_first() -> None:
+    assert mins(2) == {"users": 1, "anonymous": 0, "catch-all": 0}
+    assert mins(1) == {"users": 0, "anonymous": 0, "catch-all": 0}
+
+
+@pytest.mark.parametrize("more", [", borrowing: periodic", ", strictUpstream: true"])
+def test_kubernetes_ways_keep_their_mins(more: str) -> None:
+    assert mins(1, more)["catch-all"] == 1
+
+
+def test_mins_that_are_numbers_are_kept_and_where_they_are_all_seats_the_others_keep_theirs() -> None:
+    text = (
+        "apiVersion: apf/v1\nkind: Server\nspec: {seats: 2, defaults: none}\n---\n"
+        "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {minSeats: 2}\n---\n"
+        "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: b}\nspec: {shares: 50}\n"
+    )
+    found = derive_limits(load_text(text))
+    assert (found["a"].min, found["b"].min) == (2, 2)
