@@ -96,7 +96,7 @@ class Site:
                 limits = self._limits[at_work.name] = Deadlines(self._agenda, self._run_out, _waits_no_more)
             limits.add(now + at_work.wait_limit_ns, call)
         else:
-            self._watcher.rejected(call)
+            self._refuse(call)
 
     def _run_out(self, call: Call) -> None:
         self.controller.abandon(call, Reason.TIME_OUT)
@@ -106,7 +106,11 @@ class Site:
         if call.state is _SEATED:
             self._begin(call)
         elif not call.is_settled:
-            self._agenda.at(self._agenda.now, self._watcher.rejected, call)
+            self._refuse(call)
+
+    def _refuse(self, call: Call) -> None:
+        """A rejection is an answer too, and takes the server its time."""
+        self._agenda.at(self._busy_until(), self._watcher.rejected, call)
 
     def _begin(self, call: Call) -> None:
         """The backend begins with it; from how much it has to do then follows how long it will take."""

@@ -277,6 +277,19 @@ def test_what_the_server_itself_takes_is_waited_for() -> None:
     assert alone.tenants[0].p50_ms == pytest.approx(2.0, rel=0.01)
 
 
+def test_a_rejection_takes_the_server_its_time_as_well() -> None:
+    """Nobody has a seat for two minutes, and everybody else is told so, at once: 1,000 a second at most."""
+    text = (
+        "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
+        "  backend: {overhead: 1ms, exponent: 0}\n"
+        "  tenants:\n  - {name: t, arrivals: {type: closed, connections: 12, pause: 0s}, service: 120s}\n---\n"
+    )
+    queuing = "{queues: 1, handSize: 1, queueLengthLimit: 1}"
+    result = simulate(*read_scenario_text(text + one_level(10, queuing=queuing)).unwrap())
+
+    assert result.tenants[0].rejections / result.seconds == pytest.approx(1000, rel=0.02)
+
+
 def test_seats_of_requests_are_what_the_scenario_says_and_the_level_cuts() -> None:
     wide = "name: t, arrivals: {type: constant, rate: 1}, service: 100ms, seats: 40"
     server = SERVER.format(seats=40, more=", defaults: none, estimation: {cap: %s}")
