@@ -44,7 +44,7 @@ from apf_middleware.fairqueuing import (
 from benchmarks.measure import median_us, print_json, print_table, unit_us
 
 CONCURRENCY = 100
-HANDS = {64: 6, 128: 6, 512: 6, 4096: 5, 16384: 4}
+HANDS = {64: 6, 128: 6, 256: 6, 512: 6, 1024: 5, 4096: 5, 16384: 4}
 BACKLOGS = (1, 50)
 CROWDS = (1_000, 100_000)
 CROWD_QUEUES = 64
@@ -173,7 +173,7 @@ class SharedLoad(Load):
         self.seated: deque[tuple[SharedLevel, Ticket]] = deque()
         for level in self.levels:
             for entropy in self._seen:
-                level.queueset.deck.choose(entropy, contended=False)
+                level.queueset.deck.choose(entropy, 0)
 
     def come(self, level: SharedLevel, entropy: int) -> None:
         self.now += STEP_NS

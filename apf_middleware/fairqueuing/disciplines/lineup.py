@@ -55,8 +55,8 @@ class Lineup(Agenda):
     def drop(self, index: int) -> None:
         if index in self.wide:
             self._classes[_class_of(self.wide.pop(index))].drop(index)
-        elif index < len(self._finish):
-            self._finish[index] = None
+        elif index < len(self._entries):
+            super().drop(index)
 
     def first_within(self, after: int, widest: int | None = None) -> int:
         """As `first`, of queues whose oldest ticket is no wider than ``widest``."""
