@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, floor, inf
 
 from apf_middleware.fairqueuing import Discipline, Ticket
-from apf_middleware.fairqueuing.disciplines.virtual_world import (
+from apf_middleware.fairqueuing.disciplines.timetable import (
     GRAINS_PER_SEAT_NS,
     GRAINS_PER_UNIT,
     TICKS_PER_NS,

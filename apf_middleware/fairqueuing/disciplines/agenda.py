@@ -65,10 +65,10 @@ class Agenda:
         """The queue with this index has nobody to serve any more."""
         self._entries[index] = _OFF
 
-    def first(self, after: int) -> int:
+    def first(self, after: int) -> int | None:
         """The index of the queue with the least finish; among equals the first one after ``after``, going round.
 
-        LookupError when nobody is to be served.
+        None when nobody is to be served.
         """
         heap, entries = self._heap, self._entries
         while True:
@@ -87,33 +87,26 @@ class Agenda:
                 if member is not None:
                     return member
             else:
-                raise LookupError("nobody is to be served")
+                return None
 
-    def least(self) -> int:
+    def least(self) -> int | None:
         """As `first`, where it doesn't matter which of equals it is: the one with the least index, without gathering.
 
-        An agenda is asked either this or `first`, and not now this and now that.
+        None when nobody is to be served. An agenda is asked either this or `first`, and not now this and now that.
         """
         heap, entries = self._heap, self._entries
         while True:
             top = heap[0]
             index = top & _INDEX
             if index == _NOBODY:
-                raise LookupError("nobody is to be served")
+                return None
             if entries[index] == top:
                 return index
             heappop(heap)
 
-    def reaches(self, finish: int) -> bool:
-        """Whether a queue may be on the agenda that comes to its end by ``finish``; if not, none is."""
-        return self._heap[0] >> _INDEX_BITS <= finish
-
-    def peek(self, after: int) -> int | None:
-        """As `first`, but None when nobody is to be served."""
-        try:
-            return self.first(after) if self._heap[0] != _LAST else None
-        except LookupError:
-            return None
+    def floor(self) -> int:
+        """No queue on the agenda has a lesser finish."""
+        return self._heap[0] >> _INDEX_BITS
 
     def finish_of(self, index: int) -> int:
         """The finish of a queue that is on the agenda."""

@@ -210,7 +210,10 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def pick(self, widest: int | None = None) -> int:
         agenda = self._agenda
-        return agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+        index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+        if index is None:
+            raise LookupError("nobody is to be served")
+        return index
 
     def meters(self) -> dict[str, int]:
         return {
