@@ -2,7 +2,7 @@
 
 from collections import OrderedDict, deque
 from heapq import heapify, heappop
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
 
@@ -15,6 +15,8 @@ NOT_YET: Final = -1
 """In place of a position on P: it hasn't begun, or is over."""
 
 _MOST_STALE: Final = 64  # entries that aren't true any more; when there are more than that, they are cleared away
+
+_NO_LINE: Final = OrderedDict[Any, None]()  # few queues have more in them than may run virtually
 
 
 class MaxMinConcurrentQueue(MaxMinQueue):
@@ -34,10 +36,23 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         self.guesses: deque[tuple[int, Ticket]] = deque()  # ends on P by the first guess, which come in this order
         self.running: list[tuple[int, int, Ticket]] = []  # a heap of (other end on P, serial, ticket)
         self.soonest: int = 0  # the first end when it was looked for last; the true one isn't before
-        self.line: OrderedDict[Ticket, None] = OrderedDict()  # whoever leaves, leaves nothing behind
+        self.line: OrderedDict[Ticket, None] = _NO_LINE  # whoever leaves, leaves nothing behind
 
     def meters(self) -> dict[str, int]:
         return {"progress": self.progress, "rho": self.rho, "occupied": self.occupied}
+
+    def stand_in_line(self, ticket: "Ticket") -> None:
+        """``ticket`` starts virtually when those before it have."""
+        if self.line is _NO_LINE:
+            self.line = OrderedDict()
+        self.line[ticket] = None
+
+    def clear(self) -> None:
+        """Nobody is here any more."""
+        self.guesses.clear()
+        self.running.clear()
+        self.line = _NO_LINE
+        self.occupied = 0
 
     def first_end(self) -> int | None:
         """Where the next request ends on P; entries that come up and aren't true any more are dropped."""

@@ -222,7 +222,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if not queue.line and queue.occupied < max(self._concurrency, 1):
             self._begin(queue, ticket)
         else:
-            queue.line[ticket] = None
+            queue.stand_in_line(ticket)
             if queue.on_r and queue.length:  # behind others in both worlds
                 self._demand(queue, queue.rho + ticket.width)
                 return
@@ -240,17 +240,22 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._set_capacity()
         if work.final_seats > work.seats:
             self._asked[ticket] = width
-        if (
-            queue.on_r
-            or queue.rho != occupied
-            or occupied >= self._concurrency
-            or key is None
-            or key > self.now + self._guess_ns
-        ):
+        if queue.on_r or queue.rho != occupied or occupied >= self._concurrency:
             self._enter(queue, ticket, None)
             return
-        # P runs as time does while all that the queue asks for runs: what ends next doesn't end sooner.
-        ticket.start_r = begin = self._occupy(queue, width)
+        # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
+        expected = self.now + self._guess_ns
+        if key is None or key > expected:
+            queue.key_of_end = expected
+            self._ends.put(queue.index, expected)
+            if expected < self._soonest:  # noqa: PLR1730 - min() is slower
+                self._soonest = expected
+        position = self._here(queue)
+        if occupied:
+            queue.progress += (position - queue.since) // occupied
+        queue.since = position
+        queue.occupied = occupied + width
+        ticket.start_r = begin = queue.progress
         ticket.charged = end = begin + self._guess
         queue.guesses.append((end, ticket))
         queue.end_is_stale = True
@@ -302,11 +307,17 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             return
         end = begin + ticket.settled
         position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
-        if end > queue.progress + (position - queue.since) // queue.occupied:
+        progress = queue.progress + (position - queue.since) // queue.occupied
+        if end > progress:
             self._learn(queue, ticket, end)
             return
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
-        self._take_out(queue, ticket)
+        queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
+        queue.occupied -= width
+        ticket.charged = NOT_YET
+        queue.tidy()
+        if queue.line:
+            self._fill(queue)
         if in_time and self._may_wait(queue):
             queue.finish_is_stale = queue.oldest is not None
             queue.end_is_stale = True
@@ -335,10 +346,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 self._changed(queue, 0)
 
     def close(self, queue: MaxMinConcurrentQueue, *, closing_up: bool) -> None:
-        queue.guesses.clear()
-        queue.running.clear()
-        queue.line.clear()
-        queue.occupied = 0
+        queue.clear()
         self._close(queue, closing_up=closing_up)
 
     def check(self) -> None:
