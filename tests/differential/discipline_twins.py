@@ -142,6 +142,13 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
             queue.next_start = max(queue.next_start, queue.position)
         queue.stays.append(Stay(ticket, ticket.width, ticket.total_work, queue.position))
 
+    def rejoin(self, queue: PlainQueue, ticket: Ticket) -> None:
+        """It came before those who are behind it now, so what they are owed is owed to it."""
+        stay, newer = queue.stay_of(ticket), queue.stay_of(ticket.newer) if ticket.newer is not None else None
+        if stay is not None and newer is not None:
+            stay.arrived_at = min(stay.arrived_at, newer.arrived_at)
+        self.lift(queue)
+
     def serve(self, queue: PlainQueue, ticket: Ticket) -> None:
         self.arrive(queue, ticket)
         self.dispatch(queue, ticket)
