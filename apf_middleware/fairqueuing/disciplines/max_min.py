@@ -108,10 +108,8 @@ class MaxMinShares:
             self.free = left
             self.limited += 1
             queue.is_limited = True
-            if not 0 < queue.at_least <= rho:
+            if not 0 < queue.at_least <= rho:  # if it is listed still, no limited queue was found to ask for less
                 self._list_limited(queue, rho)
-            elif queue.at_least < self._bound:
-                self._bound = queue.at_least
             return self._with_others(queue)
         self.free = left - rho
         if rho > queue.at_most:

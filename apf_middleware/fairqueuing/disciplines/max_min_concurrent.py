@@ -177,13 +177,6 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         queue.finish = queue.since + queue.occupied * (begin + self._guess - queue.progress)
         queue.width = ticket.width
 
-    def _may_wait(self, queue: MaxMinConcurrentQueue) -> bool:
-        """Whether the oldest ticket isn't overdue: then more occupied seats make it later, and it may stay put."""
-        oldest = queue.oldest
-        return oldest is None or (
-            oldest.width == 1 and oldest.start_r != NOT_YET and oldest.start_r + self._guess >= queue.progress
-        )
-
     # What happens to tickets
 
     def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
@@ -240,7 +233,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._set_capacity()
         if work.final_seats > work.seats:
             self._asked[ticket] = width
-        if queue.on_r or queue.rho != occupied or occupied >= self._concurrency:
+        if queue.on_r or occupied >= self._concurrency:
             self._enter(queue, ticket, None)
             return
         # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
@@ -318,8 +311,9 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         queue.tidy()
         if queue.line:
             self._fill(queue)
-        if in_time and self._may_wait(queue):
-            queue.finish_is_stale = queue.oldest is not None
+        oldest = queue.oldest
+        if in_time and (oldest is None or oldest.width == 1):
+            queue.finish_is_stale = oldest is not None
             queue.end_is_stale = True
             self._demand(queue, queue.rho - width)
         else:

@@ -36,7 +36,7 @@ there are as many ghosts and doublings as were caused.
 from collections import deque
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_UNIT, NEVER
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["MaxMinSerial", "MaxMinSerialQueue"]
+
+_SEATED: Final = TicketState.SEATED
 
 
 class MaxMinSerialQueue(MaxMinQueue):
@@ -87,13 +89,17 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
     def _outgrow(self) -> None:
         guessed, outruns = self._guessed, self._outruns
         latest = self.now - self._guess_ns
-        while guessed and guessed[0].seated_at < latest:
-            ticket = guessed.popleft()
-            if ticket.state is TicketState.SEATED:
+        while guessed:
+            ticket = guessed[0]
+            is_seated = ticket.state is _SEATED
+            if is_seated and ticket.seated_at >= latest:
+                break
+            guessed.popleft()
+            if is_seated:
                 self._double(ticket, self._guess_ns)
         while outruns and outruns[0][0] < self.now:
             outrun_at, _, ticket = heappop(outruns)
-            if ticket.state is TicketState.SEATED:
+            if ticket.state is _SEATED:
                 self._double(ticket, outrun_at - ticket.seated_at)
         self._due = guessed[0].seated_at + self._guess_ns if guessed else NEVER
         if outruns and outruns[0][0] < self._due:
