@@ -53,6 +53,9 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
 
     __slots__ = ("_concurrency", "_due", "_follows", "_guess_ns", "_used")
 
+    now: int
+    r: int
+
     name: ClassVar[str]
 
     is_restless: ClassVar[bool] = True  # shares change at events of the virtual world, which nobody out here sees
