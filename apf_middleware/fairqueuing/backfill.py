@@ -7,13 +7,13 @@ fit into the free seats, so the discipline goes on dividing seats among those wh
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.queueset import QueueSet
+    from apf_middleware.fairqueuing.serving import Serving
     from apf_middleware.fairqueuing.ticket import Ticket
 
 __all__ = ["fill_behind", "find_behind"]
 
 
-def find_behind(queueset: "QueueSet", head: "Ticket", free: int) -> "Ticket | None":
+def find_behind(queueset: "Serving", head: "Ticket", free: int) -> "Ticket | None":
     """Who may be seated on ``free`` seats before ``head``, for which they are too few."""
     if not (queueset.rounds and queueset.lets_pass(head, queueset.rounds)):
         return None
@@ -23,7 +23,7 @@ def find_behind(queueset: "QueueSet", head: "Ticket", free: int) -> "Ticket | No
         return None
 
 
-def fill_behind(queueset: "QueueSet", now: int, head: "Ticket") -> "list[Ticket]":
+def fill_behind(queueset: "Serving", now: int, head: "Ticket") -> "list[Ticket]":
     """Seat others before ``head``, as far as they may pass; who was seated."""
     seated: list[Ticket] = []
     while queueset.seats_in_use < queueset.concurrency:

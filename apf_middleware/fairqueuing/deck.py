@@ -57,11 +57,11 @@ class Deck:
     def __iter__(self) -> Iterator[Queue]:
         return (queue for queue in self.queues if queue is not _CLOSED)
 
-    def choose(self, entropy: int, *, contended: bool) -> Queue:
+    def choose(self, entropy: int, waiting: int) -> Queue:
         """The queue for the next ticket of this flow: its own, or the one of its hand with the least waiting work.
 
-        The hand is gone through from another card each time, so that equals take turns. Unless ``contended``, nothing
-        waits anywhere.
+        The hand is gone through from another card each time, so that equals take turns. ``waiting`` is how many tickets
+        wait in all queues together: if none does, there is nothing to compare.
         """
         places = self.places
         if places is not None:
@@ -75,20 +75,21 @@ class Deck:
         start = self.choices % self._hand_size
         self.choices += 1
         best = hand[start]
-        if contended:
+        if waiting:
             least = best.waiting_work
             for queue in hand[start + 1 : start + self._hand_size]:
-                if queue.waiting_work < least:
+                work = queue.waiting_work
+                if work < least:
                     best = queue
-                    least = queue.waiting_work
+                    least = work
         if places is not None:
             places.receive(entropy, best)
         return best
 
     def choose_again(self, entropy: int, times: int) -> Queue:
-        """What the last of so many calls of `choose` would have returned, none of them contended."""
+        """What the last of so many calls of `choose` would have returned, with nobody waiting."""
         self.choices += times - 1
-        return self.choose(entropy, contended=False)
+        return self.choose(entropy, 0)
 
     def _deal(self, entropy: int) -> list[Queue]:
         """A hand of queues, twice in a row so that going round needs no turning back."""

@@ -62,12 +62,10 @@ class Parking(Seats, ABC):
         """Let ``ticket`` in where others queue: it is parked, or rejected because its queue is full."""
         ticket.queueset = self  # type: ignore[assignment]
         ticket.arrived_at = now
-        ticket.queue = queue = self.deck.choose(ticket.entropy, contended=self.waiting > 0)
+        ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
         ticket.total_work = ticket.work.total(self.guess_ns)
         if queue.length + queue.parked >= self._limit:
-            self._reject(ticket, Reason.QUEUE_FULL)
-            if self.deck.is_watchful:
-                self.deck.leave(queue, ticket.entropy)
+            self._turn_down(queue, ticket, Reason.QUEUE_FULL)
             return
         ticket.state = _WAITING
         queue.parked += 1
@@ -104,9 +102,7 @@ class Parking(Seats, ABC):
         queue = ticket.queue
         assert queue is not None, "who waits has a queue"
         self._take_out(queue, ticket)
-        self._reject(ticket, Reason.GATE)
-        if self.deck.is_watchful:
-            self.deck.leave(queue, ticket.entropy)
+        self._turn_down(queue, ticket, Reason.GATE)
         self.note_demand(now)
 
     def turn_away(self, now: int, ticket: Ticket, reason: Reason) -> None:
@@ -131,6 +127,12 @@ class Parking(Seats, ABC):
         self.waiting -= 1
         self.seats_waiting -= ticket.width
         self.discipline.leave(queue, ticket, was_oldest=was_oldest)
+
+    def _turn_down(self, queue: "Queue", ticket: Ticket, reason: Reason) -> None:
+        """Reject ``ticket``, which isn't in ``queue`` any more or didn't get into it."""
+        self._reject(ticket, reason)
+        if self.deck.is_watchful:
+            self.deck.leave(queue, ticket.entropy)
 
     def _reject(self, ticket: Ticket, reason: Reason) -> None:
         ticket.state = TicketState.REJECTED

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing.queueset import QueueSet
     from apf_middleware.fairqueuing.ticket import Ticket
 
-__all__ = ["check_queues", "check_turn", "picture"]
+__all__ = ["check_queues", "check_seats", "check_turn", "picture"]
 
 
 def picture(queueset: "QueueSet", *, now: int, lingering: int) -> QueueSetSnapshot:
@@ -57,3 +57,9 @@ def check_turn(queueset: "QueueSet") -> "Ticket | None":
         return None
     assert oldest is not None, f"the discipline picks a queue where nobody waits in {queueset!r}"
     return oldest
+
+
+def check_seats(queueset: "QueueSet", queueless: int, phantom: int) -> None:
+    """Raise AssertionError where the seats in use aren't those of the queues and of tickets without a queue."""
+    assert queueset.seats_in_use == sum(queue.seats_in_use for queue in queueset.deck) + queueless, "seats"
+    assert not phantom, "phantom seats"

@@ -94,6 +94,18 @@ class Queue:
         self.length += 1
         self.waiting_work += ticket.total_work
 
+    def shift(self, ticket: "Ticket") -> None:
+        """As `remove`, for the oldest one."""
+        newer = ticket.newer
+        self.oldest = newer
+        if newer is None:
+            self.newest = None
+        else:
+            newer.older = None
+            ticket.newer = None
+        self.length -= 1
+        self.waiting_work -= ticket.total_work
+
     def remove(self, ticket: "Ticket") -> None:
         """Take out one that waits here, from wherever it stands."""
         older, newer = ticket.older, ticket.newer

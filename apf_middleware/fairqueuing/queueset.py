@@ -20,12 +20,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
-from apf_middleware.fairqueuing.backfill import fill_behind
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
-from apf_middleware.fairqueuing.gatekeeping import Parking
-from apf_middleware.fairqueuing.inspection import check_queues, check_turn, picture
+from apf_middleware.fairqueuing.inspection import check_queues, check_seats, check_turn, picture
+from apf_middleware.fairqueuing.serving import Serving
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -42,7 +41,7 @@ _GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's
 _NOBODY: Final[tuple[Ticket, ...]] = ()
 
 
-class QueueSet(Parking):
+class QueueSet(Serving):
     """The queues and seats of one level.
 
     ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
@@ -64,8 +63,6 @@ class QueueSet(Parking):
         "is_closing",
         "is_quiescing",
         "is_steered",
-        "no_accommodation",
-        "rounds",
         "settings",
         "strict_upstream",
     )
@@ -74,7 +71,8 @@ class QueueSet(Parking):
     concurrency: int
     dispatched: int
     executing: int
-    no_accommodation: int
+    rounds: int
+    seats_in_use: int
     seats_waiting: int
     waiting: int
 
@@ -95,7 +93,7 @@ class QueueSet(Parking):
         self._now = require_integer("now", now)
         self.settings: QueueSetSettings = settings
         self._limit = settings.queue_length_limit
-        self.rounds: int = 0 if strict_upstream else settings.backfill
+        self.rounds = 0 if strict_upstream else settings.backfill
         self.strict_upstream: bool = strict_upstream
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
@@ -109,7 +107,7 @@ class QueueSet(Parking):
         self.is_quiescing: bool = False
         self.is_closing: bool = False
         self._is_queuing = settings.queues > 0
-        self.waiting = self.seats_waiting = self.no_accommodation = 0
+        self.waiting = self.seats_waiting = 0
 
     # What happens to tickets
 
@@ -120,7 +118,37 @@ class QueueSet(Parking):
         ended = self._advance(now)
         ticket.queueset = self
         ticket.arrived_at = now
-        seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
+        if not self._is_queuing:
+            seated = self._arrive_without_queue(now, ticket)
+        else:
+            ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
+            work, width, known = ticket.work, ticket.width, self._guessed
+            ticket.total_work = known[work.seats] + work.final_work if width < _GUESSED else work.total(self.guess_ns)
+            if not self.waiting and self.seats_in_use + width <= self.concurrency:
+                self.discipline.serve(queue, ticket)
+                if width > self.ceiling:
+                    self._cut(ticket)
+                    width = ticket.width
+                ticket.state = _SEATED  # `_occupy`, written out for speed
+                ticket.seated_at = now
+                self.dispatched += 1
+                self.executing += 1
+                queue.executing += 1
+                self.seats_in_use += width
+                queue.seats_in_use += width
+                seated = (ticket,)
+            else:
+                if queue.length + queue.parked >= self._limit and (
+                    self.seats_in_use >= self.concurrency or not self.strict_upstream
+                ):
+                    self._turn_down(queue, ticket, Reason.QUEUE_FULL)
+                else:
+                    self.discipline.arrive(queue, ticket)
+                    queue.append(ticket)
+                    ticket.state = _WAITING
+                    self.waiting += 1
+                    self.seats_waiting += width
+                seated = self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
@@ -143,8 +171,7 @@ class QueueSet(Parking):
         if self.deck.is_watchful and (not self.strict_upstream or self.deck.places):
             self.deck.leave(queue, ticket.entropy)
         seated = _NOBODY if self.strict_upstream else self._dispatch(now)
-        if not self.is_steered:
-            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        self.note_demand(now)
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
@@ -154,17 +181,23 @@ class QueueSet(Parking):
         ended = self._advance(now)
         queue = ticket.queue
         self.executing -= 1
+        held = now - ticket.seated_at
+        if self._charges:
+            held = self.billed_ns(ticket, held)
+            self._charges.pop(ticket, None)
         if queue is not None:
             queue.executing -= 1
-            held = now - ticket.seated_at
-            self.discipline.settle(queue, ticket, self.billed_ns(ticket, held) if self._charges else held)
-        if self._charges:
-            self._charges.pop(ticket, None)
+            self.discipline.settle(queue, ticket, held)
         if ticket.work.linger_ns:
             ticket.state = TicketState.LINGERING
             self._lingering.add(now + ticket.work.linger_ns, ticket)
         else:
-            self._vacate(ticket)
+            if queue is None or self.passed:
+                self._vacate(ticket)
+            else:  # likewise, written out for speed
+                ticket.state = _RELEASED
+                self.seats_in_use -= ticket.width
+                queue.seats_in_use -= ticket.width
             if queue is not None and self.deck.is_watchful:
                 self.deck.leave(queue, ticket.entropy)
         seated = self._dispatch(now) if self.waiting else _NOBODY
@@ -186,8 +219,8 @@ class QueueSet(Parking):
         """Bring the meters up to ``now``, and seat those whom lingers that ended or the passing of time let in."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
-        first_end = self._lingering.next_at
         lets_in = self._is_restless
+        first_end = self._lingering.next_at
         if first_end is not None and first_end <= now:
             self._end_lingers(now)
             lets_in = True
@@ -196,9 +229,9 @@ class QueueSet(Parking):
             if elapsed < 0:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
-            waiting = 0 if self.is_steered else self.seats_waiting
-            self.discipline.advance(elapsed, self.seats_in_use + waiting - self._queueless_seats)
-        if not (lets_in and self.waiting and self.seats_in_use < self.concurrency):
+            demand = self.seats_in_use - self._queueless_seats
+            self.discipline.advance(elapsed, demand if self.is_steered else demand + self.seats_waiting)
+        if not lets_in or not self.waiting or self.seats_in_use >= self.concurrency:
             return _NOBODY
         seated = self._dispatch(now)
         self.note_demand(now)
@@ -241,34 +274,6 @@ class QueueSet(Parking):
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
-    # Arrival
-
-    def _arrive_in_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        queue = self.deck.choose(ticket.entropy, contended=self.waiting > 0)
-        ticket.queue = queue
-        work = ticket.work
-        ticket.total_work = (
-            self._guessed[work.seats] + work.final_work if work.seats < _GUESSED else work.total(self.guess_ns)
-        )
-        width = ticket.width
-        if not self.waiting and self.seats_in_use + width <= self.concurrency:
-            self.discipline.serve(queue, ticket)
-            self._occupy(now, ticket)
-            return (ticket,)
-        if queue.length + queue.parked >= self._limit and (
-            self.seats_in_use >= self.concurrency or not self.strict_upstream
-        ):
-            self._reject(ticket, Reason.QUEUE_FULL)
-            if self.deck.is_watchful:
-                self.deck.leave(queue, ticket.entropy)
-        else:
-            self.discipline.arrive(queue, ticket)
-            queue.append(ticket)
-            ticket.state = _WAITING
-            self.waiting += 1
-            self.seats_waiting += width
-        return self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
-
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Where nobody waits, who doesn't fit is rejected."""
         if self.is_quiescing:
@@ -279,54 +284,6 @@ class QueueSet(Parking):
         else:
             self._reject(ticket, Reason.CONCURRENCY_LIMIT)
         return _NOBODY
-
-    # Turns
-
-    def head(self) -> Ticket:
-        """Who is next; LookupError when nobody waits."""
-        ticket = self.deck.queues[self.discipline.pick()].oldest
-        assert ticket is not None, "a discipline picks a queue where somebody waits"
-        return ticket
-
-    def seat_head(self, now: int, ticket: Ticket) -> None:
-        """Seat ``ticket``, the `head` or one that may pass it; that it fits is the caller's promise."""
-        queue = ticket.queue
-        assert queue is not None, "who waits has a queue"
-        if self.reservation.rounds:
-            self.reservation.end(ticket)
-        queue.remove(ticket)
-        self.waiting -= 1
-        self.seats_waiting -= ticket.width
-        self._occupy(now, ticket)
-        self.discipline.dispatch(queue, ticket)
-
-    def _dispatch(self, now: int) -> Sequence[Ticket]:
-        """Seat whoever is next, until one doesn't fit: for that one, seats are saved up."""
-        seated: list[Ticket] = []
-        while self.waiting and self.seats_in_use < self.concurrency:
-            queue = self.deck.queues[self.discipline.pick()]  # `head` and `seat_head`, written out for speed
-            ticket = queue.oldest
-            assert ticket is not None, "a discipline picks a queue where somebody waits"
-            width = ticket.width
-            if self.seats_in_use + width > self.concurrency and not self._fits(width):
-                if self.gatekeeper is not None and self.gatekeeper.bars(now, ticket):
-                    continue  # parked: no seats are saved up for who may not pass anyway
-                self.no_accommodation += 1
-                ticket.pass_over()
-                if self.rounds:
-                    seated += fill_behind(self, now, ticket)
-                break
-            if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
-                continue  # parked or refused, and so in no queue any more
-            if self.reservation.rounds:
-                self.reservation.end(ticket)
-            queue.remove(ticket)
-            self.waiting -= 1
-            self.seats_waiting -= width
-            self._occupy(now, ticket)
-            self.discipline.dispatch(queue, ticket)
-            seated.append(ticket)
-        return seated
 
     def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
         """Set other numbers.
@@ -384,8 +341,7 @@ class QueueSet(Parking):
         oldest = check_turn(self)
         if self.strict_upstream:
             return  # there a queue may close while its seats linger, and leave one standing
-        assert self.seats_in_use == sum(queue.seats_in_use for queue in self.deck) + self._queueless_seats, "seats"
-        assert not self._phantom_seats, "phantom seats"
+        check_seats(self, self._queueless_seats, self._phantom_seats)
         if oldest is not None and self.seats_in_use < self.concurrency:
             assert not self._fits(oldest.width), f"{oldest!r} could sit and is left standing in {self!r}"
 

@@ -104,7 +104,7 @@ class Seats:
         return self.seats_in_use - reservation.own_seats + width <= most
 
     def _occupy(self, now: int, ticket: Ticket) -> None:
-        if self._cuts and ticket.work.final_seats > self.ceiling:
+        if ticket.width > self.ceiling:
             self._cut(ticket)
         ticket.state = _SEATED
         ticket.seated_at = now
@@ -119,8 +119,8 @@ class Seats:
             queue.seats_in_use += ticket.width
 
     def _cut(self, ticket: Ticket) -> None:
-        """Put the final work on fewer seats, for longer."""
-        if self._strict and ticket.queue is None:
+        """Put the final work of one that is wider than the level on fewer seats, for longer."""
+        if not self._cuts or (self._strict and ticket.queue is None) or ticket.work.final_seats <= self.ceiling:
             return
         width = ticket.width
         ticket.work = ticket.work.within(self.ceiling)

@@ -12,6 +12,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = [
     "DEFAULT_GUESS_NS",
+    "EXACT_BELOW",
     "UNITS_PER_SEAT_SECOND",
     "Work",
     "duration_per_seat",
@@ -27,7 +28,7 @@ DEFAULT_GUESS_NS = 3_000_000
 """What a request is assumed to take until its real duration is known: 3 ms, upstream's constant."""
 
 _NS_PER_UNIT = 10
-_EXACT_BELOW = 2**53  # integers below this are doubles too, so integer arithmetic gives what upstream's doubles give
+EXACT_BELOW = 2**53  # integers below this are doubles too, so integer arithmetic gives what upstream's doubles give
 
 
 def round_half_away(x: float) -> int:
@@ -42,9 +43,9 @@ def seat_seconds(seats: float, duration_ns: int) -> int:
     """The work of so many seats over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
     if isinstance(seats, int):
         units = seats * duration_ns
-        if 0 <= units < _EXACT_BELOW:
+        if 0 <= units < EXACT_BELOW:
             return (units + 5) // 10
-        if -_EXACT_BELOW < units < 0:
+        if -EXACT_BELOW < units < 0:
             return -((5 - units) // 10)
     return round_half_away(float(seats) * float(duration_ns) / _NS_PER_UNIT)
 

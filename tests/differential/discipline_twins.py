@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil, floor, inf
 
 from apf_middleware.fairqueuing import Discipline, Ticket
-from apf_middleware.fairqueuing.disciplines.virtual_world import (
+from apf_middleware.fairqueuing.disciplines.timetable import (
     GRAINS_PER_SEAT_NS,
     GRAINS_PER_UNIT,
     TICKS_PER_NS,
@@ -141,6 +141,13 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         if not queue.length:
             queue.next_start = max(queue.next_start, queue.position)
         queue.stays.append(Stay(ticket, ticket.width, ticket.total_work, queue.position))
+
+    def rejoin(self, queue: PlainQueue, ticket: Ticket) -> None:
+        """It came before those who are behind it now, so what they are owed is owed to it."""
+        stay, newer = queue.stay_of(ticket), queue.stay_of(ticket.newer) if ticket.newer is not None else None
+        if stay is not None and newer is not None:
+            stay.arrived_at = min(stay.arrived_at, newer.arrived_at)
+        self.lift(queue)
 
     def serve(self, queue: PlainQueue, ticket: Ticket) -> None:
         self.arrive(queue, ticket)

@@ -45,6 +45,7 @@ class Side:
     ) -> None:
         self.queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict)
         self.tickets: list[Ticket] = []
+        self.parked: list[Ticket] = []
         self.now = 0
         self.record: list[tuple[object, ...]] = []
 
@@ -60,14 +61,26 @@ class Side:
             return self.queueset.arrive(self.now, self.tickets[-1])
         if step.what == "reconfigure" and step.settings is not None:
             return self.queueset.reconfigure(self.now, step.settings)
-        state = {"release": TicketState.SEATED, "abandon": TicketState.WAITING}.get(step.what)
-        matching = [ticket for ticket in self.tickets if ticket.state is state]
+        if step.what == "unpark" and self.parked:
+            return self.queueset.unpark(self.now, self.parked.pop(step.number % len(self.parked)))
+        state = {"release": TicketState.SEATED, "abandon": TicketState.WAITING, "park": TicketState.WAITING}.get(
+            step.what
+        )
+        matching = [ticket for ticket in self.tickets if ticket.state is state and ticket not in self.parked]
         if not matching:
             return self.queueset.tick(self.now)
-        ticket = matching[step.number % len(matching)]
-        if step.what == "release":
+        return self._change(step.what, matching[step.number % len(matching)])
+
+    def _change(self, what: str, ticket: Ticket) -> Sequence[Ticket]:
+        if what == "release":
             return self.queueset.release(self.now, ticket)
-        return self.queueset.abandon(self.now, ticket, Reason.CANCELLED)
+        if what == "abandon":
+            return self.queueset.abandon(self.now, ticket, Reason.CANCELLED)
+        ended = self.queueset.tick(self.now)
+        if ticket.is_waiting:
+            self.parked.append(ticket)
+            self.queueset.park(self.now, ticket)
+        return [*ended, *self.queueset.tick(self.now)]  # as after a gate's turn, another one's may have come
 
     def position(self, queue: Queue) -> int:
         """The queue's meter, in grains."""
@@ -151,6 +164,50 @@ def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int, *, strict: boo
         right.take(step)
         assert left.record[-1] == right.record[-1]
         left.queueset.check()
+
+
+@pytest.mark.parametrize(("ours", "plain"), PAIRS)
+@pytest.mark.parametrize("seed", range(40))
+def test_who_was_parked_is_served_as_the_plain_twin_serves_it(ours: Maker, plain: Maker, seed: int) -> None:
+    """One that comes back begins later than those behind it: what is next in its queue may come before it was."""
+    chance = random.Random(seed)
+    begin = QueueSetSettings(chance.randint(1, 4), 3, 1, queue_length_limit=30)
+    left, right = Side(ours, begin), Side(plain, begin)
+    kinds = ["arrive", "release", "park", "unpark", "abandon"]
+    for place in range(150):
+        work = Work(chance.choice([1, 1, 1, 2]), 0, chance.choice([0, 0, MS]))
+        what = chance.choices(kinds, (6, 4, 2, 3, 1))[0]
+        step = Step(chance.choice([0, 1, 10_000, MS, 4 * MS]), what, chance.randrange(40), work)
+        left.take(step)
+        right.take(step)
+        assert left.record[-1] == right.record[-1]
+        if seed % 2 or place % 7 == 0:
+            left.queueset.check()
+
+
+@pytest.mark.parametrize(("ours", "plain"), PAIRS)
+@pytest.mark.parametrize("every", [1, 7])
+@pytest.mark.parametrize("seed", range(25))
+def test_queues_that_cross_the_boundary_while_somebody_waits_are_as_in_the_plain_twin(
+    ours: Maker, plain: Maker, seed: int, every: int
+) -> None:
+    """Single seats, and more of them by turns: queues are granted what they ask for, and cease to be.
+
+    A check asks whose turn it is, and that moves a queue which was left where it stood: some worlds are seldom checked.
+    """
+    chance = random.Random(seed)
+    queues = chance.randint(2, 5)
+    left, right = (Side(discipline, QueueSetSettings(6, queues, 1)) for discipline in (ours, plain))
+    for place in range(200):
+        what = chance.choices(["arrive", "release"], (3, 2) if place % 50 < 25 else (2, 3))[0]
+        step = Step(chance.choice([0, 1, 10_000, MS, 4 * MS]), what, chance.randrange(12))
+        if place % 20 == 19:
+            step = Step(1, "reconfigure", settings=QueueSetSettings(chance.choice([1, 2, 6, 12, 20]), queues, 1))
+        left.take(step)
+        right.take(step)
+        assert left.record[-1] == right.record[-1]
+        if place % every == 0:
+            left.queueset.check()
 
 
 @given(

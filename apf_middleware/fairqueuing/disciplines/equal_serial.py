@@ -20,7 +20,7 @@ from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.lineup import Lineup
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.ticket import Ticket
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
 
 __all__ = ["HIGH_R", "R_DECREMENT", "EqualSerial", "EqualSerialQueue"]
 
@@ -101,8 +101,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         seats = demand if demand < concurrency else concurrency  # noqa: FURB136 - min() takes three times as long
         progress = seats / active * elapsed_ns / 10
         whole = int(progress)
-        self.r += whole + 1 if progress - whole >= 0.5 else whole
-        if self.r >= self._epoch_end:
+        self.r = r = self.r + (whole + 1 if progress - whole >= 0.5 else whole)
+        if r >= self._epoch_end:
             self.epochs += 1
             self._epoch_end += R_DECREMENT
 
@@ -124,7 +124,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
             ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
         if queue.oldest is ticket:
-            self._schedule(queue)
+            self._schedule(queue, ticket)
 
     def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         ticket.arrival_r = ticket.start_r = r = self.r
@@ -139,31 +139,42 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def leave(self, queue: EqualSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
         if was_oldest:
-            self._schedule(queue)
-            if not (queue.length or queue.executing):
+            if queue.oldest is not None:
+                self._schedule(queue, queue.oldest)
+                return
+            self._agenda.drop(queue.index)
+            if not queue.executing:
                 self._active -= 1
 
     def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        ticket.start_r = queue.next_dispatch_r
+        ticket.start_r = self._latest_s = start = queue.next_dispatch_r
         self._turn = queue.index
         self._dispatch_r = self.r
-        self._latest_s = ticket.start_r
-        queue.next_dispatch_r += ticket.total_work
-        self._schedule(queue)
+        queue.next_dispatch_r = start + ticket.total_work
+        oldest = queue.oldest
+        if oldest is not None:
+            self._schedule(queue, oldest)
+        else:
+            self._agenda.drop(queue.index)
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        queue.next_dispatch_r -= seat_seconds(ticket.work.seats, self._guess_ns - duration_ns)
-        if queue.length:
-            self._schedule(queue)
+        seats = ticket.work.seats
+        units = seats * (self._guess_ns - duration_ns)
+        if 0 <= units < EXACT_BELOW:  # `seat_seconds`, written out for speed
+            queue.next_dispatch_r -= (units + 5) // 10
+        elif -EXACT_BELOW < units < 0:
+            queue.next_dispatch_r += (5 - units) // 10
+        else:
+            queue.next_dispatch_r -= seat_seconds(seats, self._guess_ns - duration_ns)
+        oldest = queue.oldest
+        if oldest is not None:
+            self._schedule(queue, oldest)
         elif not queue.executing:
             self._active -= 1
 
-    def _schedule(self, queue: EqualSerialQueue) -> None:
+    def _schedule(self, queue: EqualSerialQueue, oldest: Ticket) -> None:
         """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the agenda."""
-        oldest, agenda = queue.oldest, self._agenda
-        if oldest is None:
-            agenda.drop(queue.index)
-            return
+        agenda = self._agenda
         start = queue.next_dispatch_r
         if start < oldest.arrival_r:
             queue.next_dispatch_r = start = oldest.arrival_r
@@ -199,7 +210,10 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def pick(self, widest: int | None = None) -> int:
         agenda = self._agenda
-        return agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+        index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+        if index is None:
+            raise LookupError("nobody is to be served")
+        return index
 
     def meters(self) -> dict[str, int]:
         return {

@@ -55,24 +55,22 @@ class Lineup(Agenda):
     def drop(self, index: int) -> None:
         if index in self.wide:
             self._classes[_class_of(self.wide.pop(index))].drop(index)
-        elif index < len(self._finish):
-            self._finish[index] = None
+        elif index < len(self._entries):
+            super().drop(index)
 
-    def first_within(self, after: int, widest: int | None = None) -> int:
+    def first_within(self, after: int, widest: int | None = None) -> int | None:
         """As `first`, of queues whose oldest ticket is no wider than ``widest``."""
         best: tuple[int, bool, int] | None = None
         for place, agenda in enumerate(self._classes):
             if widest is not None and _least(place) > widest:
                 break
-            index = agenda.peek(after)
+            index = agenda.first(after)
             if index is None or (widest is not None and self.wide.get(index, 1) > widest):
                 continue
             rank = (agenda.finish_of(index), index <= after, index)  # among equals, the next one round
             if best is None or rank < best:
                 best = rank
-        if best is None:
-            raise LookupError("nobody is to be served")
-        return best[2]
+        return None if best is None else best[2]
 
     def close_up(self, index: int) -> None:
         super().close_up(index)

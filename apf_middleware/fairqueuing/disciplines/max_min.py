@@ -29,17 +29,24 @@ _NONE: Final[tuple["MaxMinQueue", ...]] = ()
 
 
 class MaxMinQueue(Queue):
-    """A queue, what it asks for, and how far it has come in the virtual world (see `virtual_world`)."""
+    """A queue, what it asks for, and how far it has come in the virtual world (see `virtual_world`).
+
+    ``at_least`` and ``at_most`` are the demands under which it is listed: the true one isn't less than the former while
+    it is limited, nor more than the latter while it is granted; 0 when it isn't listed.
+    """
 
     __slots__ = (
+        "at_least",
+        "at_most",
         "base",
         "end",
+        "end_is_stale",
         "finish",
+        "finish_is_stale",
         "is_closed",
         "is_limited",
         "key",
         "key_of_end",
-        "listed",
         "mark",
         "on_r",
         "rho",
@@ -53,9 +60,8 @@ class MaxMinQueue(Queue):
         super().__init__(index)
         self.rho: int = 0
         self.is_limited: bool = False
-        self.listed: int = (
-            0  # its rho in the sorted structure: not less than the true one if granted, not more if limited
-        )
+        self.at_least: int = 0
+        self.at_most: int = 0
         self.is_closed: bool = False
         self.base = self.mark = 0
         self.on_r: bool = False
@@ -64,12 +70,14 @@ class MaxMinQueue(Queue):
         self.end: int | None = None
         self.key: int | None = None
         self.key_of_end: int | None = None
+        self.finish_is_stale: bool = False
+        self.end_is_stale: bool = False
 
 
 class MaxMinShares:
     """Divides ``capacity`` among ``queues`` by their ``rho``. A queue stands in the list at its index."""
 
-    __slots__ = ("_demanding", "_least", "_most", "_queues", "capacity", "free", "limited")
+    __slots__ = ("_bound", "_greatest", "_least", "_most", "_queues", "capacity", "free", "limited")
 
     capacity: int
     free: int
@@ -78,42 +86,37 @@ class MaxMinShares:
         self.capacity = self.free = capacity
         self.limited: int = 0
         self._queues = queues
-        self._most = Agenda()  # the granted by falling demand
-        self._least = Agenda()  # the limited by rising demand
-        self._demanding = 0  # granted queues on the agenda
+        self._most = Agenda()  # by falling demand: all granted that ask for anything, and others
+        self._least = Agenda()  # by rising demand: all limited, and others
+        self._greatest = 0  # no granted queue asks for more
+        self._bound = 1  # no limited queue asks for less
 
     def change(self, queue: MaxMinQueue, rho: int) -> "Sequence[MaxMinQueue]":
         """``queue`` asks for ``rho`` from now on. Returns the queues that are in the other category now."""
         if queue.is_limited:
             queue.rho = rho
-            if rho < queue.listed:
-                queue.listed = rho
-                self._least.put(queue.index, rho)
+            if not rho:
+                queue.is_limited = False
+                self.limited -= 1
+                return self._with_others(queue)
+            if rho < queue.at_least:
+                self._list_limited(queue, rho)
             return _NONE if rho * self.limited > self.free else self._balance()
         left = self.free + queue.rho
+        queue.rho = rho
         if rho * (self.limited + 1) > left:  # more than the fair share, be it divided with this one
-            return self._limit_at_once(queue, rho)
+            self.free = left
+            self.limited += 1
+            queue.is_limited = True
+            if not 0 < queue.at_least <= rho:  # if it is listed still, no limited queue was found to ask for less
+                self._list_limited(queue, rho)
+            return self._with_others(queue)
         self.free = left - rho
-        queue.rho = rho
-        if rho > queue.listed:
-            if not queue.listed:
-                self._demanding += 1
-            queue.listed = rho
-            self._most.put(queue.index, -rho)
+        if rho > queue.at_most:
+            self._list_granted(queue, rho)
+        elif rho > self._greatest:
+            self._greatest = rho
         return self._balance() if self.limited or self.free < 0 else _NONE
-
-    def _limit_at_once(self, queue: MaxMinQueue, rho: int) -> "Sequence[MaxMinQueue]":
-        """A granted queue asks for more than it can be granted: it needn't be listed among the granted first."""
-        self.free += queue.rho
-        queue.rho = rho
-        if queue.listed:
-            self._unlist(queue)
-        queue.is_limited = True
-        queue.listed = rho
-        self.limited += 1
-        self._least.put(queue.index, rho)
-        crossed = self._balance()
-        return [queue, *crossed] if crossed else (queue,)
 
     def resize(self, capacity: int) -> "Sequence[MaxMinQueue]":
         """There are ``capacity`` seats from now on. Returns the queues that are in the other category now."""
@@ -121,70 +124,99 @@ class MaxMinShares:
         self.capacity = capacity
         return self._balance() if self.limited or self.free < 0 else _NONE
 
+    # The boundary
+
+    def _with_others(self, queue: MaxMinQueue) -> "Sequence[MaxMinQueue]":
+        """``queue`` has crossed the boundary; who else has to."""
+        crossed = self._balance()
+        return [queue, *crossed] if crossed else (queue,)
+
     def _balance(self) -> "Sequence[MaxMinQueue]":
+        limited, free = self.limited, self.free
+        if self._greatest * limited <= free and (free < self._bound * limited or not limited):
+            return _NONE  # which can be told without looking at any queue, most of the time
         crossed: list[MaxMinQueue] = []
-        while (greatest := self._greatest_granted()) is not None and greatest.rho * self.limited > self.free:
+        while self._greatest * self.limited > self.free:
+            greatest = self._greatest_granted()
+            if greatest is None or greatest.rho * self.limited <= self.free:
+                break
             self._limit(greatest)
             crossed.append(greatest)
-        while self.limited and (least := self._least_limited()).rho * self.limited <= self.free:
+        while self.limited and self._bound * self.limited <= self.free:
+            least = self._least_limited()
+            if least.rho * self.limited > self.free:
+                break
             self._grant(least)
             crossed.append(least)
         return crossed
 
     def _greatest_granted(self) -> MaxMinQueue | None:
-        while self._demanding:
-            queue = self._queues[self._most.least()]
-            if queue.rho == queue.listed:
+        most = self._most
+        while (index := most.least()) is not None:
+            queue = self._queues[index]
+            if queue.is_limited or not queue.rho:
+                most.drop(index)
+                queue.at_most = 0
+            elif queue.rho == queue.at_most:
+                self._greatest = queue.rho
                 return queue
-            queue.listed = queue.rho  # it fell meanwhile
-            if queue.rho:
-                self._most.put(queue.index, -queue.rho)
-            else:
-                self._unlist(queue)
+            else:  # it fell meanwhile
+                queue.at_most = queue.rho
+                most.put(index, -queue.rho)
+        self._greatest = 0
         return None
 
     def _least_limited(self) -> MaxMinQueue:
-        while True:
-            queue = self._queues[self._least.least()]
-            if queue.rho == queue.listed:
+        least = self._least
+        while (index := least.least()) is not None:
+            queue = self._queues[index]
+            if not queue.is_limited:
+                least.drop(index)
+                queue.at_least = 0
+            elif queue.rho == queue.at_least:
+                self._bound = queue.rho
                 return queue
-            queue.listed = queue.rho  # it rose meanwhile
-            self._least.put(queue.index, queue.rho)
+            else:  # it rose meanwhile
+                queue.at_least = queue.rho
+                least.put(index, queue.rho)
+        raise LookupError("no queue is limited")
 
-    def _unlist(self, queue: MaxMinQueue) -> None:
-        self._most.drop(queue.index)
-        self._demanding -= 1
-        queue.listed = 0
+    def _list_limited(self, queue: MaxMinQueue, rho: int) -> None:
+        queue.at_least = rho
+        self._least.put(queue.index, rho)
+        if rho < self._bound:  # noqa: PLR1730 - min() is slower
+            self._bound = rho
+
+    def _list_granted(self, queue: MaxMinQueue, rho: int) -> None:
+        queue.at_most = rho
+        self._most.put(queue.index, -rho)
+        if rho > self._greatest:  # noqa: PLR1730 - max() is slower
+            self._greatest = rho
 
     def _limit(self, queue: MaxMinQueue) -> None:
-        self._unlist(queue)
         queue.is_limited = True
         self.free += queue.rho
         self.limited += 1
-        queue.listed = queue.rho
-        self._least.put(queue.index, queue.rho)
+        self._list_limited(queue, queue.rho)
 
     def _grant(self, queue: MaxMinQueue) -> None:
-        self._least.drop(queue.index)
         queue.is_limited = False
         self.free -= queue.rho
         self.limited -= 1
-        queue.listed = queue.rho
-        if queue.rho:
-            self._demanding += 1
-            self._most.put(queue.index, -queue.rho)
+        self._list_granted(queue, queue.rho)
 
     def forget(self, queue: MaxMinQueue, *, closing_up: bool) -> "Sequence[MaxMinQueue]":
         """``queue`` is closed. When ``closing_up``, those behind it have moved up, in the list of queues as well."""
         if queue.is_limited:
-            self._least.drop(queue.index)
             queue.is_limited = False
             self.limited -= 1
         else:
             self.free += queue.rho
-            if queue.listed:
-                self._unlist(queue)
-        queue.rho = queue.listed = 0
+        if queue.at_least:
+            self._least.drop(queue.index)
+        if queue.at_most:
+            self._most.drop(queue.index)
+        queue.rho = queue.at_least = queue.at_most = 0
         if closing_up:
             self._most.close_up(queue.index)
             self._least.close_up(queue.index)
@@ -200,13 +232,17 @@ class MaxMinShares:
         assert self.limited == len(limited), f"{len(limited)} queues are limited, not {self.limited}"
         assert self.free == self.capacity - sum(queue.rho for queue in granted), "what the granted leave"
         assert self.limited or self.free >= 0, "more is granted than there is"
-        assert self._demanding == sum(queue.listed > 0 for queue in granted), "granted queues on the agenda"
         for queue in granted:
-            assert queue.listed >= queue.rho, f"{queue!r} is listed with too little"
+            assert not queue.rho or queue.rho <= queue.at_most, f"{queue!r} is listed with too little"
+            assert queue.rho <= self._greatest, f"{queue!r} asks for more than any"
             assert queue.rho * self.limited <= self.free, f"{queue!r} is granted more than the fair share"
         for queue in limited:
-            assert queue.listed <= queue.rho, f"{queue!r} is listed with too much"
+            assert 0 < queue.at_least <= queue.rho, f"{queue!r} is listed with too much"
+            assert self._bound <= queue.rho, f"{queue!r} asks for less than any"
             assert queue.rho * self.limited > self.free, f"{queue!r} is limited, but could have all"
+        for listed, queues_there in ((self._most, granted), (self._least, limited)):
+            missing = {queue.index for queue in queues_there if queue.rho} - listed.members()
+            assert not missing, f"queues {missing} are not listed"
 
     def __repr__(self) -> str:
         return f"<MaxMinShares of {self.capacity} seats: {self.free} for {self.limited} limited queues>"

@@ -17,7 +17,12 @@ seats are free, so no past is ever revised. A length that is learned to be short
 *One iterator.* The next ticket to serve is the one with the least expected end by its first guess. A queue serves in
 order of arrival, so that of its oldest waiting ticket is all that is needed, and its start is known if it has started
 virtually; otherwise it is expected to start when the next request of its queue ends. No second iterator is kept:
-virtual ends are walked as time passes, and each walk leaves the next question's answer on the agenda.
+virtual ends are walked as time passes, and the queue's expected end moves along with them.
+
+*Who need not be moved.* With more seats occupied a limited queue's P runs slower: what is ahead on it comes later. So
+does the finish when the next ticket takes the oldest one's place. Then the queue stays where it stands on the agendas
+and is stale (see `timetable`). With fewer seats occupied, or when the oldest is overdue, it is moved. While all that a
+granted queue asks for runs, its P runs as time does, and neither brings anything forward.
 
 *Leaving.* Who leaves while it runs virtually is taken out at once, with its demand, and the next in line starts. The
 progress that was made for it is lost: given to the others of its queue, it would let a flow gain by sending requests
@@ -29,68 +34,36 @@ A request's work is length times width for its whole stay, linger included, as i
 O((1 + crossings) log n + log c), c being what a queue runs at once.
 """
 
-from collections import OrderedDict
-from heapq import heapify, heappop, heappush
-from itertools import count
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
-from apf_middleware.fairqueuing.disciplines.virtual_world import GRAINS_PER_SEAT_NS, VirtualWorld
+from apf_middleware.fairqueuing.disciplines.concurrent_queue import NOT_YET, MaxMinConcurrentQueue
+from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_SEAT_NS
+from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
+from apf_middleware.fairqueuing.ticket import TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from apf_middleware.fairqueuing.ticket import Ticket
 
-__all__ = ["MaxMinConcurrent", "MaxMinConcurrentQueue"]
+__all__ = ["MaxMinConcurrent"]
 
 
-_MOST_STALE: Final = 64  # entries of those who left; more are cleared away
-
-
-class _Stay:
-    """One request in the virtual world, where it may stay for longer than its ticket does in the real one."""
-
-    __slots__ = ("begin", "end", "has_left", "length", "width")
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.begin: int | None = None  # positions on P
-        self.end = 0
-        self.length: int | None = None  # when it is known and the seats are free
-        self.has_left = False
-
-
-class MaxMinConcurrentQueue(MaxMinQueue):
-    """A queue, its meter P, and who runs and who waits in the virtual world."""
-
-    __slots__ = ("line", "occupied", "progress", "running", "since")
-
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.occupied: int = 0
-        self.progress: int = 0  # P when ``occupied`` changed last
-        self.since: int = 0  # W at that time
-        self.running: list[tuple[int, int, _Stay]] = []  # a heap of (end on P, serial, stay)
-        self.line: OrderedDict[_Stay, None] = OrderedDict()  # whoever leaves, leaves nothing behind
-
-    def meters(self) -> dict[str, int]:
-        return {"progress": self.progress, "rho": self.rho, "occupied": self.occupied}
+_RELEASED: Final = TicketState.RELEASED
 
 
 class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     """The KEP's third solution. ``guess_ns`` is what a request is taken to last at first."""
 
-    __slots__ = ("_guess", "_serial", "_stays")
+    __slots__ = ("_asked", "_guess", "_serial")
 
     name: ClassVar[str] = "max-min-concurrent"
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         super().__init__(concurrency, guess_ns)
         self._guess = self._guess_ns * GRAINS_PER_SEAT_NS
-        self._serial: Iterator[int] = count()
-        self._stays: dict[Ticket, _Stay] = {}  # of all tickets that are still in the real world
+        self._serial = 0
+        self._asked: dict[Ticket, int] = {}  # width on arrival, of those who may be cut at dispatch
 
     def open_queue(self, index: int) -> MaxMinConcurrentQueue:
         return self._open(MaxMinConcurrentQueue(index))
@@ -103,151 +76,261 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             return queue.progress
         return queue.progress + (self.position(queue) - queue.since) // queue.occupied
 
-    def _occupied(self, queue: MaxMinConcurrentQueue, seats: int) -> None:
-        """So many more seats are occupied virtually, or fewer: P goes on at another rate."""
-        position = self._here(queue)
-        if queue.occupied:
-            queue.progress += (position - queue.since) // queue.occupied
+    def _occupy(self, queue: MaxMinConcurrentQueue, seats: int) -> int:
+        """So many more seats are occupied virtually, or fewer: P goes on at another rate. Returns P."""
+        position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        occupied = queue.occupied
+        if occupied:
+            queue.progress += (position - queue.since) // occupied
         queue.since = position
-        queue.occupied += seats
+        queue.occupied = occupied + seats
+        return queue.progress
 
-    def _start(self, queue: MaxMinConcurrentQueue, stay: _Stay) -> None:
-        self._occupied(queue, stay.width)
-        stay.begin = queue.progress
-        stay.end = stay.begin + (self._guess if stay.length is None else stay.length)
-        heappush(queue.running, (stay.end, next(self._serial), stay))
+    def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        ticket.start_r = begin = self._occupy(queue, ticket.width)
+        if ticket.state is _RELEASED:
+            self._end_at(queue, ticket, begin + ticket.settled)
+        else:
+            ticket.charged = end = begin + self._guess
+            queue.guesses.append((end, ticket))
+
+    def _end_at(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
+        """It ends at another position than by the first guess."""
+        ticket.charged = end
+        self._serial += 1
+        heappush(queue.running, (end, self._serial, ticket))
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
         """Start those whose turn it is."""
-        if not queue.line:
-            return
         most = max(self._concurrency, 1)
         while queue.line and queue.occupied < most:
-            stay, _ = queue.line.popitem(last=False)
-            self._start(queue, stay)
+            ticket, _ = queue.line.popitem(last=False)
+            self._begin(queue, ticket)
 
-    def _finish(self, queue: MaxMinConcurrentQueue, stay: _Stay) -> int:
-        """Take ``stay`` out; returns the seats that it asked for."""
-        stay.has_left = True
-        if stay.begin is None:
-            del queue.line[stay]
+    def _take_out(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        if ticket.start_r == NOT_YET:
+            del queue.line[ticket]
         else:
-            self._occupied(queue, -stay.width)
-        return stay.width
+            self._occupy(queue, -ticket.width)
+            ticket.charged = NOT_YET
+            queue.tidy()
+        if queue.line:
+            self._fill(queue)
 
     def _reach(self, queue: MaxMinConcurrentQueue) -> None:
-        seats, progress, running = 0, self.progress(queue), queue.running
-        while running and running[0][0] <= progress:
-            end, _, stay = heappop(running)
-            if stay.has_left or end != stay.end or stay.begin is None:
-                continue
-            if stay.length is None:
-                stay.end += end - stay.begin
-                heappush(running, (stay.end, next(self._serial), stay))
-            else:
-                seats += self._finish(queue, stay)
-        self._fill(queue)
-        self._changed(queue, -seats)
+        position, seats = queue.base + self.r - queue.mark if queue.on_r else self.position(queue), 0
+        progress = queue.progress + (position - queue.since) // queue.occupied
+        end: int | None = queue.soonest
+        while end is not None and end <= progress:
+            guesses = queue.guesses
+            ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.running)[2]
+            if ticket.charged == end:
+                if ticket.state is _RELEASED:
+                    ticket.charged = NOT_YET
+                    seats += ticket.width
+                else:
+                    self._end_at(queue, ticket, 2 * end - ticket.start_r)
+            end = queue.first_end()
+        if seats:
+            queue.progress, queue.since = progress, position
+            queue.occupied -= seats
+            if queue.line:
+                self._fill(queue)
+                end = queue.first_end()
+            queue.tidy()
+        queue.end_is_stale = False
+        if end is None:
+            queue.end = None
+        else:
+            queue.soonest = end
+            queue.end = queue.since + queue.occupied * (end - queue.progress)
+        self._look_for_finish(queue)
+        self._demand_anew(queue, queue.rho - seats)
 
     def _changed(self, queue: MaxMinConcurrentQueue, seats: int, first: "Ticket | None" = None) -> None:
         """Who runs virtually, or who is ``first``, has changed; the queue asks for so many more ``seats``."""
-        self._look_ahead(queue, first)
-        self._demand(queue, queue.rho + seats, moved=True)
+        self._look_for_end(queue)
+        self._look_for_finish(queue, first)
+        self._demand_anew(queue, queue.rho + seats)
 
-    def _look_ahead(self, queue: MaxMinConcurrentQueue, first: "Ticket | None" = None) -> None:
-        """The next end in this queue, and the finish of its oldest ticket or of the one that will be ``first``."""
-        running = queue.running
-        while running and (running[0][2].has_left or running[0][0] != running[0][2].end):
-            heappop(running)
-        if len(running) > 2 * queue.occupied + _MOST_STALE:
-            queue.running = running = [entry for entry in running if entry[0] == entry[2].end and not entry[2].has_left]
-            heapify(running)
-        # A position P on the queue's progress is this much on W: since + occupied * (P - progress).
-        since, occupied, progress = queue.since, queue.occupied, queue.progress
-        soonest = running[0][0] if running else 0
-        queue.end = since + occupied * (soonest - progress) if running else None
-        first = queue.oldest or first
-        if first is None:
+    # A position P on the queue's progress is this much on W: since + occupied * (P - progress).
+
+    def _look_for_end(self, queue: MaxMinConcurrentQueue) -> None:
+        queue.end_is_stale = False
+        soonest = queue.first_end()
+        if soonest is None:
+            queue.end = None
+        else:
+            queue.soonest = soonest
+            queue.end = queue.since + queue.occupied * (soonest - queue.progress)
+
+    def _look_for_finish(self, queue: MaxMinConcurrentQueue, first: "Ticket | None" = None) -> None:
+        """Of its oldest ticket, or of the one that will be ``first``."""
+        queue.finish_is_stale = False
+        ticket = queue.oldest or first
+        if ticket is None:
             queue.finish = None
             return
-        begin = self._stays[first].begin
-        queue.finish = since + occupied * ((soonest if begin is None else begin) + self._guess - progress)
-        queue.width = first.width
+        begin = ticket.start_r
+        if begin == NOT_YET:  # when the next one of this queue ends
+            begin = queue.first_end() or 0
+        queue.finish = queue.since + queue.occupied * (begin + self._guess - queue.progress)
+        queue.width = ticket.width
 
     # What happens to tickets
 
-    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> _Stay:
-        """``ticket`` starts virtually, or stands in line for it."""
-        self._stays[ticket] = stay = _Stay(ticket.width)
-        if queue.line or queue.occupied >= max(self._concurrency, 1):
-            queue.line[stay] = None
-        else:
-            self._start(queue, stay)
-        return stay
-
     def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        stay = self._enter(queue, ticket)
-        if queue.length and stay.begin is None:  # behind others in both worlds
-            self._demand(queue, queue.rho + ticket.width, moved=False)
+        width, work, occupied = ticket.width, ticket.work, queue.occupied
+        if work.final_seats > work.seats:
+            self._asked[ticket] = width
+        if not queue.on_r or not occupied or queue.line or occupied >= self._concurrency:
+            self._enter(queue, ticket, ticket)
+            return
+        position = queue.base + self.r - queue.mark  # as `_begin`, written out for speed
+        queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
+        queue.since = position
+        queue.occupied = occupied = occupied + width
+        ticket.charged = end = begin + self._guess
+        queue.guesses.append((end, ticket))
+        queue.end_is_stale = True  # with more seats occupied, it doesn't come sooner
+        if end < queue.soonest:
+            self._look_for_end(queue)
+            self._schedule_end(queue, queue.end or 0)
+        oldest, rho = queue.oldest, queue.rho + width
+        if oldest is None:
+            queue.finish = position + occupied * self._guess
+            queue.width = width
+            queue.finish_is_stale = False
+        elif oldest.width == 1 and oldest.start_r + self._guess >= begin:  # nor the finish, unless it is overdue
+            queue.finish_is_stale = True
+            queue.rho = rho  # it stays limited, for it asks for more
+            return
         else:
-            self._changed(queue, ticket.width, ticket)
+            self._look_for_finish(queue)
+        self._demand_anew(queue, rho)
+
+    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", first: "Ticket | None") -> None:
+        """``ticket`` starts virtually, or stands in line for it; it will be ``first`` if nobody else waits."""
+        ticket.start_r = ticket.charged = NOT_YET
+        if not queue.line and queue.occupied < max(self._concurrency, 1):
+            self._begin(queue, ticket)
+        else:
+            queue.stand_in_line(ticket)
+            if queue.on_r and queue.length:  # behind others in both worlds
+                self._demand(queue, queue.rho + ticket.width)
+                return
+        self._changed(queue, ticket.width, first)
 
     def rejoin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         if queue.oldest is ticket:
             self._changed(queue, 0)
 
     def serve(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        width, work, occupied, key = ticket.width, ticket.work, queue.occupied, queue.key_of_end
         self._turn = queue.index
-        self._occupy(ticket.width)
-        self._enter(queue, ticket)
-        self._changed(queue, ticket.width)
+        self._used = used = self._used + width  # `_take`, written out for speed
+        if used > self._shares.capacity:
+            self._set_capacity()
+        if work.final_seats > work.seats:
+            self._asked[ticket] = width
+        if queue.on_r or occupied >= self._concurrency:
+            self._enter(queue, ticket, None)
+            return
+        # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
+        expected = self.now + self._guess_ns
+        if key is None or key > expected:
+            queue.key_of_end = expected
+            self._ends.put(queue.index, expected)
+            if expected < self._soonest:  # noqa: PLR1730 - min() is slower
+                self._soonest = expected
+        position = self._here(queue)
+        if occupied:
+            queue.progress += (position - queue.since) // occupied
+        queue.since = position
+        queue.occupied = occupied + width
+        ticket.start_r = begin = queue.progress
+        ticket.charged = end = begin + self._guess
+        queue.guesses.append((end, ticket))
+        queue.end_is_stale = True
+        self._demand(queue, queue.rho + width)
 
     def leave(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", *, was_oldest: bool) -> None:  # noqa: ARG002
-        seats = self._finish(queue, self._stays.pop(ticket))
-        self._fill(queue)
-        self._changed(queue, -seats)
+        self._asked.pop(ticket, None)
+        self._take_out(queue, ticket)
+        self._changed(queue, -ticket.width)
 
     def dispatch(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         self._turn = queue.index
-        self._occupy(ticket.width)
-        stay = self._stays[ticket]
-        cut = stay.width - ticket.width
-        if cut:
-            stay.width = ticket.width
-            if stay.begin is not None:
-                self._occupied(queue, -cut)
-                self._fill(queue)
-            self._changed(queue, -cut)
+        self._used = used = self._used + ticket.width  # `_take`, written out for speed
+        if used > self._shares.capacity:
+            self._set_capacity()
+        if self._asked:
+            cut = self._asked.pop(ticket, ticket.width) - ticket.width
+            if cut:
+                if ticket.start_r != NOT_YET:
+                    self._occupy(queue, -cut)
+                    self._fill(queue)
+                self._changed(queue, -cut)
+                return
+        oldest = queue.oldest
+        if oldest is None:
+            queue.finish = None
+            queue.finish_is_stale = False
+            self._unschedule_finish(queue)
+        elif oldest.width == queue.width == 1 and (
+            oldest.start_r == NOT_YET or oldest.start_r >= ticket.start_r > NOT_YET
+        ):
+            queue.finish_is_stale = True  # the next one isn't before it
         else:
-            self._look_ahead(queue)
+            self._look_for_finish(queue)
             self._schedule(queue)
 
     def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
-        length = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
-        if ticket.work.linger_ns:
-            ticket.settled = length  # it is told when the seats are free
-        else:
-            self._learn(queue, ticket, length)
+        ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
+        if not ticket.work.linger_ns:
+            self.vacate(queue, ticket)
 
     def vacate(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        self._learn(queue, ticket, ticket.settled)
-
-    def _learn(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", length: int) -> None:
         """``ticket`` is over in the real world, and its seats are free."""
-        self._occupy(-ticket.width)
-        stay = self._stays.pop(ticket)
-        stay.length = length
-        if queue.is_closed or stay.begin is None:
+        width, begin = ticket.width, ticket.start_r
+        self._used -= width  # `_give`, written out for speed
+        if self._shares.capacity != self._concurrency and not self._follows:
+            self._set_capacity()
+        if queue.is_closed or begin == NOT_YET:
             return
-        stay.end = stay.begin + length
-        if stay.end <= self.progress(queue):
-            seats = self._finish(queue, stay)
+        end = begin + ticket.settled
+        position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        progress = queue.progress + (position - queue.since) // queue.occupied
+        if end > progress:
+            self._learn(queue, ticket, end)
+            return
+        in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
+        queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
+        queue.occupied -= width
+        ticket.charged = NOT_YET
+        queue.tidy()
+        if queue.line:
             self._fill(queue)
-            self._changed(queue, -seats)
+        oldest = queue.oldest
+        if in_time and (oldest is None or oldest.width == 1):
+            queue.finish_is_stale = oldest is not None
+            queue.end_is_stale = True
+            self._demand(queue, queue.rho - width)
         else:
-            heappush(queue.running, (stay.end, next(self._serial), stay))
-            self._look_ahead(queue)
+            self._changed(queue, -width)
+
+    def _learn(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
+        """What is over in the real world ends virtually at ``end``."""
+        ticket.charged = end  # as `_end_at`, written out for speed
+        self._serial += 1
+        heappush(queue.running, (end, self._serial, ticket))
+        oldest = queue.oldest
+        if end < queue.soonest or (oldest is not None and oldest.start_r == NOT_YET):
+            self._look_for_end(queue)
+            self._look_for_finish(queue)
             self._schedule(queue)
+        else:
+            queue.end_is_stale = True
 
     def resize(self, concurrency: int) -> None:
         super().resize(concurrency)
@@ -257,9 +340,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 self._changed(queue, 0)
 
     def close(self, queue: MaxMinConcurrentQueue, *, closing_up: bool) -> None:
-        queue.running.clear()
-        queue.line.clear()
-        queue.occupied = 0
+        queue.clear()
         self._close(queue, closing_up=closing_up)
 
     def check(self) -> None:
@@ -267,8 +348,10 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         for queue in self._queues:
             if queue.is_closed:
                 continue
-            running = {id(stay): stay for _, _, stay in queue.running if not stay.has_left}.values()
-            line = list(queue.line)
-            assert queue.occupied == sum(stay.width for stay in running), f"occupied seats of {queue!r}"
-            assert queue.rho == queue.occupied + sum(stay.width for stay in line), f"the demand of {queue!r}"
-            assert not line or queue.occupied >= self._concurrency, f"somebody could run virtually in {queue!r}"
+            entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.running)]
+            running = {ticket for end, ticket in entries if ticket.charged == end}
+            assert queue.occupied == sum(ticket.width for ticket in running), f"occupied seats of {queue!r}"
+            asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
+            assert queue.rho == asked, f"the demand of {queue!r}"
+            assert not queue.line or queue.occupied >= self._concurrency, f"somebody could run virtually in {queue!r}"
+            assert [end for end, _ in queue.guesses] == sorted(end for end, _ in queue.guesses), f"guesses of {queue!r}"

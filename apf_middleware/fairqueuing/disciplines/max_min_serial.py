@@ -36,17 +36,20 @@ there are as many ghosts and doublings as were caused.
 from collections import deque
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
-from apf_middleware.fairqueuing.disciplines.virtual_world import GRAINS_PER_UNIT, VirtualWorld
+from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_UNIT, NEVER
+from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["MaxMinSerial", "MaxMinSerialQueue"]
+
+_SEATED: Final = TicketState.SEATED
 
 
 class MaxMinSerialQueue(MaxMinQueue):
@@ -83,18 +86,24 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
 
     # Time
 
-    def advance(self, elapsed_ns: int, demand: int) -> None:
-        super().advance(elapsed_ns, demand)
-        guessed, latest = self._guessed, self.now - self._guess_ns
-        while guessed and guessed[0].seated_at < latest:
-            ticket = guessed.popleft()
-            if ticket.state is TicketState.SEATED:
+    def _outgrow(self) -> None:
+        guessed, outruns = self._guessed, self._outruns
+        latest = self.now - self._guess_ns
+        while guessed:
+            ticket = guessed[0]
+            is_seated = ticket.state is _SEATED
+            if is_seated and ticket.seated_at >= latest:
+                break
+            guessed.popleft()
+            if is_seated:
                 self._double(ticket, self._guess_ns)
-        outruns = self._outruns
         while outruns and outruns[0][0] < self.now:
             outrun_at, _, ticket = heappop(outruns)
-            if ticket.state is TicketState.SEATED:
+            if ticket.state is _SEATED:
                 self._double(ticket, outrun_at - ticket.seated_at)
+        self._due = guessed[0].seated_at + self._guess_ns if guessed else NEVER
+        if outruns and outruns[0][0] < self._due:
+            self._due = outruns[0][0]
 
     def _double(self, ticket: Ticket, guess_ns: int) -> None:
         """The ticket has run for longer than its guess."""
@@ -110,106 +119,128 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         heappush(self._outruns, (ticket.seated_at + guess, next(self._serial), ticket))
         if queue.finish is not None:
             self._aim(queue)
-            self._schedule(queue)
 
     def _reach(self, queue: MaxMinSerialQueue) -> None:
         """The queue has paid back a ghost."""
         _, width = heappop(queue.ghosts)
         queue.end = queue.ghosts[0][0] if queue.ghosts else None
-        self._demand(queue, queue.rho - width, moved=True)
+        self._demand_anew(queue, queue.rho - width)
 
     # What happens to tickets
 
     def arrive(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = self._here(queue)
-        if ticket.work.final_seats > ticket.work.seats:
-            self._asked[ticket] = ticket.width
-        is_first = not queue.length
-        if is_first:
-            if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
-                queue.next_dispatch_w = position
-            queue.finish = queue.next_dispatch_w + ticket.total_work * GRAINS_PER_UNIT
-            queue.width = ticket.width
-        self._demand(queue, queue.rho + ticket.width, moved=is_first)
+        width, work = ticket.width, ticket.work
+        ticket.arrival_r = position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        if work.final_seats > work.seats:
+            self._asked[ticket] = width
+        if queue.length:
+            self._demand(queue, queue.rho + width)
+            return
+        start = queue.next_dispatch_w
+        if start < position:
+            queue.next_dispatch_w = start = position
+        queue.finish = start + ticket.total_work * GRAINS_PER_UNIT
+        queue.width = width
+        self._demand_anew(queue, queue.rho + width)
 
     def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
             ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
         if queue.oldest is ticket:
             self._aim(queue)
-            self._schedule(queue)
 
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = self._here(queue)
+        ticket.arrival_r = position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
         if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
             queue.next_dispatch_w = position
         self._charge(queue, ticket)
-        self._demand(queue, queue.rho + ticket.width, moved=False)
+        self._demand(queue, queue.rho + ticket.width)
 
     def _charge(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         self._turn = queue.index
-        ticket.charged = ticket.total_work
-        work = ticket.total_work * GRAINS_PER_UNIT
-        ticket.start_r = queue.next_dispatch_w
-        queue.next_dispatch_w += work
+        ticket.charged = units = ticket.total_work
+        work = units * GRAINS_PER_UNIT
+        ticket.start_r = start = queue.next_dispatch_w
+        queue.next_dispatch_w = start + work
         queue.running_work += work
-        self._guessed.append(ticket)
-        self._occupy(ticket.width)
+        guessed = self._guessed
+        if not guessed and self.now + self._guess_ns < self._due:
+            self._due = self.now + self._guess_ns
+        guessed.append(ticket)
+        self._used = used = self._used + ticket.width  # `_take`, written out for speed
+        if used > self._shares.capacity:
+            self._set_capacity()
 
     def leave(self, queue: MaxMinSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:
         self._asked.pop(ticket, None)
         if was_oldest:
-            self._aim(queue)
-        self._demand(queue, queue.rho - ticket.width, moved=was_oldest)
+            self._find(queue)
+            self._demand_anew(queue, queue.rho - ticket.width)
+        else:
+            self._demand(queue, queue.rho - ticket.width)
 
     def dispatch(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         self._charge(queue, ticket)
-        self._aim(queue)
         if self._asked:
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
-                self._demand(queue, queue.rho - cut, moved=False)
-        self._schedule(queue)
+                self._find(queue)
+                self._demand_anew(queue, queue.rho - cut)
+                return
+        self._aim(queue)
 
     def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        charged = ticket.charged * GRAINS_PER_UNIT
-        work = seat_seconds(ticket.work.seats, duration_ns) + ticket.work.final_work
-        queue.running_work -= charged
-        queue.next_dispatch_w += work * GRAINS_PER_UNIT - charged
-        ticket.settled = queue.next_dispatch_w - queue.running_work  # where all that is known so far ends
-        waits = queue.finish is not None
-        if waits:
+        charged, work = ticket.charged * GRAINS_PER_UNIT, ticket.work
+        units = work.seats * duration_ns
+        known = (units + 5) // 10 if 0 <= units < EXACT_BELOW else seat_seconds(work.seats, duration_ns)
+        queue.next_dispatch_w = start = queue.next_dispatch_w + (known + work.final_work) * GRAINS_PER_UNIT - charged
+        queue.running_work = running = queue.running_work - charged
+        ticket.settled = start - running  # where all that is known so far ends
+        if queue.finish is not None:
             self._aim(queue)
-        if not ticket.work.linger_ns:
-            self._free(queue, ticket, moved=waits)
-        elif waits:
-            self._schedule(queue)
+        if not work.linger_ns:
+            self.vacate(queue, ticket)
 
     def vacate(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        self._free(queue, ticket, moved=False)
-
-    def _free(self, queue: MaxMinSerialQueue, ticket: Ticket, *, moved: bool) -> None:
-        """The seats are free in the real world; in the virtual one they are when the meter has come as far."""
-        self._occupy(-ticket.width)
+        self._used -= ticket.width  # `_give`, written out for speed
+        if self._shares.capacity != self._concurrency and not self._follows:
+            self._set_capacity()
         if queue.is_closed:
             return
-        if ticket.settled <= self._here(queue):
-            self._demand(queue, queue.rho - ticket.width, moved=moved)
+        if ticket.settled <= (queue.base + self.r - queue.mark if queue.on_r else self._here(queue)):
+            self._demand(queue, queue.rho - ticket.width)
             return
+        # Its seats are free in the real world; in the virtual one they are when the meter has come as far.
         heappush(queue.ghosts, (ticket.settled, ticket.width))
-        queue.end = queue.ghosts[0][0]
-        self._schedule(queue)
+        queue.end = end = queue.ghosts[0][0]
+        self._schedule_end(queue, end)
 
-    def _aim(self, queue: MaxMinSerialQueue) -> None:
+    def _find(self, queue: MaxMinSerialQueue) -> None:
         """The queue's oldest ticket or its start is another one."""
         oldest = queue.oldest
         if oldest is None:
             queue.finish = None
             return
-        if queue.next_dispatch_w < oldest.arrival_r:  # noqa: PLR1730 - max() is slower
-            queue.next_dispatch_w = oldest.arrival_r
-        queue.finish = queue.next_dispatch_w + oldest.total_work * GRAINS_PER_UNIT
+        start = queue.next_dispatch_w
+        if start < oldest.arrival_r:
+            queue.next_dispatch_w = start = oldest.arrival_r
+        queue.finish = start + oldest.total_work * GRAINS_PER_UNIT
         queue.width = oldest.width
+
+    def _aim(self, queue: MaxMinSerialQueue) -> None:
+        """As `_find`, and put it where it belongs: nothing else of the queue has changed."""
+        oldest = queue.oldest
+        if oldest is None:
+            queue.finish = None
+            if queue.key is not None:
+                self._unschedule_finish(queue)
+            return
+        start = queue.next_dispatch_w
+        if start < oldest.arrival_r:
+            queue.next_dispatch_w = start = oldest.arrival_r
+        queue.finish = finish = start + oldest.total_work * GRAINS_PER_UNIT
+        queue.width = oldest.width
+        self._schedule_finish(queue, finish)
 
     def close(self, queue: MaxMinSerialQueue, *, closing_up: bool) -> None:
         self._close(queue, closing_up=closing_up)

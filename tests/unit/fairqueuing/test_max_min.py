@@ -130,8 +130,21 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
     assert queue.rho == 0
-    assert len(getattr(queue, "running", ())) + len(getattr(queue, "line", ())) < 100
+    assert sum(len(getattr(queue, kept, ())) for kept in ("guesses", "running", "line")) < 100
     level.queueset.check()
+
+
+def test_behind_one_that_stays_nothing_piles_up_either() -> None:
+    level = Level(MaxMinConcurrent, seats=2, flows=2)
+    for flow in (0, 0, 1):
+        level.arrive(0, flow)
+    for now in range(1, 2_000):
+        ticket = Ticket("flow 1", 1, Work())
+        level.queueset.arrive(now, ticket)
+        level.queueset.abandon(now, ticket)
+    queue: Any = level.queueset.deck.queues[1]
+    assert queue.rho == 1
+    assert len(queue.guesses) < 100
 
 
 @BOTH
