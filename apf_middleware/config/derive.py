@@ -59,9 +59,7 @@ def _limits_among(
     return {name: _with_numbers(level, limits[name]) for name, level in levels.items()}
 
 
-def _leave_a_seat(
-    seats: int, limits: Mapping[str, LevelLimits], levels: Mapping[str, Level]
-) -> dict[str, LevelLimits]:
+def _leave_a_seat(seats: int, limits: Mapping[str, LevelLimits], levels: Mapping[str, Level]) -> dict[str, LevelLimits]:
     """On a server of few seats, mins would lock out whoever has none, for good: those with the fewest shares give.
 
     Mins that are numbers are kept. If they are all that there is, nothing is left to be given.
