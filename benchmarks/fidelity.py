@@ -27,7 +27,7 @@ from benchmarks.measure import print_json, print_table
 from benchmarks.overload import OverloadRow
 from benchmarks.overload import measure as measure_real
 from benchmarks.servers import busy_seconds, cores
-from benchmarks.wire_backend import PLACES
+from benchmarks.wire_backend import PLACES, SERVICE_S
 from benchmarks.wire_configs import CONFIGS
 
 __all__ = ["ROWS", "FidelityRow", "compare", "scenario_of"]
@@ -46,6 +46,11 @@ class FidelityRow:
     connections: int = 200
     mice: int = 10
     rate: float = 10.0
+    is_varied: bool = True
+
+    @property
+    def app(self) -> str:
+        return "varied-backend" if self.is_varied else "backend"
 
 
 ROWS: Final = (
@@ -57,7 +62,7 @@ ROWS: Final = (
 )
 """Mice with next to nobody else; beside an elephant; with hands of two; three of them; one that is often rejected."""
 
-_ALONE: Final = FidelityRow("alone", connections=1, mice=1, rate=5.0)
+_ALONE: Final = FidelityRow("alone", connections=1, mice=1, rate=5.0, is_varied=False)
 
 _SCENARIO: Final = """
 apiVersion: apf/v1
@@ -73,13 +78,13 @@ spec:
     count: {mice}
     request: {{headers: {{X-Tenant: "mouse-{{n}}"}}}}
     arrivals: {{type: poisson, rate: {rate}}}
-    service: {service}us
+    service: {service}
     timeout: 1s
   - name: elephants
     count: {elephants}
     request: {{headers: {{X-Tenant: "elephant-{{n}}"}}}}
     arrivals: {{type: closed, connections: {connections}, pause: {{type: uniform, least: 50ms, most: 150ms}}}}
-    service: {service}us
+    service: {service}
     timeout: 1s
 ---
 {config}
@@ -98,8 +103,15 @@ def scenario_of(row: FidelityRow, plan: Mapping[str, Any], service_us: int, over
         rate=row.rate,
         elephants=row.elephants,
         connections=row.connections // row.elephants,
-        service=service_us,
+        service=_service(service_us, half_us=round(SERVICE_S * 5e5) if row.is_varied else 0),
         config=CONFIGS[row.config],
+    )
+
+
+def _service(mean_us: int, *, half_us: int) -> str:
+    """That long, give or take up to so much."""
+    return (
+        f"{{type: uniform, least: {mean_us - half_us}us, most: {mean_us + half_us}us}}" if half_us else f"{mean_us}us"
     )
 
 
@@ -110,7 +122,7 @@ def _real(row: FidelityRow, plan: Mapping[str, Any], rounds: int) -> dict[str, A
     for number in range(rounds):
         began, busy, own = time.monotonic(), busy_seconds(), _own_seconds()
         [one] = measure_real(
-            [OverloadRow(row.name, "ours", row.config)], 1, {**plan, **load, "seed": plan["seed"] + number}
+            [OverloadRow(row.name, "ours", row.config, app=row.app)], 1, {**plan, **load, "seed": plan["seed"] + number}
         )
         others = (busy_seconds() or 0.0) - (busy or 0.0) - (_own_seconds() - own)
         one["others_cpu"] = round(max(0.0, others / (time.monotonic() - began)), 2)

@@ -66,6 +66,7 @@ class OverloadRow:
     wrapper: str = "bare"
     config: str | None = None
     options: Sequence[str] = ()
+    app: str = "backend"
 
 
 ROWS: Final = (
@@ -111,7 +112,7 @@ def _measure_once(row: OverloadRow, plan: Mapping[str, Any]) -> Row:
         with serve(
             "benchmarks.wire_apps:make_app",
             *("--factory", "--loop", "auto", "--http", "auto", "--lifespan", "off", *row.options),
-            environment=environment("backend", row.wrapper, config) | scoreboard.environment(),
+            environment=environment(row.app, row.wrapper, config) | scoreboard.environment(),
             core=server_core,
         ) as server:
             arguments = [f"--{name.replace('_', '-')}={value}" for name, value in plan.items()]

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import anyio
@@ -68,6 +69,7 @@ APPS: Final[Mapping[str, Callable[[], ASGIApp]]] = {
     "starlette": _starlette,
     "fastapi": _fastapi,
     "backend": lambda: Backend(Scoreboard.from_environment()),
+    "varied-backend": lambda: Backend(Scoreboard.from_environment(), Random(1)),
 }
 """By name, how they are made."""
 

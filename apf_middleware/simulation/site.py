@@ -16,6 +16,7 @@ from apf_middleware.simulation.call import Call
 
 __all__ = ["Site", "Watcher"]
 
+_PARTS = 3  # of a server's time for a request: to read it, to begin with it, perhaps after a wait, and to answer
 _WAITING = TicketState.WAITING
 _SEATED = TicketState.SEATED
 
@@ -39,8 +40,8 @@ class Site:
         "_agenda",
         "_backend",
         "_free_at",
-        "_half_ns",
         "_limits",
+        "_part_ns",
         "_watcher",
         "controller",
         "ended_ns",
@@ -60,7 +61,7 @@ class Site:
         self._backend = backend
         self._watcher = watcher
         self._free_at = 0
-        self._half_ns = backend.overhead_ns // 2
+        self._part_ns = backend.overhead_ns // _PARTS
         self._limits: dict[str, Deadlines[Call]] = {}
         self.controller: Controller = Controller(configuration, now=agenda.read, alarm=alarm)
         self.places: int = configuration.server.seats if backend.places is None else backend.places
@@ -70,15 +71,15 @@ class Site:
     def ask(self, call: Call) -> None:
         """A client asks; the server hears of it when it comes to that."""
         call.site = self
-        if self._half_ns:
-            self._agenda.at(self._busy_until(), self._hear, call)
-        else:
-            self._hear(call)
+        self._do(self._hear, call)
 
-    def _busy_until(self) -> int:
-        """When the server itself, which does one thing after the other, will have done one more."""
-        self._free_at = free_at = max(self._free_at, self._agenda.now) + self._half_ns
-        return free_at
+    def _do(self, what: Callable[[Call], None], call: Call, parts: int = 1) -> None:
+        """The server itself does one thing after the other: this one next, for so many parts of its time."""
+        if self._part_ns:
+            self._free_at = free_at = max(self._free_at, self._agenda.now) + parts * self._part_ns
+            self._agenda.at(free_at, what, call)
+        else:
+            what(call)
 
     def _hear(self, call: Call) -> None:
         if call.is_settled:  # its client has left already
@@ -87,7 +88,7 @@ class Site:
         self.controller.arrive(now, call)
         state = call.state
         if state is _SEATED:
-            self._begin(call)
+            self._do(self._begin, call)
         elif state is _WAITING:
             call.waiter = call
             at_work = call.destination.at_work
@@ -104,13 +105,13 @@ class Site:
     def woken(self, call: Call) -> None:
         """Its wait is over."""
         if call.state is _SEATED:
-            self._begin(call)
+            self._do(self._begin, call)
         elif not call.is_settled:
-            self._refuse(call)
+            self._agenda.at(self._agenda.now, self._refuse, call)
 
     def _refuse(self, call: Call) -> None:
-        """A rejection is an answer too, and takes the server its time."""
-        self._agenda.at(self._busy_until(), self._watcher.rejected, call)
+        """A rejection takes the server as long as any answer."""
+        self._do(self._watcher.rejected, call, _PARTS - 1)
 
     def _begin(self, call: Call) -> None:
         """The backend begins with it; from how much it has to do then follows how long it will take."""
@@ -122,10 +123,7 @@ class Site:
         self._agenda.at(self._agenda.now + duration, self._served, call)
 
     def _served(self, call: Call) -> None:
-        if self._half_ns:
-            self._agenda.at(self._busy_until(), self._answer, call)
-        else:
-            self._answer(call)
+        self._do(self._answer, call)
 
     def _answer(self, call: Call) -> None:
         self.load -= call.weight
