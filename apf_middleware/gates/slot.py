@@ -6,7 +6,8 @@ sequence number, grows by one. That is all, however many wait; the gatekeeper le
 state is kept, so an event that nobody waits for isn't lost (it is *level-triggered*).
 
 Bounded bypass: the first candidate that is told to wait is the slot's ``big`` one. Others may pass it, if they are
-smaller or of other levels, but only so many; then nobody else tries until it has passed or left.
+smaller or of other levels, but only so many; then nobody else tries until it has passed or left. Levels that wait for
+the same slot take turns.
 """
 
 from collections import deque
@@ -104,6 +105,11 @@ class Slot:
         if line is None:
             line = self.lines[id(level)] = Line(self, level)
         return line
+
+    def pass_turn(self, line: Line) -> None:
+        """One of this line has passed: the other levels' lines come first now, or one of them could take it all."""
+        if len(self.lines) > 1:
+            self.lines[id(line.level)] = self.lines.pop(id(line.level))
 
     # What happens
 

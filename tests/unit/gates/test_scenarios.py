@@ -693,6 +693,17 @@ def test_a_big_request_is_passed_so_often_and_no_more() -> None:
     assert world.served.index("big") <= 4 + 3
 
 
+def test_levels_that_wait_for_the_same_gate_take_turns() -> None:
+    """Where seats are free, who came first used to take all that was given back, for as long as it had more."""
+    world = GateWorld(Capacity("db", 1, WIDE), levels={"a": level(10), "b": level(10)})
+    for number in range(20):
+        world.arrive(f"a{number}", "db", to="a")
+        world.arrive(f"b{number}", "db", to="b")
+    for _ in range(20):
+        world.finish(world.served[-1])
+    assert sum(name.startswith("a") for name in world.served[1:]) == 10
+
+
 def test_small_ones_pass_while_a_big_one_waits_for_room() -> None:
     memory = Capacity("memory", 4, WIDE, cost=lambda request: int(str(request.state["size"])))
     world = GateWorld(memory, seats=100)
