@@ -192,11 +192,12 @@ class WaitingRoom(ABC):
 
     def _release(self, now: int, need: Need, give_back: Callable[[Hashable, object], None]) -> None:
         lease, need.lease = need.lease, None
-        if lease is not NO_LEASE:
-            try:
-                give_back(need.key, lease)
-            except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
-                self._fail(need.gate, error)
+        if lease is NO_LEASE:
+            return  # nothing has happened: a gate that is polled must not be asked for each request that ends
+        try:
+            give_back(need.key, lease)
+        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+            self._fail(need.gate, error)
         slot = need.gate.slots.get(need.key)
         if slot is not None:
             self._open_slot(now, slot, "release")

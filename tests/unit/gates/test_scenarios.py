@@ -240,6 +240,23 @@ def test_11_idle_seats_let_a_refused_one_try_before_its_pause_is_over_but_never_
     assert world.served[2:] == (["a"] if answer == "refusal" else [])
 
 
+def test_11_the_end_of_a_request_that_had_nothing_to_give_back_is_no_event() -> None:
+    """A gate that is polled would be asked for each request that ends, whatever its pause."""
+    switch = Switch(answer=True)
+    world = GateWorld(switch.gate(poll_ns=SECOND), seats=50, limit_ns=60 * SECOND)
+    for number in range(20):
+        world.arrive(f"runs{number}", "switch")
+    switch.answer = False
+    world.arrive("waits", "switch")
+    asked = len(switch.asked)
+    world.now += MS
+    for number in range(20):
+        world.arrive(f"more{number}", flow="x")  # so that no seats idle, which may have it tried before its time
+    for number in range(19):
+        world.finish(f"runs{number}")
+    assert len(switch.asked) == asked
+
+
 def test_12_of_two_that_may_try_at_the_same_time_the_fair_order_decides() -> None:
     own = OwnSwitch()
     world = polled(own)
