@@ -307,6 +307,22 @@ def test_15_a_rescue_in_vain_is_none() -> None:
     assert world.gate("switch").tally.rescues == 0
 
 
+@pytest.mark.parametrize("poll_ns", [None, 10 * MS])
+def test_15_a_time_that_has_passed_tells_nothing_so_the_gate_is_not_asked_again_at_once(poll_ns: int | None) -> None:
+    """As of a breaker that was to be half-open by then, but isn't until somebody calls: it was asked without end."""
+    switch = Switch(Park(retry_at=0.5))
+    world = GateWorld(switch.gate(poll_ns=poll_ns))
+    world.arrive("a", "switch")
+    asked = len(switch.asked)
+    for _ in range(100):
+        world.now = max(world.now, world.sharing.next_event_at() or 0)
+        world.note(world.sharing.tick(world.now))
+        if world.now >= 3 * SECOND:
+            break
+    assert world.now >= 3 * SECOND
+    assert len(switch.asked) - asked <= 12
+
+
 def test_16_the_pause_before_a_rescue_can_be_set_and_must_not_be_zero() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(flush_ns=30 * MS))
