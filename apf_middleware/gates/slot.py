@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from apf_middleware.gates.gate import Gate
     from apf_middleware.gates.passage import Passage
 
-__all__ = ["OPEN", "Due", "Slot"]
+__all__ = ["MOST_CHECKS", "OPEN", "Due", "Slot"]
+
+MOST_CHECKS: Final = 16
+"""So many requests are checked asynchronously at a time, of each slot; others wait."""
 
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
@@ -94,6 +97,11 @@ class Slot:
     def is_reserved(self) -> bool:
         """Whether only the big one may try."""
         return self.big is not None and self.bypasses >= self.gate.most_bypasses
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether as many are being checked as may be at a time."""
+        return self.checking >= MOST_CHECKS
 
     @property
     def reach(self) -> int:

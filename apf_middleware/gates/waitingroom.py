@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel, Ticket
     from apf_middleware.gates.line import Line
 
-__all__ = ["MOST_CHECKS", "Unpark", "WaitingRoom", "refusal_of"]
-
-MOST_CHECKS: Final = 16
-"""So many requests are checked asynchronously at a time, of each slot, while others wait."""
+__all__ = ["Unpark", "WaitingRoom", "refusal_of"]
 
 _SECOND: Final = 10**9
 _NOBODY: "Final[tuple[Ticket, ...]]" = ()
@@ -84,7 +81,7 @@ class WaitingRoom(ABC):
         slot = gate.slots.get(need.key)
         if slot is None or passage.is_forced:
             return False
-        if need.cost >= slot.closed_at or (slot.is_reserved and slot.big is not passage):
+        if need.cost >= slot.closed_at or slot.is_busy or (slot.is_reserved and slot.big is not passage):
             return True
         line = slot.lines.get(id(passage.level))
         if line is not None and line is passage.line:
@@ -92,7 +89,7 @@ class WaitingRoom(ABC):
         if passage.has_waited:
             earlier = None if line is None else line.earliest(passage.flow, need.cost)
             return earlier is not None and earlier.number < passage.number
-        return slot.parked > 0 or (gate.is_async and slot.checking >= MOST_CHECKS)
+        return slot.parked > 0
 
     # Waiting
 
@@ -252,7 +249,7 @@ class WaitingRoom(ABC):
     @staticmethod
     def _candidate(slot: Slot, line: "Line") -> Passage | None:
         """The next one of this line that may try, if none does already."""
-        while line.candidate is None:
+        while line.candidate is None and not slot.is_busy:
             passage = slot.big if slot.is_reserved else line.best(slot.reach)
             if passage is None or passage.level is not line.level or passage.line is not None:
                 return None

@@ -24,6 +24,7 @@ from apf_middleware.gates import (
     Tokens,
 )
 from apf_middleware.gates.backoff import FIRST_PAUSE_NS, pause, spread
+from apf_middleware.gates.slot import MOST_CHECKS
 from apf_middleware.gates.tally import WAIT_BOUNDS_NS
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
@@ -382,6 +383,22 @@ def test_18_an_event_between_question_and_answer_has_it_asked_again_at_once() ->
     answer(world, checks[0], parks())
     assert len(checks) == 2
     assert answer(world, checks[1], "lease") == ["a"]
+
+
+def test_18_of_the_many_who_wait_for_an_asynchronous_gate_a_few_are_checked_at_a_time() -> None:
+    world, checks = asynchronous()
+    for number in range(100):
+        world.arrive(f"{number}", "remote", flow=f"{number % 5}")
+    assert len(checks) == MOST_CHECKS
+    for check in checks.copy():
+        answer(world, check, parks())
+    assert len(checks) == MOST_CHECKS, "it is shut, and nobody else is asked"
+    world.emit("well")
+    assert len(checks) == 2 * MOST_CHECKS
+    while len(world.served) < 100:
+        answer(world, checks[MOST_CHECKS + len(world.served)], "lease")
+        world.finish(world.served[-1])
+    assert len(checks) == MOST_CHECKS + 100
 
 
 def test_19_an_event_that_a_hint_says_to_be_of_no_help_changes_nothing() -> None:
