@@ -165,8 +165,10 @@ class Slot:
         line = self.lines.get(id(passage.level))
         return 0 if line is None else line.count_of(passage.flow)
 
-    def put(self, passage: "Passage", cost: int) -> None:
-        self.line_of(passage.level).put(passage, cost)
+    def put(self, passage: "Passage", cost: int, before: Line | None) -> None:
+        """It stands here; ``before``, it was the candidate of that line, if of any."""
+        line = self.line_of(passage.level)
+        line.put(passage, cost, is_back=line is before)
 
     def take(self, passage: "Passage", cost: int) -> None:
         """It isn't here any more, or may try: the caller has marked it so."""

@@ -108,10 +108,11 @@ class WaitingRoom(ABC):
         if (retry_at is not None and retry_at > passage.deadline) or self._is_crowded(passage, slot):
             self._refuse(now, passage, refusal_of(gate, Hold(retry_at=retry_at), now))
             return
+        line = passage.line
         self._park(now, passage, Stage.PARKED)
         self._move_to(now, passage, slot)
         passage.asked = -1
-        slot.put(passage, need.cost)
+        slot.put(passage, need.cost, line)
         if answer is not None:
             slot.note_stuck(passage)
         backs_off = slot.due in {Due.POLL, Due.ERROR}

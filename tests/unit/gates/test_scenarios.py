@@ -375,6 +375,25 @@ def test_17_an_event_before_the_question_is_known_to_the_answer() -> None:
     assert len(checks) == 1
 
 
+def test_17_an_event_for_nothing_costs_nobody_its_turn() -> None:
+    """Who was let try in vain used to begin anew, behind those who had been served while it waited."""
+
+    def order(*, is_told: bool) -> list[str]:
+        world = GateWorld(Capacity("db", 1, WIDE), seats=20)
+        world.arrive("first", "db", flow="few")
+        world.arrive("wide", "db", flow="wide", width=4)
+        for number in range(8):
+            world.arrive(f"narrow {number}", "db", flow="narrow")
+        while world.tickets:
+            if is_told:
+                world.emit("db")
+            world.finish(world.served[-1])
+        return world.served
+
+    assert order(is_told=True) == order(is_told=False)
+    assert order(is_told=False).index("wide") == 4
+
+
 def test_18_an_event_between_question_and_answer_has_it_asked_again_at_once() -> None:
     world, checks = asynchronous()
     world.arrive("a", "remote")
