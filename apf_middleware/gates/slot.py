@@ -6,8 +6,8 @@ sequence number, grows by one. That is all, however many wait; the gatekeeper le
 state is kept, so an event that nobody waits for isn't lost (it is *level-triggered*).
 
 Bounded bypass: the first candidate that is told to wait is the slot's ``big`` one. Others may pass it, if they are
-smaller or of other levels, but only so many; then nobody else tries until it has passed or left. Levels that wait for
-the same slot take turns.
+smaller or of other levels, but only so many who came later; then nobody else tries until it has passed or left. Levels
+that wait for the same slot take turns.
 """
 
 from collections import deque
@@ -108,6 +108,24 @@ class Slot:
         """Whose cost is less may try."""
         return 0 if self.gate.is_closed else self.closed_at
 
+    def is_kept_from(self, passage: "Passage", cost: int) -> bool:
+        """Whether the big one comes first; but nobody overtakes an earlier one of its own flow, level and cost."""
+        big = self.big
+        if big is None or big is passage or self.bypasses < self.gate.most_bypasses:
+            return False
+        is_alike = (passage.flow, passage.level, cost) == (big.flow, big.level, big.cost_at(self))
+        return not (is_alike and passage.number < big.number)
+
+    def next_of(self, line: Line) -> "Passage | None":
+        """Whose turn it is in ``line``, if anybody's."""
+        big = self.big
+        if big is None or self.bypasses < self.gate.most_bypasses:
+            return line.best(self.reach)
+        if big.level is not line.level:
+            return None
+        earlier = line.earliest(big.flow, big.cost_at(self))
+        return big if earlier is None or earlier.number > big.number else earlier
+
     def line_of(self, level: "SharedLevel") -> Line:
         line = self.lines.get(id(level))
         if line is None:
@@ -143,7 +161,7 @@ class Slot:
         """It has passed the gate."""
         if self.big is passage:
             self.big = None
-        elif self.big is not None:
+        elif self.big is not None and passage.number > self.big.number:
             self.bypasses += 1
         self.refusals = self.errors = 0
 

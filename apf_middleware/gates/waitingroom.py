@@ -81,12 +81,10 @@ class WaitingRoom(ABC):
         slot = gate.slots.get(need.key)
         if slot is None or passage.is_forced:
             return False
-        if need.cost >= slot.closed_at or slot.is_busy or (slot.is_reserved and slot.big is not passage):
+        if need.cost >= slot.closed_at or slot.is_busy or slot.is_kept_from(passage, need.cost):
             return True
-        line = slot.lines.get(id(passage.level))
-        if line is not None and line is passage.line:
-            return False
         if passage.has_waited:
+            line = slot.lines.get(id(passage.level))
             earlier = None if line is None else line.earliest(passage.flow, need.cost)
             return earlier is not None and earlier.number < passage.number
         return slot.parked > 0
@@ -251,7 +249,7 @@ class WaitingRoom(ABC):
     def _candidate(slot: Slot, line: "Line") -> Passage | None:
         """The next one of this line that may try, if none does already."""
         while line.candidate is None and not slot.is_busy:
-            passage = slot.big if slot.is_reserved else line.best(slot.reach)
+            passage = slot.next_of(line)
             if passage is None or passage.level is not line.level or passage.line is not None:
                 return None
             cost = passage.cost_at(slot)

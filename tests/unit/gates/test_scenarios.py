@@ -762,6 +762,37 @@ def test_a_big_request_is_passed_so_often_and_no_more() -> None:
     assert world.served.index("big") <= 4 + 3
 
 
+def test_who_may_try_gives_way_to_an_earlier_one_of_its_flow_that_comes_from_another_gate() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), Capacity("db", 1, WIDE), levels={"a": level(1), "b": level(1)})
+    world.arrive("earlier", "switch", "db", to="a")
+    world.arrive("runs", "db", to="b")
+    world.arrive("later", "db", to="a")
+    world.arrive("sits", to="a", flow="other")
+    world.finish("runs")  # now the later one may try, and waits for a seat
+    world.arrive("runs too", "db", to="b")
+    switch.answer = True
+    world.emit("well")  # and the earlier one comes to the gate, which is shut
+    world.finish("runs too")
+    assert world.finish("sits") == ["earlier"]
+    assert world.finish("earlier") == ["later"]
+
+
+def test_one_that_was_passed_often_enough_does_not_overtake_an_earlier_one_of_its_flow() -> None:
+    switch = Switch()
+    memory = Capacity("memory", 4, Terms(most_bypasses=1), cost=lambda request: int(str(request.state["size"])))
+    world = GateWorld(switch.gate(), memory, seats=10)
+    world.arrive("earlier", "switch", "memory", size=4)
+    world.arrive("runs", "memory", size=1, flow="small")
+    world.arrive("big", "memory", size=4)
+    world.arrive("passes", "memory", size=1, flow="small")
+    switch.answer = True
+    world.emit("well")
+    world.finish("runs")
+    assert world.finish("passes") == ["earlier"]
+    assert world.finish("earlier") == ["big"]
+
+
 def test_levels_that_wait_for_the_same_gate_take_turns() -> None:
     """Where seats are free, who came first used to take all that was given back, for as long as it had more."""
     world = GateWorld(Capacity("db", 1, WIDE), levels={"a": level(10), "b": level(10)})
