@@ -177,6 +177,7 @@ class WatchedWorld(GateWorld):
             (name, passage, passage.slot)
             for name, passage in self._waiting()
             if passage.slot is not None and self._standing.get(name) == _Standing(passage.slot, passage.parked_at)
+            if not passage.slot.gate.is_async  # whose answers come in an order of their own
         ]
         for name in names:
             passage = self.keeper.passage(self._everybody[name])
@@ -188,7 +189,7 @@ class WatchedWorld(GateWorld):
                     assert earlier.cost_at(slot) not in costs, f"{name} has passed {slot!r} before {other}"
 
     def _check_bypasses(self, heard: list[_Told], names: list[str]) -> None:
-        """Of a slot, the first one told to wait is passed by no more than its gate says."""
+        """Of a slot, the first one told to wait is passed by no more who came later than its gate says."""
         passed_by: dict[str, str] = {}
         last = {told.name: index for index, told in enumerate(heard)}
         for index, told in enumerate(heard):
@@ -200,7 +201,7 @@ class WatchedWorld(GateWorld):
                     first, count = self._first.get(place, (told.name, 0))
                     if first == told.name:
                         self._first.pop(place, None)
-                    elif told.name not in self._forced:
+                    elif told.name not in self._forced and self._number(first) < self._number(told.name):
                         self._first[place] = first, count + 1
                         if count >= self.keeper.gates[place[0]].most_bypasses:
                             passed_by[first] = told.name
@@ -212,6 +213,10 @@ class WatchedWorld(GateWorld):
         self._first = {place: one for place, one in self._first.items() if here.get(one[0]) == place}
         for first, _ in self._first.values():
             assert first not in passed_by, f"{first} has been passed too often, at last by {passed_by[first]}"
+
+    def _number(self, name: str) -> int:
+        passage = self.keeper.passage(self._everybody[name])
+        return -1 if passage is None else passage.number
 
     def _places(self, name: str) -> list[Place]:
         passage = self.keeper.passage(self._everybody[name])

@@ -216,7 +216,7 @@ _CONFIGURATION = load_text(_FILE)
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(requests=_requests, turns=_turns)
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "60")), deadline=None)
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "150")), deadline=None)
 def test_nobody_waits_longer_than_the_limit_and_nothing_is_lost(
     backend: str, requests: list[_Request], turns: list[_Turn]
 ) -> None:

@@ -86,7 +86,7 @@ class _Crowd:
     seed=st.integers(0, 10**6),
     crowd=st.integers(2, 30),
 )
-@_examples(40)
+@_examples(80)
 def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 - hypothesis passes them
     levels: int,
     flows: int,
@@ -127,7 +127,7 @@ def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 
     comes_early=st.booleans(),
     exact=st.booleans(),
 )
-@_examples(60)
+@_examples(100)
 def test_after_an_outage_each_tenant_has_its_share_and_no_more(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class

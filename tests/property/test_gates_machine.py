@@ -45,6 +45,9 @@ pytestmark = pytest.mark.timeout(600)
 
 _GATES = ("db", "memory", "breaker", "quota", "remote")
 _OWN = st.lists(st.sampled_from(_GATES), max_size=3, unique=True).map(tuple)
+_TOGETHER = st.sampled_from(
+    ((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"), ("breaker", "db"))
+)
 
 
 class _Remote(Gate):
@@ -178,9 +181,11 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(
         to=st.sampled_from("aab"),
-        flows=st.lists(st.sampled_from("xyz"), min_size=2, max_size=6),
+        flows=st.lists(st.sampled_from("xyz"), min_size=2, max_size=6) | st.just(["x", "x", "y", "x", "y", "x"]),
         widths=st.lists(st.sampled_from((1, 1, 2)), min_size=6, max_size=6),
-        gates=st.sampled_from(((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"))),
+        gates=st.sampled_from(
+            ((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"), ("breaker", "db"))
+        ),
         sizes=st.lists(st.integers(1, 4), min_size=6, max_size=6),
     )
     def come_together(
@@ -435,7 +440,7 @@ class _Machine(RuleBasedStateMachine):
 
 TestGates = _Machine.TestCase
 TestGates.settings = hypothesis_settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "80")),
+    max_examples=int(os.environ.get("APF_EXAMPLES", "250")),
     stateful_step_count=50,
     deadline=None,
     phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),
