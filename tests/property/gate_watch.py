@@ -1,7 +1,8 @@
 """A world of gates that is watched from the outside: what gates were asked, who passed whom, and who had to wait.
 
 What gates answer is heard at the gates themselves, and what may have opened them is told by the steps of the world. The
-engine is believed only where it says at which slot a request stands, and how often that slot has been opened.
+engine is believed only where it says at which slot a request stands, how often that slot has been opened, and who was
+told first to wait after one has hung up.
 """
 
 from collections import Counter
@@ -205,14 +206,22 @@ class WatchedWorld(GateWorld):
                         self._first[place] = first, count + 1
                         if count >= self.keeper.gates[place[0]].most_bypasses:
                             passed_by[first] = told.name
+        self._forget_who_left()
+        for first, _ in self._first.values():
+            assert first not in passed_by, f"{first} has been passed too often, at last by {passed_by[first]}"
+
+    def _forget_who_left(self) -> None:
         here = {
             name: (passage.slot.gate.name, passage.slot.key)
             for name, passage in self._waiting()
             if passage.slot is not None
         }
-        self._first = {place: one for place, one in self._first.items() if here.get(one[0]) == place}
-        for first, _ in self._first.values():
-            assert first not in passed_by, f"{first} has been passed too often, at last by {passed_by[first]}"
+        for place, (first, _) in list(self._first.items()):
+            if here.get(first) != place:  # it has left, and who was told to wait meanwhile is not known from outside
+                del self._first[place]
+                slot = self.keeper.gates[place[0]].slots.get(place[1])
+                if slot is not None and slot.big is not None:
+                    self._first[place] = slot.big.request.state["me"], 0
 
     def _number(self, name: str) -> int:
         passage = self.keeper.passage(self._everybody[name])
