@@ -181,21 +181,24 @@ class _Scene:
         came_at = anyio.current_time()
         admission = self._admission(request)
         with anyio.move_on_after(request.cancelled_after):
+            self.controller.arrive(self.now(), admission)
+            if admission.is_waiting:
+                await wait_for_seat(admission, int(_LIMIT * 1e9), _Silence)  # cancelled, it gives back all by itself
             try:
-                self.controller.arrive(self.now(), admission)
-                if admission.is_waiting:
-                    await wait_for_seat(admission, int(_LIMIT * 1e9), _Silence)
-                waited = anyio.current_time() - came_at
-                assert not admission.is_waiting
-                assert waited <= _LIMIT + _TICK, f"{request} has waited for {waited} s"
-                if admission.reason is Reason.TIME_OUT:
-                    assert waited >= _LIMIT - _TICK, f"{request} could have waited longer"
+                self._check_waited(request, admission, anyio.current_time() - came_at)
                 if admission.is_seated:
                     await anyio.sleep(request.takes)
             finally:
                 if admission.is_seated:
                     self.controller.release(admission)
                 self.controller.end(admission)
+
+    @staticmethod
+    def _check_waited(request: _Request, admission: Admission, waited: float) -> None:
+        assert not admission.is_waiting
+        assert waited <= _LIMIT + _TICK, f"{request} has waited for {waited} s"
+        if admission.reason is Reason.TIME_OUT:
+            assert waited >= _LIMIT - _TICK, f"{request} could have waited longer"
 
     def _admission(self, request: _Request) -> Admission:
         place = Classification("catch-all", "crowd", request.flow, flow_hash("catch-all", request.flow))

@@ -11,14 +11,93 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason
+from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
 from apf_middleware.gates import Capacity, Condition, Terms
-from tests.property.gate_watch import WatchedWorld
+from tests.property.gate_watch import Remote, WatchedWorld
 from tests.unit.gates.gateworld import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
 
-_WAYS = (("db",), ("memory",), ("breaker", "db"), ("memory", "db"), ())
+_WAYS = (("db",), ("memory",), ("breaker", "db"), ("memory", "db"), ("remote",), ("remote", "db"), ())
+
+
+class _Crowd:
+    """A world of two levels, and what ``chance`` has happen there."""
+
+    def __init__(self, chance: Random, seats: int, most_bypasses: int, share: Any, discipline: Any) -> None:  # noqa: ANN401
+        self.chance = chance
+        self.is_well = True
+        terms = Terms(max_parked=10_000, most_bypasses=most_bypasses)
+        self.remote = Remote()
+        self.world = WatchedWorld(
+            Capacity("db", 2, terms),
+            Capacity("memory", 4, terms, cost=lambda request: int(request.state["size"])),
+            Condition("breaker", lambda _: self.is_well, terms),
+            self.remote,
+            levels={"a": level(seats, queues=8), "b": level(seats, queues=8)},
+            share=share,
+            discipline=discipline,
+            careful=False,
+            limit_ns=10**5 * SECOND,
+        )
+        self.world.keeper.ask = self.remote.ask
+
+    def _names(self, state: TicketState) -> list[str]:
+        return [name for name, ticket in self.world.tickets.items() if ticket.state is state]
+
+    def live(self, number: int, ways: list[tuple[str, ...]]) -> None:
+        """One more thing happens."""
+        self.world.now += MS
+        seated, waiting = self._names(TicketState.SEATED), self._names(TicketState.WAITING)
+        match self.chance.randrange(20):
+            case 0:
+                self.turn(is_well=not self.is_well)
+            case 1 if waiting:
+                self.world.give_up(self.chance.choice(waiting), Reason.CANCELLED)
+            case 2:
+                self.turn_remote(is_well=not self.remote.is_well)
+            case 3 | 4 if self.remote.questions:
+                self.answer()
+            case step if step < 12 and seated and len(waiting) > 3:
+                self.world.finish(self.chance.choice(seated))
+            case _:
+                self.come(str(number), self.chance.choice(ways))
+
+    def come(self, name: str, way: tuple[str, ...]) -> None:
+        self.world.arrive(
+            name,
+            *way,
+            to=self.chance.choice("aab"),
+            flow=self.chance.choice("xxy"),
+            width=self.chance.choice((1, 1, 1, 2)),
+            size=self.chance.choice((1, 1, 2, 4)),
+        )
+
+    def turn(self, *, is_well: bool) -> None:
+        self.is_well = is_well
+        self.world.emit("breaker")
+
+    def turn_remote(self, *, is_well: bool) -> None:
+        self.remote.is_well = is_well
+        self.world.emit("remote")
+
+    def answer(self) -> None:
+        check, found = self.remote.questions.pop(self.chance.randrange(len(self.remote.questions)))
+        self.world.note(self.world.sharing.conclude(self.world.now, check, found))
+
+    def end(self) -> None:
+        """Let all pass; as no time passes by which anybody would be rescued, whoever is left was forgotten."""
+        self.turn(is_well=True)
+        self.turn_remote(is_well=True)
+        while self.remote.questions or self._names(TicketState.SEATED):
+            if self.remote.questions:
+                self.answer()
+            for name in self._names(TicketState.SEATED):
+                self.world.finish(name)
+        left = [self.world.keeper.passage(self.world.tickets[name]) for name in self._names(TicketState.WAITING)]
+        assert not left, f"{left} were forgotten"
+        assert not self.remote.out
+        self.world.sharing.check()
 
 
 @given(
@@ -39,36 +118,9 @@ def test_in_a_crowd_each_gate_keeps_its_promises(  # noqa: PLR0917 - hypothesis 
     seed: int,
 ) -> None:
     """Of evaluations: one for each cost that is less, each time that anything happens. In order within a flow, a level
-    and a cost. Passed by no more who came later than the gate says.
+    and a cost. Passed by no more who came later than the gate says. And in the end nobody is left.
     """
-    chance = Random(seed)
-    is_well = True
-    terms = Terms(max_parked=10_000, most_bypasses=most_bypasses)
-    world = WatchedWorld(
-        Capacity("db", 2, terms),
-        Capacity("memory", 4, terms, cost=lambda request: int(request.state["size"])),
-        Condition("breaker", lambda _: is_well, terms),
-        levels={"a": level(seats, queues=8), "b": level(seats, queues=8)},
-        share=share,
-        discipline=discipline,
-        careful=False,
-        limit_ns=10**5 * SECOND,
-    )
+    crowd = _Crowd(Random(seed), seats, most_bypasses, share, discipline)
     for number in range(100):
-        world.now += MS
-        seated = [name for name, ticket in world.tickets.items() if ticket.is_seated]
-        waiting = [name for name, ticket in world.tickets.items() if ticket.is_waiting]
-        match chance.randrange(20):
-            case 0:
-                is_well = not is_well
-                world.emit("breaker")
-            case 1 if waiting:
-                world.give_up(chance.choice(waiting), Reason.CANCELLED)
-            case step if step < 11 and seated and (len(waiting) > 3):
-                world.finish(chance.choice(seated))
-            case _:
-                flow, size, width = chance.choice("xxy"), chance.choice((1, 1, 2, 4)), chance.choice((1, 1, 1, 2))
-                world.arrive(
-                    f"{number}", *chance.choice(ways), to=chance.choice("aab"), flow=flow, width=width, size=size
-                )
-    world.sharing.check()
+        crowd.live(number, ways)
+    crowd.end()

@@ -26,9 +26,7 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.gates import (
     NO_LEASE,
     Capacity,
-    Check,
     Condition,
-    Gate,
     GateRequest,
     Hold,
     Park,
@@ -38,7 +36,7 @@ from apf_middleware.gates import (
     Terms,
     Tokens,
 )
-from tests.property.gate_watch import WatchedWorld
+from tests.property.gate_watch import Remote, WatchedWorld
 from tests.unit.gates.gateworld import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
@@ -48,36 +46,6 @@ _OWN = st.lists(st.sampled_from(_GATES), max_size=3, unique=True).map(tuple)
 _TOGETHER = st.sampled_from(
     ((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"), ("breaker", "db"))
 )
-
-
-class _Remote(Gate):
-    """Asked from afar: what it answers was true when it was asked, and is told later."""
-
-    is_async = True
-
-    def __init__(self) -> None:
-        super().__init__("remote", Terms(max_parked=1000))
-        self.is_well = True
-        self.was_lost = False
-        self.out = 0
-        self.questions: list[tuple[Check, object]] = []
-
-    def ask(self, _now: int, check: Check) -> None:
-        self.out += self.is_well
-        self.questions.append((check, "lease" if self.is_well else Hold()))
-
-    def key(self, _: GateRequest) -> str:
-        return ""
-
-    def cost(self, _: GateRequest) -> int:
-        return 1
-
-    def acquire(self, *_: object) -> object:
-        raise AssertionError("it is asked otherwise")
-
-    def release(self, _: object, lease: object) -> None:
-        assert lease == "lease"
-        self.out -= 1
 
 
 class _Machine(RuleBasedStateMachine):
@@ -110,7 +78,7 @@ class _Machine(RuleBasedStateMachine):
         self.memory = Capacity("memory", 4, terms, cost=lambda request: int(request.state.get("size", 1)))
         self.breaker = Condition("breaker", self._ask, Terms(max_parked=1000, events=("breaker.state",)))
         self.quota = Tokens("quota", 20, 2, terms=terms, key=lambda request: request.flow)
-        self.remote = _Remote()
+        self.remote = Remote()
         self.world = WatchedWorld(
             self.db,
             self.memory,
@@ -211,8 +179,6 @@ class _Machine(RuleBasedStateMachine):
         if ticket.is_rejected:
             self.waiting.remove(name)
             self.ended += 1
-        else:
-            self.world.tickets[name] = ticket
         self._note()
 
     # Queues
@@ -394,7 +360,7 @@ class _Machine(RuleBasedStateMachine):
             slot = gate.slots.get(need.key)
             if gate.is_closed or (slot is not None and slot.is_reserved and slot.big is not passage):
                 would = False
-            elif isinstance(gate, _Remote):
+            elif isinstance(gate, Remote):
                 is_busy = slot is not None and slot.is_busy
                 knows = need.lease is not None or (gate.is_well and not gate.was_lost and not is_busy)
                 would = would and knows
