@@ -108,7 +108,7 @@ class _Crowd:
     ways=st.lists(st.sampled_from(_WAYS), min_size=1, max_size=3),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "100")), deadline=None)
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "300")), deadline=None)
 def test_in_a_crowd_each_gate_keeps_its_promises(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class

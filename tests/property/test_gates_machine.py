@@ -406,7 +406,7 @@ class _Machine(RuleBasedStateMachine):
 
 TestGates = _Machine.TestCase
 TestGates.settings = hypothesis_settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "250")),
+    max_examples=int(os.environ.get("APF_EXAMPLES", "150")),
     stateful_step_count=50,
     deadline=None,
     phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),
