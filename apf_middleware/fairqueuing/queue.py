@@ -78,13 +78,15 @@ class Queue:
 
     def insert(self, ticket: "Ticket") -> None:
         """Put one that was parked where it would stand if it had never left: before those who arrived after it."""
+        newest = self.newest
+        if newest is None or newest.arrived_at <= ticket.arrived_at:
+            self.append(ticket)  # as it is of those who have only just come
+            return
         older: Ticket | None = None
         newer = self.oldest
         while newer is not None and newer.arrived_at <= ticket.arrived_at:  # few are older than who was parked
             older, newer = newer, newer.newer
-        if newer is None:
-            self.append(ticket)
-            return
+        assert newer is not None, "the newest came later"
         ticket.older, ticket.newer = older, newer
         newer.older = ticket
         if older is None:

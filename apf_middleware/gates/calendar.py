@@ -44,14 +44,16 @@ class Calendar:
             return
         gate = slot.gate
         slot.errors = 0
+        told = hold.retry_at
+        if told is not None and told <= now:
+            told = None  # that time has passed and nothing has come of it: to try at once would be to try for ever
         if gate.terms.poll_ns is not None:
             slot.refusals += 1
             slot.has_penalty = hold.penalty
             delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self.chance())
-            self._set(slot, now + delay if hold.retry_at is None else max(now, hold.retry_at), Due.POLL)
-        elif hold.retry_at is not None:
-            at = max(now, hold.retry_at)
-            self._set(slot, at if gate.tells_when else min(at, now + self._flush(slot, limit_ns)), Due.TOLD)
+            self._set(slot, now + delay if told is None else told, Due.POLL)
+        elif told is not None:
+            self._set(slot, told if gate.tells_when else min(told, now + self._flush(slot, limit_ns)), Due.TOLD)
         else:
             slot.due_at = slot.due = None
             self.arm(now, slot, limit_ns)

@@ -225,6 +225,7 @@ class GateKeeper(WaitingRoom):
         if line is not None:
             line.candidate = None
             line.charge(passage)
+            line.slot.pass_turn(line)
             if line.slot.cause == Due.RESCUE.value:
                 line.slot.cause = ""  # what else comes in by this opening is no rescue of its own
                 line.slot.gate.tally.rescues += 1

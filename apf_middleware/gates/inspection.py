@@ -32,6 +32,6 @@ def check_gates(gates: "Iterable[Gate]", passages: "Iterable[Passage]") -> None:
 def _check_lines(slot: "Slot") -> None:
     """Where anybody may try, somebody does."""
     for line in slot.lines.values():
-        if line.candidate is None:
+        if line.candidate is None and not slot.is_busy:
             best = line.best(slot.reach)
             assert best is None or (slot.is_reserved and slot.big is not best), f"nobody tries in {line!r}"

@@ -58,12 +58,12 @@ class Line:
         self._flows: dict[str, _Flow] = {}
         self._turns: dict[int, list[tuple[int, int, _Flow]]] = {}  # by cost, heaps of (finish, number, flow)
 
-    def put(self, passage: "Passage", cost: int) -> None:
-        """Let it stand here, at its place."""
+    def put(self, passage: "Passage", cost: int, *, is_back: bool = False) -> None:
+        """Let it stand here, at its place; one that ``is_back`` was the candidate until now, and nobody has passed."""
         flow = self._flows.get(passage.flow)
         if flow is None:
             flow = self._flows[passage.flow] = _Flow(passage.flow, self._virtual)
-        elif not flow.count and flow.start < self._virtual:
+        elif not flow.count and flow.start < self._virtual and not is_back:
             flow.start = self._virtual
         flow.count += 1
         self.length += 1

@@ -6,7 +6,8 @@ sequence number, grows by one. That is all, however many wait; the gatekeeper le
 state is kept, so an event that nobody waits for isn't lost (it is *level-triggered*).
 
 Bounded bypass: the first candidate that is told to wait is the slot's ``big`` one. Others may pass it, if they are
-smaller or of other levels, but only so many; then nobody else tries until it has passed or left.
+smaller or of other levels, but only so many who came later; then nobody else tries until it has passed or left. Levels
+that wait for the same slot take turns.
 """
 
 from collections import deque
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from apf_middleware.gates.gate import Gate
     from apf_middleware.gates.passage import Passage
 
-__all__ = ["OPEN", "Due", "Slot"]
+__all__ = ["MOST_CHECKS", "OPEN", "Due", "Slot"]
+
+MOST_CHECKS: Final = 16
+"""So many requests are checked asynchronously at a time, of each slot; others wait."""
 
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
@@ -95,15 +99,43 @@ class Slot:
         return self.big is not None and self.bypasses >= self.gate.most_bypasses
 
     @property
+    def is_busy(self) -> bool:
+        """Whether as many are being checked as may be at a time."""
+        return self.checking >= MOST_CHECKS
+
+    @property
     def reach(self) -> int:
         """Whose cost is less may try."""
         return 0 if self.gate.is_closed else self.closed_at
+
+    def is_kept_from(self, passage: "Passage", cost: int) -> bool:
+        """Whether the big one comes first; but nobody overtakes an earlier one of its own flow, level and cost."""
+        big = self.big
+        if big is None or big is passage or self.bypasses < self.gate.most_bypasses:
+            return False
+        is_alike = (passage.flow, passage.level, cost) == (big.flow, big.level, big.cost_at(self))
+        return not (is_alike and passage.number < big.number)
+
+    def next_of(self, line: Line) -> "Passage | None":
+        """Whose turn it is in ``line``, if anybody's."""
+        big = self.big
+        if big is None or self.bypasses < self.gate.most_bypasses:
+            return line.best(self.reach)
+        if big.level is not line.level:
+            return None
+        earlier = line.earliest(big.flow, big.cost_at(self))
+        return big if earlier is None or earlier.number > big.number else earlier
 
     def line_of(self, level: "SharedLevel") -> Line:
         line = self.lines.get(id(level))
         if line is None:
             line = self.lines[id(level)] = Line(self, level)
         return line
+
+    def pass_turn(self, line: Line) -> None:
+        """One of this line has passed: the other levels' lines come first now, or one of them could take it all."""
+        if len(self.lines) > 1:
+            self.lines[id(line.level)] = self.lines.pop(id(line.level))
 
     # What happens
 
@@ -129,7 +161,7 @@ class Slot:
         """It has passed the gate."""
         if self.big is passage:
             self.big = None
-        elif self.big is not None:
+        elif self.big is not None and passage.number > self.big.number:
             self.bypasses += 1
         self.refusals = self.errors = 0
 
@@ -151,8 +183,10 @@ class Slot:
         line = self.lines.get(id(passage.level))
         return 0 if line is None else line.count_of(passage.flow)
 
-    def put(self, passage: "Passage", cost: int) -> None:
-        self.line_of(passage.level).put(passage, cost)
+    def put(self, passage: "Passage", cost: int, before: Line | None) -> None:
+        """It stands here; ``before``, it was the candidate of that line, if of any."""
+        line = self.line_of(passage.level)
+        line.put(passage, cost, is_back=line is before)
 
     def take(self, passage: "Passage", cost: int) -> None:
         """It isn't here any more, or may try: the caller has marked it so."""

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel, Ticket
     from apf_middleware.gates.line import Line
 
-__all__ = ["MOST_CHECKS", "Unpark", "WaitingRoom", "refusal_of"]
-
-MOST_CHECKS: Final = 16
-"""So many requests are checked asynchronously at a time, of each slot, while others wait."""
+__all__ = ["Unpark", "WaitingRoom", "refusal_of"]
 
 _SECOND: Final = 10**9
 _NOBODY: "Final[tuple[Ticket, ...]]" = ()
@@ -84,15 +81,13 @@ class WaitingRoom(ABC):
         slot = gate.slots.get(need.key)
         if slot is None or passage.is_forced:
             return False
-        if need.cost >= slot.closed_at or (slot.is_reserved and slot.big is not passage):
+        if need.cost >= slot.closed_at or slot.is_busy or slot.is_kept_from(passage, need.cost):
             return True
-        line = slot.lines.get(id(passage.level))
-        if line is not None and line is passage.line:
-            return False
         if passage.has_waited:
+            line = slot.lines.get(id(passage.level))
             earlier = None if line is None else line.earliest(passage.flow, need.cost)
             return earlier is not None and earlier.number < passage.number
-        return slot.parked > 0 or (gate.is_async and slot.checking >= MOST_CHECKS)
+        return slot.parked > 0
 
     # Waiting
 
@@ -111,10 +106,11 @@ class WaitingRoom(ABC):
         if (retry_at is not None and retry_at > passage.deadline) or self._is_crowded(passage, slot):
             self._refuse(now, passage, refusal_of(gate, Hold(retry_at=retry_at), now))
             return
+        line = passage.line
         self._park(now, passage, Stage.PARKED)
         self._move_to(now, passage, slot)
         passage.asked = -1
-        slot.put(passage, need.cost)
+        slot.put(passage, need.cost, line)
         if answer is not None:
             slot.note_stuck(passage)
         backs_off = slot.due in {Due.POLL, Due.ERROR}
@@ -192,11 +188,12 @@ class WaitingRoom(ABC):
 
     def _release(self, now: int, need: Need, give_back: Callable[[Hashable, object], None]) -> None:
         lease, need.lease = need.lease, None
-        if lease is not NO_LEASE:
-            try:
-                give_back(need.key, lease)
-            except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
-                self._fail(need.gate, error)
+        if lease is NO_LEASE:
+            return  # nothing has happened: a gate that is polled must not be asked for each request that ends
+        try:
+            give_back(need.key, lease)
+        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+            self._fail(need.gate, error)
         slot = need.gate.slots.get(need.key)
         if slot is not None:
             self._open_slot(now, slot, "release")
@@ -251,8 +248,8 @@ class WaitingRoom(ABC):
     @staticmethod
     def _candidate(slot: Slot, line: "Line") -> Passage | None:
         """The next one of this line that may try, if none does already."""
-        while line.candidate is None:
-            passage = slot.big if slot.is_reserved else line.best(slot.reach)
+        while line.candidate is None and not slot.is_busy:
+            passage = slot.next_of(line)
             if passage is None or passage.level is not line.level or passage.line is not None:
                 return None
             cost = passage.cost_at(slot)

@@ -1,9 +1,10 @@
 """Whatever happens at gates: nobody is left standing, no lease is lost or given twice, and each has one end.
 
-Hypothesis draws requests of two levels with four gates (a capacity, a capacity of sizes, a breaker, a token bucket),
-and what happens to them: they finish, time out, hang up; events come, come for nothing, or are lost; operators open,
-close, kick and resize. Queues are exact or shared, let narrow requests pass wide ones or don't, are paused, closed,
-shed and reloaded. After each step the world is looked at from the outside.
+Hypothesis draws requests of two levels with five gates (a capacity, a capacity of sizes, a breaker, a token bucket, one
+that is asked asynchronously), and what happens to them: they finish, time out, hang up; events come, come for nothing,
+or are lost; operators open, close, kick and resize. Queues are exact or shared, let narrow requests pass wide ones or
+don't, are paused, closed, shed and reloaded. After each step the world is looked at from the outside; how often gates
+are asked, order, bypasses and deadlines are looked after by `WatchedWorld`.
 """
 
 import os
@@ -28,18 +29,23 @@ from apf_middleware.gates import (
     Condition,
     GateRequest,
     Hold,
+    Park,
     Passage,
     Reject,
     Stage,
     Terms,
     Tokens,
 )
-from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+from tests.property.gate_watch import Remote, WatchedWorld
+from tests.unit.gates.gateworld import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
 
-_GATES = ("db", "memory", "breaker", "quota")
+_GATES = ("db", "memory", "breaker", "quota", "remote")
 _OWN = st.lists(st.sampled_from(_GATES), max_size=3, unique=True).map(tuple)
+_TOGETHER = st.sampled_from(
+    ((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"), ("breaker", "db"))
+)
 
 
 class _Machine(RuleBasedStateMachine):
@@ -65,22 +71,26 @@ class _Machine(RuleBasedStateMachine):
         self.shape: dict[str, Any] = {"length": length, "least": least, "fifo": fifo, "backfill": backfill}
         self.is_well = True
         self.was_lost = False
+        self.retry_ns: int | None = None
         self.number = 0
         terms = Terms(max_parked=1000, most_bypasses=3)
         self.db = Capacity("db", 2, terms, key=lambda request: request.state.get("shard"))
         self.memory = Capacity("memory", 4, terms, cost=lambda request: int(request.state.get("size", 1)))
         self.breaker = Condition("breaker", self._ask, Terms(max_parked=1000, events=("breaker.state",)))
         self.quota = Tokens("quota", 20, 2, terms=terms, key=lambda request: request.flow)
-        self.world = GateWorld(
+        self.remote = Remote()
+        self.world = WatchedWorld(
             self.db,
             self.memory,
             self.breaker,
             self.quota,
+            self.remote,
             levels=self._levels(exact),
             share=share,
             discipline=DISCIPLINES[discipline],
             careful=False,
         )
+        self.world.keeper.ask = self.remote.ask
         self.running: list[str] = []
         self.waiting: list[str] = []
         self.arrived = self.ended = 0
@@ -89,8 +99,8 @@ class _Machine(RuleBasedStateMachine):
         others = level(3, queues=1, length=self.shape["length"], backfill=self.shape["backfill"])
         return {"a": level(2, queues=4, exact=exact, **self.shape), "b": others}
 
-    def _ask(self, _: GateRequest) -> bool:
-        return self.is_well
+    def _ask(self, _: GateRequest) -> object:
+        return self.is_well or Park(retry_at=None if self.retry_ns is None else (self.world.now + self.retry_ns) / 1e9)
 
     def _note(self) -> None:
         """Where everybody is after a step."""
@@ -139,14 +149,19 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(
         to=st.sampled_from("aab"),
-        flows=st.lists(st.sampled_from("xyz"), min_size=2, max_size=6),
+        flows=st.lists(st.sampled_from("xyz"), min_size=2, max_size=6) | st.just(["x", "x", "y", "x", "y", "x"]),
         widths=st.lists(st.sampled_from((1, 1, 2)), min_size=6, max_size=6),
-        gates=st.sampled_from(((), ("db",), ("memory", "db"), ("breaker",))),
+        gates=st.sampled_from(
+            ((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"), ("breaker", "db"))
+        ),
+        sizes=st.lists(st.integers(1, 4), min_size=6, max_size=6),
     )
-    def come_together(self, to: str, flows: list[str], widths: list[int], gates: tuple[str, ...]) -> None:
+    def come_together(
+        self, to: str, flows: list[str], widths: list[int], gates: tuple[str, ...], sizes: list[int]
+    ) -> None:
         """Many, so that seats, places and gates are short."""
-        for flow, width in zip(flows, widths, strict=False):
-            self.arrive(flow=flow, to=to, gates=gates, width=width, size=2, shard=0, limit=60 * SECOND)
+        for flow, width, size in zip(flows, widths, sizes, strict=False):
+            self.arrive(flow=flow, to=to, gates=gates, width=width, size=size, shard=0, limit=60 * SECOND)
 
     @precondition(lambda self: self.running)
     @rule(index=st.integers(0, 50))
@@ -164,8 +179,6 @@ class _Machine(RuleBasedStateMachine):
         if ticket.is_rejected:
             self.waiting.remove(name)
             self.ended += 1
-        else:
-            self.world.tickets[name] = ticket
         self._note()
 
     # Queues
@@ -196,9 +209,28 @@ class _Machine(RuleBasedStateMachine):
 
     # Gates
 
+    @precondition(lambda self: self.remote.questions)
+    @rule(index=st.integers(0, 50))
+    def answer(self, index: int) -> None:
+        check, answer = self.remote.questions.pop(index % len(self.remote.questions))
+        self.world.note(self.world.sharing.conclude(self.world.now, check, answer))
+        self._note()
+
     @rule(well=st.booleans(), is_told=st.sampled_from((True, True, False)))
-    def turn(self, well: bool, is_told: bool) -> None:  # noqa: FBT001
-        self.is_well = well
+    def turn_remote(self, well: bool, is_told: bool) -> None:  # noqa: FBT001
+        self.remote.is_well = well
+        self.remote.was_lost = not is_told
+        if is_told:
+            self.world.emit("remote")
+        self._note()
+
+    @rule(
+        well=st.booleans(),
+        is_told=st.sampled_from((True, True, False)),
+        retry_ns=st.sampled_from((None, None, 60 * MS, 5 * SECOND)),
+    )
+    def turn(self, well: bool, is_told: bool, retry_ns: int | None) -> None:  # noqa: FBT001
+        self.is_well, self.retry_ns = well, retry_ns
         if is_told:
             self.world.emit("breaker.state")
             self.was_lost = False
@@ -242,7 +274,7 @@ class _Machine(RuleBasedStateMachine):
     def wait(self, ns: int) -> None:
         self.world.wait(ns)
         if ns > SECOND:
-            self.was_lost = False  # all have been rescued
+            self.was_lost = self.remote.was_lost = False  # all have been rescued
         self._note()
 
     # What must hold
@@ -266,7 +298,16 @@ class _Machine(RuleBasedStateMachine):
         assert self.memory.used("") == sum(int(str(lease)) for gate, _, lease in held if gate == "memory")
         for name in self.waiting:
             passage = self.world.keeper.passage(self.world.tickets[name])
-            assert passage is None or all(need.lease is None for need in passage.needs), f"{name} waits with a lease"
+            if passage is not None:
+                leases = [need.lease for need in passage.needs if need.gate is not self.remote]
+                assert not any(leases), f"{name} waits with a lease"
+        out = sum(answer == "lease" for _, answer in self.remote.questions)
+        assert self.remote.out == out + sum(
+            1
+            for passage in self.world.keeper
+            for need in passage.needs
+            if (need.gate, need.lease) == (self.remote, "lease")
+        )
 
     @invariant()
     def a_place_has_one_flow(self) -> None:
@@ -301,7 +342,7 @@ class _Machine(RuleBasedStateMachine):
             return  # seats are saved up for somebody, or the queue sets' own tests say why
         for name in self.waiting:
             passage = self.world.passage(name)
-            if passage.stage is Stage.BEHIND or passage.level.is_held:
+            if passage.stage in {Stage.BEHIND, Stage.CHECKING} or passage.level.is_held:
                 continue
             width = passage.ticket.width
             if self._has_seats(passage.level, width):
@@ -319,8 +360,12 @@ class _Machine(RuleBasedStateMachine):
             slot = gate.slots.get(need.key)
             if gate.is_closed or (slot is not None and slot.is_reserved and slot.big is not passage):
                 would = False
+            elif isinstance(gate, Remote):
+                is_busy = slot is not None and slot.is_busy
+                knows = need.lease is not None or (gate.is_well and not gate.was_lost and not is_busy)
+                would = would and knows
             elif would and not (gate is self.breaker and self.was_lost):
-                answer = gate.acquire(self.world.now, passage.request, need.key, need.cost)
+                answer = self.world.would_answer(gate, passage.request, need.key, need.cost)
                 if isinstance(answer, Hold | Reject):
                     would = False
                 elif answer is not NO_LEASE:
@@ -336,11 +381,14 @@ class _Machine(RuleBasedStateMachine):
             return
         for name in "ab":
             self.operate_queue(name, "open")
-        self.turn(well=True, is_told=True)
+        self.turn(well=True, is_told=True, retry_ns=None)
+        self.turn_remote(well=True, is_told=True)
         for gate in _GATES:
             self.open_again(gate)
         self.resize(4)
         for _ in range(10 * (len(self.waiting) + len(self.running)) + 10):
+            while self.remote.questions:
+                self.answer(0)
             if self.running:
                 self.finish(0)
             self.world.wait(100 * MS)
@@ -349,7 +397,7 @@ class _Machine(RuleBasedStateMachine):
         assert not self.running
         assert self.arrived == self.ended
         assert not list(self.world.keeper), "requests are remembered"
-        assert not self.db.used(0) and not self.memory.used("")  # noqa: PT018
+        assert [self.db.used(0), self.db.used(1), self.memory.used(""), self.remote.out] == [0, 0, 0, 0]
         self.world.wait(60 * SECOND)
         assert not any(gate.slots or gate.parked for gate in self.world.keeper.gates.values())
         assert not len(self.world.keeper._turnstiles)
@@ -358,7 +406,7 @@ class _Machine(RuleBasedStateMachine):
 
 TestGates = _Machine.TestCase
 TestGates.settings = hypothesis_settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "80")),
+    max_examples=int(os.environ.get("APF_EXAMPLES", "150")),
     stateful_step_count=50,
     deadline=None,
     phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),

@@ -132,8 +132,11 @@ class GateWorld:
         return self.note(self.sharing.release(self.now, ticket.level, ticket))
 
     def give_up(self, name: str, reason: Reason = Reason.TIME_OUT) -> list[str]:
-        ticket = self.tickets.pop(name)
-        return self.note(self.sharing.abandon(self.now, ticket.level, ticket, reason))
+        ticket = self.tickets[name]
+        seated = self.sharing.abandon(self.now, ticket.level, ticket, reason)
+        if ticket.is_rejected:  # or its turn had come meanwhile
+            del self.tickets[name]
+        return self.note(seated)
 
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
         return self.note(self.sharing.emit(self.now, event, key, payload))

@@ -110,6 +110,38 @@ def test_nothing_is_saved_up_while_a_gate_keeps_a_flow_waiting(discipline: str) 
     assert 18 <= sum(name.startswith("down") for name in world.served[-40:]) <= 22
 
 
+class _Passed(Ticket):
+    """Counts how often somebody walks past it."""
+
+    __slots__ = ("_newer", "count")
+    _newer: Ticket | None
+
+    @property
+    def newer(self) -> Ticket | None:
+        self.count += 1
+        return self._newer
+
+    @newer.setter
+    def newer(self, ticket: Ticket | None) -> None:
+        self.count = 0
+        self._newer = ticket
+
+
+def test_who_only_just_comes_does_not_walk_past_all_who_wait() -> None:
+    """Each request with gates did, so that to come to a queue where thousands waited took as many steps."""
+    queue = EqualSerial(1).open_queue(0)
+    first, second, newcomer = _Passed("flow", 1, Work()), Ticket("flow", 1, Work()), Ticket("flow", 1, Work())
+    for number, ticket in enumerate((first, second, newcomer)):
+        ticket.arrived_at = number
+        ticket.total_work = 1
+    queue.append(first)
+    queue.append(second)
+    first.count = 0
+    queue.insert(newcomer)
+    assert first.count == 0
+    assert list(queue) == [first, second, newcomer]
+
+
 def test_coming_back_costs_those_behind_in_the_same_queue_nothing() -> None:
     """A queue that lags in virtual time must not be put behind all others because one of it comes back."""
     switch = Switch()

@@ -24,6 +24,7 @@ from apf_middleware.gates import (
     Tokens,
 )
 from apf_middleware.gates.backoff import FIRST_PAUSE_NS, pause, spread
+from apf_middleware.gates.slot import MOST_CHECKS
 from apf_middleware.gates.tally import WAIT_BOUNDS_NS
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
@@ -240,6 +241,23 @@ def test_11_idle_seats_let_a_refused_one_try_before_its_pause_is_over_but_never_
     assert world.served[2:] == (["a"] if answer == "refusal" else [])
 
 
+def test_11_the_end_of_a_request_that_had_nothing_to_give_back_is_no_event() -> None:
+    """A gate that is polled would be asked for each request that ends, whatever its pause."""
+    switch = Switch(answer=True)
+    world = GateWorld(switch.gate(poll_ns=SECOND), seats=50, limit_ns=60 * SECOND)
+    for number in range(20):
+        world.arrive(f"runs{number}", "switch")
+    switch.answer = False
+    world.arrive("waits", "switch")
+    asked = len(switch.asked)
+    world.now += MS
+    for number in range(20):
+        world.arrive(f"more{number}", flow="x")  # so that no seats idle, which may have it tried before its time
+    for number in range(19):
+        world.finish(f"runs{number}")
+    assert len(switch.asked) == asked
+
+
 def test_12_of_two_that_may_try_at_the_same_time_the_fair_order_decides() -> None:
     own = OwnSwitch()
     world = polled(own)
@@ -288,6 +306,22 @@ def test_15_a_rescue_in_vain_is_none() -> None:
     switch.answer = True
     world.emit("well")
     assert world.gate("switch").tally.rescues == 0
+
+
+@pytest.mark.parametrize("poll_ns", [None, 10 * MS])
+def test_15_a_time_that_has_passed_tells_nothing_so_the_gate_is_not_asked_again_at_once(poll_ns: int | None) -> None:
+    """As of a breaker that was to be half-open by then, but isn't until somebody calls: it was asked without end."""
+    switch = Switch(Park(retry_at=0.5))
+    world = GateWorld(switch.gate(poll_ns=poll_ns))
+    world.arrive("a", "switch")
+    asked = len(switch.asked)
+    for _ in range(100):
+        world.now = max(world.now, world.sharing.next_event_at() or 0)
+        world.note(world.sharing.tick(world.now))
+        if world.now >= 3 * SECOND:
+            break
+    assert world.now >= 3 * SECOND
+    assert len(switch.asked) - asked <= 12
 
 
 def test_16_the_pause_before_a_rescue_can_be_set_and_must_not_be_zero() -> None:
@@ -341,6 +375,25 @@ def test_17_an_event_before_the_question_is_known_to_the_answer() -> None:
     assert len(checks) == 1
 
 
+def test_17_an_event_for_nothing_costs_nobody_its_turn() -> None:
+    """Who was let try in vain used to begin anew, behind those who had been served while it waited."""
+
+    def order(*, is_told: bool) -> list[str]:
+        world = GateWorld(Capacity("db", 1, WIDE), seats=20)
+        world.arrive("first", "db", flow="few")
+        world.arrive("wide", "db", flow="wide", width=4)
+        for number in range(8):
+            world.arrive(f"narrow {number}", "db", flow="narrow")
+        while world.tickets:
+            if is_told:
+                world.emit("db")
+            world.finish(world.served[-1])
+        return world.served
+
+    assert order(is_told=True) == order(is_told=False)
+    assert order(is_told=False).index("wide") == 4
+
+
 def test_18_an_event_between_question_and_answer_has_it_asked_again_at_once() -> None:
     world, checks = asynchronous()
     world.arrive("a", "remote")
@@ -349,6 +402,22 @@ def test_18_an_event_between_question_and_answer_has_it_asked_again_at_once() ->
     answer(world, checks[0], parks())
     assert len(checks) == 2
     assert answer(world, checks[1], "lease") == ["a"]
+
+
+def test_18_of_the_many_who_wait_for_an_asynchronous_gate_a_few_are_checked_at_a_time() -> None:
+    world, checks = asynchronous()
+    for number in range(100):
+        world.arrive(f"{number}", "remote", flow=f"{number % 5}")
+    assert len(checks) == MOST_CHECKS
+    for check in checks.copy():
+        answer(world, check, parks())
+    assert len(checks) == MOST_CHECKS, "it is shut, and nobody else is asked"
+    world.emit("well")
+    assert len(checks) == 2 * MOST_CHECKS
+    while len(world.served) < 100:
+        answer(world, checks[MOST_CHECKS + len(world.served)], "lease")
+        world.finish(world.served[-1])
+    assert len(checks) == MOST_CHECKS + 100
 
 
 def test_19_an_event_that_a_hint_says_to_be_of_no_help_changes_nothing() -> None:
@@ -691,6 +760,48 @@ def test_a_big_request_is_passed_so_often_and_no_more() -> None:
     while "big" not in world.served:
         world.finish(next(name for name in world.served if name in world.tickets))
     assert world.served.index("big") <= 4 + 3
+
+
+def test_who_may_try_gives_way_to_an_earlier_one_of_its_flow_that_comes_from_another_gate() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), Capacity("db", 1, WIDE), levels={"a": level(1), "b": level(1)})
+    world.arrive("earlier", "switch", "db", to="a")
+    world.arrive("runs", "db", to="b")
+    world.arrive("later", "db", to="a")
+    world.arrive("sits", to="a", flow="other")
+    world.finish("runs")  # now the later one may try, and waits for a seat
+    world.arrive("runs too", "db", to="b")
+    switch.answer = True
+    world.emit("well")  # and the earlier one comes to the gate, which is shut
+    world.finish("runs too")
+    assert world.finish("sits") == ["earlier"]
+    assert world.finish("earlier") == ["later"]
+
+
+def test_one_that_was_passed_often_enough_does_not_overtake_an_earlier_one_of_its_flow() -> None:
+    switch = Switch()
+    memory = Capacity("memory", 4, Terms(most_bypasses=1), cost=lambda request: int(str(request.state["size"])))
+    world = GateWorld(switch.gate(), memory, seats=10)
+    world.arrive("earlier", "switch", "memory", size=4)
+    world.arrive("runs", "memory", size=1, flow="small")
+    world.arrive("big", "memory", size=4)
+    world.arrive("passes", "memory", size=1, flow="small")
+    switch.answer = True
+    world.emit("well")
+    world.finish("runs")
+    assert world.finish("passes") == ["earlier"]
+    assert world.finish("earlier") == ["big"]
+
+
+def test_levels_that_wait_for_the_same_gate_take_turns() -> None:
+    """Where seats are free, who came first used to take all that was given back, for as long as it had more."""
+    world = GateWorld(Capacity("db", 1, WIDE), levels={"a": level(10), "b": level(10)})
+    for number in range(20):
+        world.arrive(f"a{number}", "db", to="a")
+        world.arrive(f"b{number}", "db", to="b")
+    for _ in range(20):
+        world.finish(world.served[-1])
+    assert sum(name.startswith("a") for name in world.served[1:]) == 10
 
 
 def test_small_ones_pass_while_a_big_one_waits_for_room() -> None:

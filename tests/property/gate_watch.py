@@ -1,0 +1,264 @@
+"""A world of gates that is watched from the outside: what gates were asked, who passed whom, and who had to wait.
+
+What gates answer is heard at the gates themselves, and what may have opened them is told by the steps of the world. The
+engine is believed only where it says at which slot a request stands, how often that slot has been opened, and who was
+told first to wait after one has hung up.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from apf_middleware.fairqueuing import Reason, Ticket
+from apf_middleware.gates import Check, Gate, GateRequest, Hold, Passage, Reject, Stage, Terms
+from apf_middleware.gates.slot import Slot
+from tests.unit.gates.gateworld import Asker, GateWorld
+
+Place = tuple[str, Hashable]
+"""A slot: its gate's name and its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a gate has answered."""
+
+    name: str
+    place: Place
+    answer: object
+
+
+@dataclass(slots=True)
+class _Refused:
+    """The last one that didn't pass a slot: at which of its openings, and how much it takes."""
+
+    slot: Slot | None
+    opening: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Where one was kept waiting at the end of a step."""
+
+    slot: Slot
+    since: int
+
+
+class Remote(Gate):
+    """Asked from afar: what it answers was true when it was asked, and is told later."""
+
+    is_async = True
+
+    def __init__(self) -> None:
+        super().__init__("remote", Terms(max_parked=1000))
+        self.is_well = True
+        self.was_lost = False
+        self.out = 0
+        self.questions: list[tuple[Check, object]] = []
+
+    def ask(self, _now: int, check: Check) -> None:
+        self.out += self.is_well
+        self.questions.append((check, "lease" if self.is_well else Hold()))
+
+    def key(self, _: GateRequest) -> str:
+        return ""
+
+    def cost(self, _: GateRequest) -> int:
+        return 1
+
+    def acquire(self, *_: object) -> object:
+        raise AssertionError("it is asked otherwise")
+
+    def release(self, _: object, lease: object) -> None:
+        assert lease == "lease"
+        self.out -= 1
+
+
+class WatchedWorld(GateWorld):
+    """Fails as soon as gates break a promise about how often they are asked, order, bypasses, or deadlines."""
+
+    def __init__(self, *gates: Gate, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
+        super().__init__(*gates, **more)
+        self._everybody: dict[str, Asker] = {}
+        self._forced: set[str] = set()  # by an operator, and not tried yet
+        self._heard: list[_Told] = []
+        self._refused_at: dict[Place, _Refused] = {}
+        self._openings: dict[Place, tuple[Slot, int, int | None]] = {}  # how often it was opened, and when it is due
+        self._causes: Counter[Place] = Counter()
+        self._told_all: Counter[str] = Counter()
+        self._standing: dict[str, _Standing] = {}
+        self._first: dict[Place, tuple[str, int]] = {}  # who was the first told to wait; how many have passed it since
+        for gate in gates:
+            if not gate.is_async:
+                gate.acquire = partial(self._asked, gate, gate.acquire)  # type: ignore[method-assign]
+            gate.undo = partial(self._taken_back, gate.undo)  # type: ignore[method-assign]
+            gate.release = partial(self._given_back, gate, gate.release)  # type: ignore[method-assign]
+
+    # What happens
+
+    def _asked(  # noqa: PLR0917 - as gates are asked
+        self, gate: Gate, acquire: Callable[..., object], now: int, request: GateRequest, key: Hashable, cost: int
+    ) -> object:
+        answer = acquire(now, request, key, cost)
+        name = request.state["me"]
+        self._heard.append(_Told(name, (gate.name, key), answer))
+        if isinstance(answer, Hold) and name not in self._forced:
+            self._count_refused(gate, key, cost)
+        return answer
+
+    def _count_refused(self, gate: Gate, key: Hashable, cost: int) -> None:
+        """Each time that a slot opens, only those who take less than the last one that didn't pass may be asked."""
+        slot = gate.slots.get(key)
+        opening = 0 if slot is None else slot.opening
+        last = self._refused_at.get((gate.name, key))
+        if last is not None and last.slot in {None, slot} and last.opening == opening and cost >= last.cost:
+            # Not an AssertionError: the engine would take that for one of the gate's own.
+            pytest.fail(f"{gate!r} was asked again for {cost} of {key!r}, and nothing had happened")
+        self._refused_at[gate.name, key] = _Refused(slot, opening, cost)
+
+    def _given_back(self, gate: Gate, release: Callable[..., None], key: Hashable, lease: object) -> None:
+        self._causes[gate.name, key] += 1
+        release(key, lease)
+
+    def _taken_back(self, undo: Callable[[Hashable, object], None], key: Hashable, lease: object) -> None:
+        """In the step in which it was given: nothing has happened."""
+        causes = self._causes.copy()
+        undo(key, lease)
+        self._causes = causes
+
+    def would_answer(self, gate: Gate, request: GateRequest, key: Hashable, cost: int) -> object:
+        """What ``gate`` would say, asked by nobody; a lease must be taken back."""
+        return type(gate).acquire(gate, self.now, request, key, cost)
+
+    def arrive(self, name: str, *gates: str, **more: Any) -> Asker:  # noqa: ANN401 - see GateWorld
+        return super().arrive(name, *gates, me=name, **more)
+
+    def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
+        self._told_all.update(gate.name for gate in self.keeper.gates.values() if event in {gate.name, *gate.events})
+        return super().emit(event, key, payload)
+
+    def open(self, gate: str) -> list[str]:
+        self._told_all[gate] += 1
+        return super().open(gate)
+
+    def kick(self, name: str) -> list[str]:
+        self._forced.add(name)
+        self._first = {place: one for place, one in self._first.items() if one[0] != name}
+        return super().kick(name)
+
+    def note(self, seated: Iterable[Ticket]) -> list[str]:
+        names = super().note(seated)
+        self._everybody.update(self.tickets)
+        heard, self._heard = self._heard, []
+        self._check_openings()
+        self._check_deadlines(heard)
+        self._check_order(names)
+        self._check_bypasses(heard, names)
+        self._forced = {name for name, passage in self._waiting() if name in self._forced and passage.is_forced}
+        self._standing = {
+            name: _Standing(passage.slot, passage.parked_at)
+            for name, passage in self._waiting()
+            if passage.slot is not None and passage.stage is Stage.PARKED and passage.line is None
+        }
+        return names
+
+    def _waiting(self) -> list[tuple[str, Passage]]:
+        found = ((name, self.keeper.passage(ticket)) for name, ticket in self.tickets.items() if ticket.is_waiting)
+        return [(name, passage) for name, passage in found if passage is not None]
+
+    # What must hold
+
+    def _check_openings(self) -> None:
+        """A slot is opened once for each lease given back there, each event or operator, each time that it is due."""
+        now: dict[Place, tuple[Slot, int, int | None]] = {}
+        for gate in self.keeper.gates.values():
+            for key, slot in gate.slots.items():
+                place = gate.name, key
+                known, before, due_at = self._openings.get(place, (None, 0, None))
+                if known is not slot:
+                    before, due_at = 0, None
+                causes = self._causes[place] + self._told_all[gate.name] + (due_at is not None and due_at <= self.now)
+                assert gate.is_async or slot.opening - before <= causes, f"{slot!r} was opened for nothing"
+                now[place] = slot, slot.opening, slot.due_at
+        self._openings = now
+        for place, refused in list(self._refused_at.items()):
+            slot_now = self.keeper.gates[place[0]].slots.get(place[1])
+            if slot_now is None or refused.slot not in {None, slot_now}:
+                del self._refused_at[place]  # nobody is there any more, and nothing is known of it
+            else:
+                refused.slot = slot_now
+        self._causes.clear()
+        self._told_all.clear()
+
+    def _check_deadlines(self, heard: list[_Told]) -> None:
+        """Whom a gate can't let pass in time is told so, and doesn't wait."""
+        for told in heard:
+            ticket = self._everybody[told.name]
+            late = isinstance(told.answer, Hold) and (told.answer.retry_at or 0) > ticket.arrived_at + ticket.limit_ns
+            if late or isinstance(told.answer, Reject):
+                assert ticket.reason is Reason.GATE, f"{told.name} waits, although it can't pass in time"
+
+    def _check_order(self, names: list[str]) -> None:
+        """Nobody passes a slot where an earlier one of its flow, level and cost stands."""
+        standing = [
+            (name, passage, passage.slot)
+            for name, passage in self._waiting()
+            if passage.slot is not None and self._standing.get(name) == _Standing(passage.slot, passage.parked_at)
+            if not passage.slot.gate.is_async  # whose answers come in an order of their own
+        ]
+        for name in names:
+            passage = self.keeper.passage(self._everybody[name])
+            if passage is None or name in self._forced:
+                continue
+            for other, earlier, slot in standing:
+                if (earlier.flow, earlier.level) == (passage.flow, passage.level) and earlier.number < passage.number:
+                    costs = {need.cost for need in passage.needs if (need.gate, need.key) == (slot.gate, slot.key)}
+                    assert earlier.cost_at(slot) not in costs, f"{name} has passed {slot!r} before {other}"
+
+    def _check_bypasses(self, heard: list[_Told], names: list[str]) -> None:
+        """Of a slot, the first one told to wait is passed by no more who came later than its gate says."""
+        passed_by: dict[str, str] = {}
+        last = {told.name: index for index, told in enumerate(heard)}
+        for index, told in enumerate(heard):
+            if isinstance(told.answer, Hold):
+                self._first = {p: one for p, one in self._first.items() if one[0] != told.name or p == told.place}
+                self._first.setdefault(told.place, (told.name, 0))
+            elif told.name in names and last[told.name] == index:
+                for place in self._places(told.name):
+                    first, count = self._first.get(place, (told.name, 0))
+                    if first == told.name:
+                        self._first.pop(place, None)
+                    elif told.name not in self._forced and self._number(first) < self._number(told.name):
+                        self._first[place] = first, count + 1
+                        if count >= self.keeper.gates[place[0]].most_bypasses:
+                            passed_by[first] = told.name
+        self._forget_who_left()
+        for first, _ in self._first.values():
+            if len(self._places(first)) > 1:
+                continue  # it may have been at another of its gates meanwhile, and at each it is counted anew
+            assert first not in passed_by, f"{first} has been passed too often, at last by {passed_by[first]}"
+
+    def _forget_who_left(self) -> None:
+        here = {
+            name: (passage.slot.gate.name, passage.slot.key)
+            for name, passage in self._waiting()
+            if passage.slot is not None
+        }
+        for place, (first, _) in list(self._first.items()):
+            if here.get(first) != place:  # it has left, and who was told to wait meanwhile is not known from outside
+                del self._first[place]
+                slot = self.keeper.gates[place[0]].slots.get(place[1])
+                if slot is not None and slot.big is not None:
+                    self._first[place] = slot.big.request.state["me"], 0
+
+    def _number(self, name: str) -> int:
+        passage = self.keeper.passage(self._everybody[name])
+        return -1 if passage is None else passage.number
+
+    def _places(self, name: str) -> list[Place]:
+        passage = self.keeper.passage(self._everybody[name])
+        return [] if passage is None else [(need.gate.name, need.key) for need in passage.needs]

@@ -1,0 +1,237 @@
+"""Nobody waits longer than they may, whatever gates do, and nothing is lost when tasks are cancelled.
+
+With the event loops' own timers and tasks, on asyncio and on trio; but their clocks don't wait: when nothing else is to
+be done, it is the time of the next timer.
+"""
+
+import asyncio
+import os
+import selectors
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.abc
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from apf_middleware import Gates
+from apf_middleware.classification import Classification
+from apf_middleware.config import load_text
+from apf_middleware.fairqueuing import Reason, Work, flow_hash
+from apf_middleware.gates import GateRequest, Park
+from apf_middleware.runtime import Admission, GatedController, wait_for_seat
+from apf_middleware.runtime.destination import Destination
+from apf_middleware.runtime.waiting import Listener
+
+pytestmark = pytest.mark.timeout(600)
+
+_LIMIT = 0.2
+_TICK = 0.001
+_INSTANT = 1e-7
+_FILE = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 4, defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec: {shares: 1000, queuing: {queues: 4, handSize: 1, queueLengthLimit: 100}, waitLimit: 200ms}
+"""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Doesn't wait: time goes on by as much, and by a little with each look."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            return super().select(timeout)
+        self.now += max(timeout, _INSTANT)
+        return super().select(0)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is that of its selector."""
+
+    def __init__(self) -> None:
+        self._clock = _Selector()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._clock.now
+
+
+def _run(backend: str, live: Callable[[Callable[[], float]], Any]) -> None:
+    if backend == "trio":
+        trio.run(live, trio.current_time, clock=MockClock(autojump_threshold=0))
+    else:
+        failed: list[dict[str, Any]] = []
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.get_loop().set_exception_handler(lambda _, context: failed.append(context))
+            runner.run(live(runner.get_loop().time))
+        assert not failed
+
+
+class _Silence(Listener):
+    """A client that stays and says nothing."""
+
+    listening: "asyncio.Task[bool] | None" = None
+
+    async def listen(self) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    def stop(self) -> None:
+        if self.listening is not None:
+            self.listening.cancel()
+
+
+class _Destination(Destination):
+    """With gates."""
+
+    def __init__(self, controller: GatedController, place: Classification, gates: tuple[str, ...]) -> None:
+        super().__init__(controller, place, Work())
+        self.gates = gates
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    comes_at: float
+    flow: str
+    gates: tuple[str, ...]
+    takes: float
+    cancelled_after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The dependency is well or not; if it isn't, perhaps it knows until when; and perhaps that is told."""
+
+    at: float
+    is_well: bool
+    retry_in: float | None
+    is_told: bool
+
+
+_times = st.sampled_from((0.0, 0.0, 0.01, 0.05, 0.1, 0.19, 0.2, 0.21, 0.3, 0.5))
+_requests = st.lists(
+    st.builds(
+        _Request,
+        comes_at=_times,
+        flow=st.sampled_from("xyz"),
+        gates=st.sampled_from((("db",), ("state",), ("remote",), ("state", "db"), ("remote", "db"), ("quota",), ())),
+        takes=st.sampled_from((0.0, 0.01, 0.1, 0.5)),
+        cancelled_after=st.sampled_from((None, None, None, 0.0, 0.01, 0.1, 0.2)),
+    ),
+    min_size=1,
+    max_size=20,
+)
+_turns = st.lists(
+    st.builds(_Turn, _times, st.booleans(), st.sampled_from((None, -1.0, 0.0, 0.1, 0.5)), st.booleans()), max_size=6
+)
+
+
+class _Scene:
+    """A server with gates: a capacity, a token bucket, and a dependency that is asked here or from afar."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self.gates = Gates()
+        self.db = self.gates.capacity("db", limit=2, max_parked=1000)
+        self.gates.tokens("quota", rate=20, burst=1, max_parked=1000)
+        self.is_well = True
+        self.retry_in: float | None = None
+        self.gates.condition("state", on="turned", max_parked=1000)(self._ask)
+        self.gates.condition("remote", on="turned", max_parked=1000)(self._ask_from_afar)
+        self.controller = GatedController(_CONFIGURATION, self.gates, now=self.now)
+
+    def now(self) -> int:
+        return round(self._time() * 1e9)
+
+    def _ask(self, _: GateRequest) -> object:
+        return self.is_well or Park(retry_in=self.retry_in)
+
+    async def _ask_from_afar(self, request: GateRequest) -> object:
+        answer = self._ask(request)
+        await anyio.sleep(0.03)
+        return answer
+
+    async def live_through(self, requests: list[_Request], turns: list[_Turn]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for request in requests:
+                tasks.start_soon(self._serve, request)
+            for turn in turns:
+                tasks.start_soon(self._turn, turn)
+
+    async def _turn(self, turn: _Turn) -> None:
+        await anyio.sleep(turn.at)
+        self.is_well, self.retry_in = turn.is_well, turn.retry_in
+        if turn.is_told:
+            self.gates.emit("turned")
+
+    async def _serve(self, request: _Request) -> None:
+        await anyio.sleep(request.comes_at)
+        came_at = anyio.current_time()
+        admission = self._admission(request)
+        with anyio.move_on_after(request.cancelled_after):
+            self.controller.arrive(self.now(), admission)
+            if admission.is_waiting:
+                await wait_for_seat(admission, int(_LIMIT * 1e9), _Silence)  # cancelled, it gives back all by itself
+            try:
+                self._check_waited(request, admission, anyio.current_time() - came_at)
+                if admission.is_seated:
+                    await anyio.sleep(request.takes)
+            finally:
+                if admission.is_seated:
+                    self.controller.release(admission)
+                self.controller.end(admission)
+
+    @staticmethod
+    def _check_waited(request: _Request, admission: Admission, waited: float) -> None:
+        assert not admission.is_waiting
+        assert waited <= _LIMIT + _TICK, f"{request} has waited for {waited} s"
+        if admission.reason is Reason.TIME_OUT:
+            assert waited >= _LIMIT - _TICK, f"{request} could have waited longer"
+
+    def _admission(self, request: _Request) -> Admission:
+        place = Classification("catch-all", "crowd", request.flow, flow_hash("catch-all", request.flow))
+        return Admission(_Destination(self.controller, place, request.gates))
+
+    def check_that_nobody_is_left(self) -> None:
+        assert not list(self.gates.keeper)
+        assert not self.db.used("")
+        [crowd] = [at_work.shared for name, at_work in self.controller.levels.items() if name == "crowd"]
+        crowd.wake()
+        assert crowd.queueset.is_idle
+        self.controller.sharing.check()
+        self.gates.keeper.check()
+
+
+_CONFIGURATION = load_text(_FILE)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@given(requests=_requests, turns=_turns)
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "150")), deadline=None)
+def test_nobody_waits_longer_than_the_limit_and_nothing_is_lost(
+    backend: str, requests: list[_Request], turns: list[_Turn]
+) -> None:
+    """Kept waiting for seats, or parked at any gate, or while one is asked, or cancelled in the very instant of being
+    seated: each has an end in time, and gives back what it had.
+    """
+
+    async def live(time: Callable[[], float]) -> None:
+        scene = _Scene(time)
+        with anyio.fail_after(60):
+            await scene.live_through(requests, turns)
+            await anyio.sleep(1)  # whatever was asked from afar has been answered
+        scene.check_that_nobody_is_left()
+
+    _run(backend, live)

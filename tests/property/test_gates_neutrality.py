@@ -1,0 +1,325 @@
+"""Gates cost nothing where there are none, and what is told for nothing changes nothing: worlds and their twins.
+
+Two worlds live through the same arrivals, ends and hang-ups. After each step they are compared, row by row: who has
+been seated, refused or kept waiting, in which queue, and what the meters of all queues say.
+"""
+
+import os
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Adjusting,
+    Lending,
+    Reason,
+    Sharing,
+    SharingSnapshot,
+    Ticket,
+)
+from apf_middleware.gates import Capacity, Condition, Gate, Terms, Tokens
+from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+
+if TYPE_CHECKING:
+    from tests.unit.gates.gateworld import Asker
+
+pytestmark = pytest.mark.timeout(600)
+
+_WIDE = Terms(max_parked=100_000)
+
+_shares = st.sampled_from((Lending, Adjusting))
+_disciplines = st.sampled_from(sorted(DISCIPLINES)).map(DISCIPLINES.__getitem__)
+_exact = st.integers(0, 2)
+_any = st.integers(0, 50)
+_seeds = st.integers(0, 2**32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrive:
+    to: str
+    flow: str
+    width: int
+    size: int
+    gates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    which: int
+
+
+@dataclass(frozen=True, slots=True)
+class _GiveUp:
+    which: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Operate:
+    to: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The dependency is well or not, and that is told."""
+
+    is_well: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Tell:
+    """An event, though nothing has happened."""
+
+    event: str
+    key: Hashable
+
+
+def _arrivals(gates: st.SearchStrategy[tuple[str, ...]], widths: tuple[int, ...]) -> st.SearchStrategy[_Arrive]:
+    return st.builds(
+        _Arrive, st.sampled_from("ab"), st.sampled_from("xyz"), st.sampled_from(widths), st.integers(1, 4), gates
+    )
+
+
+_ENDS = (st.builds(_Finish, _any), st.builds(_GiveUp, _any))
+_waits = st.builds(_Wait, st.sampled_from((1, MS, 7 * MS, 100 * MS, 2 * SECOND)))
+_operations = st.builds(_Operate, st.sampled_from("ab"), st.sampled_from(("open", "paused", "closed")))
+
+
+class _World(GateWorld):
+    """Lives through steps, and tells what the world is like after each."""
+
+    def __init__(self, *gates: Gate, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
+        super().__init__(*gates, careful=False, **more)
+        self.everybody: dict[str, Asker] = {}
+        self.is_well = True
+
+    def _of(self, which: int, is_meant: Callable[[Ticket], bool]) -> str | None:
+        names = [name for name, ticket in self.tickets.items() if is_meant(ticket)]
+        return names[which % len(names)] if names else None
+
+    def live(self, step: object) -> None:
+        match step:
+            case _Arrive(to, flow, width, size, gates):
+                name = str(len(self.everybody))
+                self.everybody[name] = self.arrive(name, *gates, to=to, flow=flow, width=width, size=size)
+            case _Finish(which):
+                if seated := self._of(which, lambda ticket: ticket.is_seated):
+                    self.finish(seated)
+            case _GiveUp(which):
+                if waiting := self._of(which, lambda ticket: ticket.is_waiting):
+                    self.give_up(waiting, Reason.CANCELLED)
+            case _Wait(ns):
+                self.wait(ns)
+            case _Operate(to, state):
+                self.operate(to, held=state == "paused", closing=state == "closed")
+            case _Turn(is_well):
+                self.is_well = is_well
+                self.emit("breaker")
+            case _Tell(event, key):
+                self.emit(event, key)
+        self.note(self.sharing.tick(self.now))
+
+    def row(self) -> object:
+        """Who is where, and in which order all have been served so far."""
+        where = [
+            (name, ticket.state, ticket.reason, None if ticket.queue is None else ticket.queue.index)
+            for name, ticket in self.everybody.items()
+        ]
+        return self.now, tuple(self.served), where
+
+    def meters(self) -> SharingSnapshot:
+        """All that is known of levels and queues, up to now."""
+        return _meters(self.sharing.sharing, self.now)
+
+    def held(self) -> object:
+        """Who waits at which slot, and what is taken."""
+        used = [(gate.name, key, gate.used(key)) for gate in self.keeper.gates.values() for key in ("", *"xyz")]
+        passages = [(name, self.keeper.passage(ticket)) for name, ticket in self.tickets.items()]
+        return used, [
+            (name, passage.stage, None if passage.slot is None else (passage.slot.gate.name, passage.slot.key))
+            for name, passage in passages
+            if passage is not None
+        ]
+
+
+def _meters(sharing: Sharing, now: int) -> SharingSnapshot:
+    for one in sharing.levels.values():
+        one.wake()
+        if one.queueset.is_steered:
+            one.queueset.concurrency = 0  # to advance its meters is not to dispatch
+        one.queueset.tick(now)
+    return sharing.snapshot()
+
+
+class _Plain(_World):
+    """The same with nobody who knows of gates."""
+
+    def __init__(self, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
+        super().__init__(**more)
+        self.plain = self.sharing.sharing
+        for one in self.plain.levels.values():
+            one.queueset.gatekeeper = None
+        self.sharing = self.plain  # type: ignore[assignment]
+
+    def meters(self) -> SharingSnapshot:
+        return _meters(self.plain, self.now)
+
+
+def _levels(exact: int, length: int, seats: int = 2, backfill: int = 0) -> dict[str, Any]:
+    return {
+        "a": level(seats, queues=4, least=1, exact=exact, length=length, backfill=backfill),
+        "b": level(seats + 1, queues=2, length=length),
+    }
+
+
+_ungated = st.lists(
+    st.one_of(_arrivals(st.just(()), (1, 1, 2)), _arrivals(st.just(()), (1, 1, 2)), *_ENDS, _waits, _operations),
+    max_size=60,
+)
+
+
+@given(_shares, _disciplines, _exact, st.sampled_from((2, 100)), st.sampled_from((0, 2)), _ungated)
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "100")), deadline=None)
+def test_gates_that_nobody_has_to_pass_change_nothing_at_all(  # noqa: PLR0917 - hypothesis passes them
+    share: Any,  # noqa: ANN401 - a class
+    discipline: Any,  # noqa: ANN401 - a class
+    exact: int,
+    length: int,
+    backfill: int,
+    steps: list[object],
+) -> None:
+    shape = {"levels": _levels(exact, length, backfill=backfill), "share": share, "discipline": discipline}
+    plain, gated = _Plain(**shape), _World(Capacity("db", 1, _WIDE), Condition("no", lambda _: False, _WIDE), **shape)
+    for step in steps:
+        plain.live(step)
+        gated.live(step)
+        assert gated.row() == plain.row()
+        assert gated.meters() == plain.meters()
+
+
+@given(_shares, _disciplines, _exact, st.sampled_from((2, 100)), st.sampled_from((0, 2)), _ungated)
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "100")), deadline=None)
+def test_gates_that_let_everybody_pass_change_neither_order_nor_meters(  # noqa: PLR0917 - hypothesis passes them
+    share: Any,  # noqa: ANN401 - a class
+    discipline: Any,  # noqa: ANN401 - a class
+    exact: int,
+    length: int,
+    backfill: int,
+    steps: list[object],
+) -> None:
+    """Levels don't rest while somebody has gates to pass, which takes longer and comes to the same; so none does."""
+    shape = {
+        "levels": _levels(exact, length, backfill=backfill),
+        "share": partial(share, may_rest=False),
+        "discipline": discipline,
+    }
+    gates = (Capacity("db", 1000, _WIDE), Condition("yes", lambda _: True, _WIDE), Tokens("many", 1, 1000, terms=_WIDE))
+    plain, gated = _Plain(**shape), _World(*gates, **shape)
+    for step in steps:
+        plain.live(step)
+        gated.live(replace(step, gates=("db", "yes", "many")) if isinstance(step, _Arrive) else step)
+        assert gated.row() == plain.row()
+        assert _but_for_steering(gated.meters()) == _but_for_steering(plain.meters())
+
+
+def _but_for_steering(snapshot: SharingSnapshot) -> list[object]:
+    """Without the limit that was set for the last call, and how often somebody was passed over in vain."""
+    return [replace(one, queueset=replace(one.queueset, concurrency=0, no_accommodation=0)) for one in snapshot.levels]
+
+
+_gated_ways = st.sampled_from(
+    ((), ("db",), ("memory",), ("memory", "db"), ("breaker",), ("breaker", "memory"), ("quota", "db"))
+)
+_one_gate = st.sampled_from(((), ("db",), ("memory",), ("breaker",), ("quota",)))
+_heard = st.builds(
+    _Tell, st.sampled_from(("db", "memory", "breaker", "quota")), st.sampled_from((None, "", "x", "nowhere"))
+)
+_unheard = st.sampled_from((_Tell("nobody", None), _Tell("db", "nowhere"), _Tell("quota", "nowhere")))
+
+
+def _steps_and(
+    events: st.SearchStrategy[_Tell], ways: st.SearchStrategy[tuple[str, ...]] = _gated_ways
+) -> st.SearchStrategy[list[object]]:
+    arrivals = _arrivals(ways, (1, 1, 2, 8))
+    turns = st.builds(_Turn, st.booleans())
+    return st.lists(st.one_of(*[arrivals] * 4, *_ENDS, _waits, turns, events), max_size=60)
+
+
+def _gated(*, most_bypasses: int = 3, **shape: Any) -> _World:  # noqa: ANN401 - see GateWorld
+    terms = Terms(max_parked=100_000, most_bypasses=most_bypasses)
+    breaker = Condition("breaker", lambda _: world.is_well, terms)
+    memory = Capacity("memory", 4, terms, cost=lambda request: int(request.state["size"]))
+    quota = Tokens("quota", 10, 2, terms=terms, key=lambda request: request.flow)
+    world = _World(Capacity("db", 2, terms), memory, breaker, quota, limit_ns=100 * SECOND, **shape)
+    return world
+
+
+def _compare_calm_and_told(steps: list[object], **shape: Any) -> Iterator[tuple[_World, _World]]:  # noqa: ANN401
+    calm, told = _gated(**shape), _gated(**shape)
+    for step in steps:
+        told.live(step)
+        calm.live(None if isinstance(step, _Tell) else step)
+        assert told.row() == calm.row()
+        yield calm, told
+
+
+def _crowded(seed: int) -> list[object]:
+    """Requests of unlike work and size that are kept waiting by a gate, which is told all the time."""
+    chance = Random(seed)
+    gate = chance.choice(("db", "db", "memory"))
+
+    def step() -> object:
+        match chance.randrange(5):
+            case 0 | 1:
+                size = chance.randint(1, 4) if gate == "memory" else 1
+                return _Arrive("a", chance.choice("xyz"), chance.choice((1, 3, 8)), size, (gate,))
+            case 2 | 3:
+                return _Finish(chance.randrange(50))
+        return _Tell(gate, chance.choice((None, "")))
+
+    return [step() for _ in range(80)]
+
+
+@given(_shares, _disciplines, _exact, st.one_of(_steps_and(_heard, _one_gate), st.builds(_crowded, _seeds)))
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "150")), deadline=None)
+def test_events_for_nothing_change_nothing_but_counters(
+    share: Any,  # noqa: ANN401 - a class
+    discipline: Any,  # noqa: ANN401 - a class
+    exact: int,
+    steps: list[object],
+) -> None:
+    """Where gates are short and not seats: there, whoever may try waits for his seat first, among all others.
+
+    And without the bound to how many may pass one: it counts from when that one is told to wait, and so it is when it
+    tries in vain. Who has several gates to pass may stand at another one afterwards, of those that are shut. Of the
+    meters not all stay as they were, for who is let try has arrived in his queue.
+    """
+    shape = {"levels": _levels(exact, 100, seats=200), "share": share, "discipline": discipline}
+    for calm, told in _compare_calm_and_told(steps, most_bypasses=100_000, **shape):
+        assert told.held() == calm.held()
+
+
+@given(_shares, _disciplines, _exact, _steps_and(_unheard))
+@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "50")), deadline=None)
+def test_events_that_concern_nobody_change_nothing_where_seats_are_short_either(
+    share: Any,  # noqa: ANN401 - a class
+    discipline: Any,  # noqa: ANN401 - a class
+    exact: int,
+    steps: list[object],
+) -> None:
+    shape = {"levels": _levels(exact, 100), "share": share, "discipline": discipline}
+    for calm, told in _compare_calm_and_told(steps, **shape):
+        assert told.held() == calm.held()
+        assert told.meters() == calm.meters()
