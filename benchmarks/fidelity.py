@@ -177,8 +177,8 @@ def _beside(real: Mapping[str, Any], result: Result) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fidelity", description="Simulated beside real.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of a round; a p99 wants thousands of mice")
     parser.add_argument("--only", metavar="REGEX", default="", help="rows whose names match")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -24,9 +24,9 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, GatedController, wait_for_seat
+from apf_middleware.runtime import Admission, GatedController, Listener, wait_for_seat
 from apf_middleware.runtime.destination import Destination
-from apf_middleware.runtime.waiting import Listener
+from apf_middleware.runtime.vigil import Waiter
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -79,14 +79,17 @@ def _run(backend: str, live: Callable[[Callable[[], float]], Any]) -> None:
         assert not failed
 
 
+def _begin_to_listen(_client: None) -> "_Silence":
+    return _Silence()
+
+
 class _Silence(Listener):
     """A client that stays and says nothing."""
 
-    listening: "asyncio.Task[bool] | None" = None
+    listening: "asyncio.Task[None] | None" = None
 
-    async def listen(self) -> bool:
+    async def listen(self, waiter: Waiter) -> None:  # noqa: ARG002 - who stays tells nothing
         await anyio.sleep_forever()
-        return True
 
     def stop(self) -> None:
         if self.listening is not None:
@@ -183,7 +186,9 @@ class _Scene:
         with anyio.move_on_after(request.cancelled_after):
             self.controller.arrive(self.now(), admission)
             if admission.is_waiting:
-                await wait_for_seat(admission, int(_LIMIT * 1e9), _Silence)  # cancelled, it gives back all by itself
+                await wait_for_seat(
+                    admission, int(_LIMIT * 1e9), _begin_to_listen, None
+                )  # cancelled, it gives back all by itself
             try:
                 self._check_waited(request, admission, anyio.current_time() - came_at)
                 if admission.is_seated:
