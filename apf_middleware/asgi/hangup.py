@@ -72,7 +72,7 @@ class Hearing:
     def stop(self) -> None:
         """The request is over: nobody is interested any more."""
         self._stopped = True
-        listening = self.listening
+        listening, self.listening = self.listening, None  # or the two would hold each other, for the collector to find
         if listening is None:
             return
         if listening.done():

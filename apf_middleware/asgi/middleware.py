@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
-from apf_middleware.asgi.reception import Seen
+from apf_middleware.asgi.reception import GatedSeen, Seen
 from apf_middleware.asgi.responses import (
     answer_rejected,
     answer_unauthenticated,
@@ -191,7 +191,10 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
 
 def _end(admission: Admission, hearing: Hearing | None) -> None:
     """Nobody listens to the client any more, and what lasts as long as the request is over."""
-    admission.destination.controller.end(admission)
+    destination = admission.destination
+    destination.controller.end(admission)
+    if isinstance(destination, GatedSeen):
+        destination.forget_scope()
     if admission.stream is not None:
         admission.stream.close()
     if hearing is not None:

@@ -81,6 +81,10 @@ class GatedSeen(Seen):
         self.scope: Mapping[str, Any] = scope
         return self
 
+    def forget_scope(self) -> None:
+        """The request is over. Its scope has its admission, and that would have the scope again, by way of this."""
+        self.scope = Destination.scope
+
 
 def _with_body(found: Seen | Refused | UnknownQueue, body: Body | None) -> Seen | Refused | UnknownQueue:
     """What another reception has found, for a request of which ``body`` had been read before."""
