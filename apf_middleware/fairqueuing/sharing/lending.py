@@ -59,6 +59,8 @@ class Lending(Pool):
 
     __slots__ = ("_clock", "_lingering", "_turns")
 
+    quick_until: int
+
     def _prepare(self, now: int) -> None:
         self._clock = now
         self._turns = 0
