@@ -4,9 +4,10 @@ The KEP's third solution. A queue's share mu is as in `max-min-serial`, but the 
 In the virtual world a queue starts its requests in order of arrival as long as they occupy fewer seats than the level
 has, as if it were alone; ``occupied`` is how many they occupy. Each of these seats makes the same progress: the meter P
 runs at mu / occupied. A request that starts at P ends at P plus its length, however mu varies meanwhile, so a heap of
-ends on P tells what ends next. P is never faster than time itself, since mu is at most what is occupied: nothing ends
-earlier in the virtual world than it could in the real one. While ``occupied`` stays the same, P is a straight line on
-the work meter W of `virtual_world`, and a position on the one is a position on the other.
+ends on P tells what ends next. P is no faster than time itself, since mu is at most what is occupied: nothing ends
+earlier in the virtual world than it could in the real one. (A level that shrinks while many run is the exception, until
+its queues have no line any more: they ask for more than they may occupy.) While ``occupied`` stays the same, P is a
+straight line on the work meter W of `virtual_world`, and a position on the one is a position on the other.
 
 The KEP leaves open who leaves, what comes late, and how the next ticket to serve is found. Here:
 
