@@ -33,6 +33,7 @@ class Keys:
     """
 
     __slots__ = (
+        "_asks_always",
         "_by_method",
         "_certificate",
         "_chain",
@@ -50,6 +51,7 @@ class Keys:
         # Where in a scope a caller may be told; nothing is ever found under the empty string.
         self.user: str = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
+        self._asks_always = chain.reads_more
         facts = _Facts(configuration.schemas)
         facts.always |= {name.encode("latin-1", "replace") for name in costs.headers}
         if configuration.server.queues.header:
@@ -73,7 +75,7 @@ class Keys:
             key += (root,)
         if self._query:
             key += (scope["query_string"],)
-        if self.user in scope or self._certificate in scope:
+        if self._asks_always or self.user in scope or self._certificate in scope:
             key += self._chain.caller_facts(scope)
         return key
 
@@ -83,7 +85,7 @@ class Keys:
         key: Key = (client[0] if client else None,)
         if credentials:
             key += tuple([header for header in scope.get("headers") or () if header[0] in credentials])
-        if self.user in scope or self._certificate in scope:
+        if self._asks_always or self.user in scope or self._certificate in scope:
             key += self._chain.caller_facts(scope)
         return key
 
@@ -91,7 +93,7 @@ class Keys:
         wanted = self._wanted.headers(method)
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
-            if not (wanted or self._query or self._certificate):
+            if not (wanted or self._query or self._certificate or self._asks_always):
                 self.plain_methods.add(method)
         return wanted
 

@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.certificate import certificate_facts
-from apf_middleware.asgi.identity.user import user_facts
+from apf_middleware.asgi.identity.user import UserAuthenticator, user_facts
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
 from apf_middleware.classification import ANONYMOUS
 
@@ -32,8 +32,9 @@ class Authenticator(Protocol):
     """Knows one kind of credentials.
 
     ``headers`` are the names, in lower case, of those that it reads. ``memorable``: its answer depends on nothing but
-    these, the peer's address, ``scope["user"]``, ``scope["auth"]`` and the TLS certificate, so it may be remembered.
-    One that needs less of these can say so in ``facts``, a tuple of functions from the scope.
+    these, the peer's address, the name of ``scope["user"]``, the scopes of ``scope["auth"]`` and the TLS certificate,
+    so it may be remembered. One that needs less than these, or something else, says so in ``facts``, a tuple of
+    functions from the scope.
     """
 
     @property
@@ -56,7 +57,7 @@ class Chain:
 
     __slots__ = (
         *("_asked", "_authenticators", "_facts", "_proxies"),
-        *("headers", "memorable", "reads_certificate", "reads_user"),
+        *("headers", "memorable", "reads_certificate", "reads_more", "reads_user"),
     )
 
     def __init__(
@@ -65,12 +66,20 @@ class Chain:
         self._authenticators = tuple(authenticators)
         self._asked = tuple(one.authenticate for one in self._authenticators)
         self._proxies = TrustedProxies() if trusted_proxies is None else trusted_proxies
-        facts = [fact for one in self._authenticators for fact in getattr(one, "facts", _ANY_FACTS)]
+        told = [(one, getattr(one, "facts", _ANY_FACTS)) for one in self._authenticators]
+        facts = [fact for _, facts in told for fact in facts]
         self._facts: tuple[Facts, ...] = tuple(dict.fromkeys(facts))
         self.headers: frozenset[bytes] = self._proxies.headers.union(*(one.headers for one in self._authenticators))
         self.memorable: bool = all(one.memorable for one in self._authenticators)
         self.reads_user: bool = user_facts in self._facts
         self.reads_certificate: bool = certificate_facts in self._facts
+        # Whether an answer may depend on more than what stands under "user" and "extensions": on headers that begin
+        # in some way, or on ``scope["auth"]`` alone, which only our own reader of users never looks at by itself.
+        self.reads_more: bool = any(
+            fact is not certificate_facts and not (fact is user_facts and isinstance(one, UserAuthenticator))
+            for one, facts in told
+            for fact in facts
+        )
 
     def __repr__(self) -> str:
         return f"Chain({list(self._authenticators)!r}, trusted_proxies={self._proxies!r})"

@@ -1,10 +1,13 @@
 """By what requests are remembered: all that a decision depends on, and nothing else."""
 
 import pytest
-from starlette.types import Scope
+from starlette.authentication import AuthCredentials
+from starlette.types import Message, Receive, Scope, Send
 
-from apf_middleware.asgi.identity import build_chain
+from apf_middleware import APFMiddleware
+from apf_middleware.asgi.identity import Authenticated, build_chain
 from apf_middleware.asgi.keys import Keys, length_of
+from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
 from tests.integration.conversation import http_scope
 
@@ -99,3 +102,68 @@ def test_clients_that_invent_methods_do_not_fill_the_memory() -> None:
 
 def test_the_length_of_a_key_is_that_of_all_its_texts() -> None:
     assert length_of(("GET", "/a", None, ((b"ab", b"cd"),), 7)) == 9
+
+
+class Badges:
+    """An authenticator of an app's own, which doesn't say what it looks at in a scope."""
+
+    headers: frozenset[bytes] = frozenset()
+    memorable = True
+
+    def authenticate(self, scope: Scope) -> Authenticated | None:
+        badge = scope.get("auth")
+        return None if badge is None else Authenticated(Identity(badge.scopes[0]))
+
+    def refresh(self) -> bool:
+        return False
+
+
+def test_headers_that_begin_as_a_proxy_s_extras_count_for_requests_and_callers() -> None:
+    proxy = "{type: proxy, networks: [127.0.0.1], extraPrefixes: [X-Extra-]}"
+    configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{authentication: [{proxy}]}}\n")
+    made = Keys(configuration, build_chain(configuration.server))
+    one, other = (
+        http_scope("/a", "GET", {"x-remote-user": "ann", "x-extra-tenant": tenant}) for tenant in ("red", "blue")
+    )
+    for _ in range(2):  # also when the method is known
+        assert made.of_request(one) != made.of_request(other)
+        assert made.of_caller(one) != made.of_caller(other)
+    assert not made.plain_methods
+
+
+def test_whatever_an_authenticator_may_look_at_counts_unless_it_says_what_it_does() -> None:
+    configuration = load_text(RULES.format(rule="{}", distinguisher=""))
+    made = Keys(configuration, build_chain(configuration.server, (Badges(),)))
+    one, other = ({**http_scope("/a"), "auth": AuthCredentials([name])} for name in ("ann", "bob"))
+    for _ in range(2):
+        assert made.of_request(one) != made.of_request(other)
+        assert made.of_caller(one) != made.of_caller(other)
+    assert not made.plain_methods
+
+
+async def identity_of(middleware: APFMiddleware, scope: Scope) -> Identity:
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(_: Message) -> None:
+        pass
+
+    await middleware(scope, receive, send)
+    identity: Identity = scope["apf"].identity
+    return identity
+
+
+@pytest.mark.anyio
+async def test_nobody_is_taken_for_one_who_came_before() -> None:
+    proxy = "{type: proxy, networks: [127.0.0.1], extraPrefixes: [X-Extra-]}"
+    text = f"apiVersion: apf/v1\nkind: Server\nspec: {{authentication: [{proxy}]}}\n"
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        pass
+
+    proxied, badged = APFMiddleware(app, config=load_text(text)), APFMiddleware(app, authenticators=(Badges(),))
+    for path in ("/same", "/same", "/other"):
+        for name in ("red", "blue", "green"):
+            scope = http_scope(path, "GET", {"x-remote-user": "ann", "x-extra-tenant": name})
+            assert dict((await identity_of(proxied, scope)).extra) == {"tenant": (name,)}
+            assert (await identity_of(badged, {**http_scope(path), "auth": AuthCredentials([name])})).name == name
