@@ -107,7 +107,9 @@ class Sleeper(Generic[C, L]):
         self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
 
     def settle_down(self, vigil: "Vigil") -> None:
-        """It has become a longer wait."""
+        """It has become a longer wait, unless it is over meanwhile."""
+        if self.woken.done():
+            return
         vigil.deadlines(self._limit_ns).enter(self)
         self.listener = listener = self._begin_to_listen(self._client)
         listener.listening = self._loop.create_task(listener.listen(self), name=_LISTENING)
@@ -148,9 +150,13 @@ class Deadlines:
                 self._set(left_ns)
                 break
             due.append(sleeper)
-        for sleeper in due:
-            self.leave(sleeper)
-            sleeper.run_out()
+        try:
+            for sleeper in due:
+                self.leave(sleeper)
+                sleeper.run_out()
+        finally:  # should that raise, those behind it have their turn next time
+            if self._sleepers and not self._is_set:
+                self._set(0)
 
     def __repr__(self) -> str:
         return f"<Deadlines of {len(self._sleepers)}>"
@@ -186,7 +192,7 @@ class Vigil:
         """Whoever was there at the last look and still waits settles down."""
         for sleeper in self._young:
             if not sleeper.woken.done():
-                sleeper.settle_down(self)
+                self._loop.call_soon(sleeper.settle_down, self)  # each by itself: one that fails keeps no other from it
         self._young = [sleeper for sleeper in self._newcomers if not sleeper.woken.done()]
         self._newcomers = []
         self._is_set = bool(self._young)

@@ -38,12 +38,15 @@ class Waiting:
         self._until = loop.now + limit_ns
         self.ran_out_at = -1  # not yet
         self.deadlines: Any = None
+        self.fails = False
 
     def left_ns(self) -> int:
         return self._until - self._loop.now
 
     def run_out(self) -> None:
         self.ran_out_at = self._loop.now
+        if self.fails:
+            raise RuntimeError
 
 
 @pytest.fixture
@@ -92,12 +95,51 @@ def test_a_timer_that_rings_early_lets_nobody_run_out_too_early(loop: Loop, dead
     assert waiting.ran_out_at >= 50 * MS
 
 
+def test_one_that_fails_keeps_nobody_waiting(loop: Loop, deadlines: Deadlines) -> None:
+    waiting = [come(loop, deadlines, 0) for _ in range(3)]
+    waiting[0].fails = True
+    with pytest.raises(RuntimeError):
+        loop.run(50 * MS)
+    loop.run(52 * MS)
+    assert all(50 * MS <= one.ran_out_at <= 52 * MS for one in waiting)
+
+
 def test_who_comes_after_all_have_gone_has_a_timer_again(loop: Loop, deadlines: Deadlines) -> None:
     first = come(loop, deadlines, 0)
     loop.run(60 * MS)
     second = come(loop, deadlines, 60 * MS)
     loop.run(110 * MS)
     assert (first.ran_out_at, second.ran_out_at) == (50 * MS, 110 * MS)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_client_that_cannot_be_listened_to_keeps_nobody_from_settling_down() -> None:
+    loop = asyncio.get_running_loop()
+    failures: list[object] = []
+    loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+    vigil, settled, have_settled = Vigils()[loop], [], asyncio.Event()
+
+    class Sleeper:
+        def __init__(self, number: int) -> None:
+            self.number = number
+            self.woken = loop.create_future()
+
+        def settle_down(self, _: object) -> None:
+            settled.append(self.number)
+            if len(settled) == 3:
+                have_settled.set()
+            if not self.number:
+                raise ValueError
+
+    for number in range(3):
+        vigil.watch(Sleeper(number))  # type: ignore[arg-type]
+    async with asyncio.timeout(5):
+        await have_settled.wait()
+    loop.set_exception_handler(None)
+
+    assert settled == [0, 1, 2]
+    assert [type(one) for one in failures] == [ValueError]
 
 
 def test_a_loop_that_is_closed_is_forgotten_when_another_one_comes() -> None:
