@@ -10,6 +10,7 @@ Redis is one more thing that can be down. It has ``timeout`` seconds to answer; 
 import asyncio
 import contextlib
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -125,7 +126,7 @@ def _add(gates: Gates, gate: "_InRedis", terms: TermsGiven) -> None:
     gates.add(Own(gate, gates.terms(terms)))
 
 
-class _InRedis:
+class _InRedis(ABC):
     """What they have in common. They are gates as an app would write them (see `OwnGate`)."""
 
     def __init__(self, name: str, redis: "Redis", sharing: Sharing, key: KeyOf, cost: CostOf) -> None:
@@ -143,8 +144,9 @@ class _InRedis:
         async with asyncio.timeout(self._sharing.timeout):
             return await script(keys=[self._place(key)], args=list(arguments))
 
+    @abstractmethod
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401
-        raise NotImplementedError
+        """What a request gets, or why it doesn't."""
 
     def release(self, lease: Any) -> None:  # noqa: ANN401
         """What has been used is used."""

@@ -4,6 +4,7 @@ Each caller draws when, what and how long from dice that nothing else touches. S
 arrivals and service times (common random numbers), and what differs in the end is the configurations' doing.
 """
 
+from abc import ABC, abstractmethod
 from itertools import accumulate
 from random import Random
 from typing import TYPE_CHECKING
@@ -133,7 +134,7 @@ def draw_seats(tenant: Tenant, dice: Random) -> int:
     return dice.choices([seats for _, seats in widths], cum_weights=list(accumulate(weight for weight, _ in widths)))[0]
 
 
-class _Open:
+class _Open(ABC):
     """Asks at times that don't depend on what becomes of it."""
 
     __slots__ = ("_agenda", "_at", "_client", "_mean_ns", "_simulation", "_tenant", "_until")
@@ -155,8 +156,9 @@ class _Open:
         if self._at < self._until:
             self._agenda.at(int(self._at), self._fire, None)
 
+    @abstractmethod
     def _gap(self) -> float:
-        raise NotImplementedError
+        """How long it is to the next one, in nanoseconds."""
 
     def _fire(self, _: None) -> None:
         client, tenant = self._client, self._tenant

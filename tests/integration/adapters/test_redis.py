@@ -147,7 +147,7 @@ async def test_requests_wait_for_their_tokens_and_are_served_in_time(redis: Redi
         for waiter in scene.come(8):
             await waiter.end()
 
-        assert 0.11 <= time.monotonic() - began < 1
+        assert 0.11 <= time.monotonic() - began < 3
         assert scene.is_at_rest()
 
 
@@ -309,7 +309,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
         client = Redis.from_url(server.url, retry=None)
         async with anyio.create_task_group() as tasks:
             gates = Gates()
-            redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.05), on_error=on_error)
+            redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.25), on_error=on_error)
             scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="300ms")
             assert (await scene.comes("/db/1").end()).status == 200
             if fault == "gone":
@@ -332,7 +332,7 @@ async def test_when_redis_is_back_requests_that_backed_off_go_on() -> None:
         async with anyio.create_task_group() as tasks:
             gates = Gates()
             redis_rate(
-                gates, "db", client, rate=100, burst=10, sharing=Sharing(timeout=0.05), on_error="backoff", status=503
+                gates, "db", client, rate=100, burst=10, sharing=Sharing(timeout=0.25), on_error="backoff", status=503
             )
             scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
             server.pause()
