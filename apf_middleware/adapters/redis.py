@@ -148,7 +148,7 @@ class _InRedis(ABC):
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401
         """What a request gets, or why it doesn't."""
 
-    def release(self, lease: Any) -> None:  # noqa: ANN401
+    def release(self, lease: Any) -> None:  # noqa: ANN401, B027 - most have nothing to do
         """What has been used is used."""
 
     def _later(self, errand: Coroutine[Any, Any, object]) -> None:
