@@ -23,7 +23,7 @@ LISTEN_AFTER_NS: Final = 3_000_000
 _SECOND: Final = 10**9
 _LISTEN_AFTER: Final = LISTEN_AFTER_NS / _SECOND
 _LISTENING: Final = "apf: listen to the client of a waiting request"
-_SHORTEST_TIMER_NS: Final = 1_000_000  # what loops can tell apart; a timer may ring a little early
+_GRAIN_NS: Final = 1_000_000  # loops' timers tell no less apart: whoever has less than that to wait has waited enough
 
 
 class Wakeable(Protocol):
@@ -139,14 +139,14 @@ class Deadlines:
 
     def _set(self, left_ns: int) -> None:
         self._is_set = True
-        self._loop.call_later(max(left_ns, _SHORTEST_TIMER_NS) / _SECOND, self._look)
+        self._loop.call_later(max(left_ns, 0) / _SECOND, self._look)
 
     def _look(self) -> None:
         self._is_set = False
         due = []
         for sleeper in self._sleepers:
             left_ns = sleeper.left_ns()
-            if left_ns > 0:
+            if left_ns >= _GRAIN_NS:
                 self._set(left_ns)
                 break
             due.append(sleeper)
