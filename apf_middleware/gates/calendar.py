@@ -45,9 +45,11 @@ class Calendar:
         gate = slot.gate
         slot.errors = 0
         told = hold.retry_at
-        if told is not None and told <= now:
-            told = None  # that time has passed and nothing has come of it: to try at once would be to try for ever
-        if gate.terms.poll_ns is not None:
+        # A time that has passed, perhaps while the answer was on its way: to try at once might be to try for ever.
+        has_passed = told is not None and told <= now
+        if has_passed:
+            told = None
+        if gate.terms.poll_ns is not None or has_passed:
             slot.refusals += 1
             slot.has_penalty = hold.penalty
             delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self.chance())

@@ -308,6 +308,19 @@ def test_15_a_rescue_in_vain_is_none() -> None:
     assert world.gate("switch").tally.rescues == 0
 
 
+def test_15_a_time_that_has_passed_while_it_was_told_is_soon_made_up_for() -> None:
+    """As of a remote gate whose answer was slow: nobody is told of it again, so it is asked again in a moment."""
+    switch = Switch(Park(retry_at=0.5))
+    world = GateWorld(switch.gate())
+    world.now = SECOND
+    world.arrive("a", "switch")
+    asked = len(switch.asked)
+    world.now = world.sharing.next_event_at() or 0
+    assert SECOND < world.now <= SECOND + 20 * MS
+    world.note(world.sharing.tick(world.now))
+    assert len(switch.asked) == asked + 1
+
+
 @pytest.mark.parametrize("poll_ns", [None, 10 * MS])
 def test_15_a_time_that_has_passed_tells_nothing_so_the_gate_is_not_asked_again_at_once(poll_ns: int | None) -> None:
     """As of a breaker that was to be half-open by then, but isn't until somebody calls: it was asked without end."""
