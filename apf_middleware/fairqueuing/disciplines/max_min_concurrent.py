@@ -195,8 +195,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         queue.guesses.append((end, ticket))
         queue.end_is_stale = True  # with more seats occupied, it doesn't come sooner
         if end < queue.soonest:
-            self._look_for_end(queue)
-            self._schedule_end(queue, queue.end or 0)
+            self._end_first(queue, end)
         oldest, rho = queue.oldest, queue.rho + width
         if oldest is None:
             queue.finish = position + occupied * self._guess
@@ -252,6 +251,8 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         ticket.start_r = begin = queue.progress
         ticket.charged = end = begin + self._guess
         queue.guesses.append((end, ticket))
+        if end < queue.soonest:  # noqa: PLR1730 - min() is slower
+            queue.soonest = end
         queue.end_is_stale = True
         self._demand(queue, queue.rho + width)
 
@@ -325,13 +326,21 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         ticket.charged = end  # as `_end_at`, written out for speed
         self._serial += 1
         heappush(queue.running, (end, self._serial, ticket))
+        if end >= queue.soonest:
+            queue.end_is_stale = True
+        else:
+            self._end_first(queue, end)
         oldest = queue.oldest
-        if end < queue.soonest or (oldest is not None and oldest.start_r == NOT_YET):
-            self._look_for_end(queue)
+        if oldest is not None and oldest.start_r == NOT_YET:
             self._look_for_finish(queue)
             self._schedule(queue)
-        else:
-            queue.end_is_stale = True
+
+    def _end_first(self, queue: MaxMinConcurrentQueue, end: int) -> None:
+        """What ends at ``end`` comes before all others of its queue."""
+        queue.soonest = end
+        queue.end_is_stale = False
+        queue.end = place = queue.since + queue.occupied * (end - queue.progress)
+        self._schedule_end(queue, place)
 
     def resize(self, concurrency: int) -> None:
         super().resize(concurrency)
@@ -355,4 +364,5 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
             assert queue.rho == asked, f"the demand of {queue!r}"
             assert not queue.line or queue.occupied >= self._concurrency, f"somebody could run virtually in {queue!r}"
+            assert not running or queue.soonest <= min(ticket.charged for ticket in running), f"soonest end of {queue!r}"
             assert [end for end, _ in queue.guesses] == sorted(end for end, _ in queue.guesses), f"guesses of {queue!r}"
