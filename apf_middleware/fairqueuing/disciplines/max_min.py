@@ -31,6 +31,7 @@ _NONE: Final[tuple["MaxMinQueue", ...]] = ()
 class MaxMinQueue(Queue):
     """A queue, what it asks for, and how far it has come in the virtual world (see `virtual_world`).
 
+    ``base`` is the lead of its meter over R while it reads R, else where the meter stood at the time ``mark``.
     ``at_least`` and ``at_most`` are the demands under which it is listed: the true one isn't less than the former while
     it is limited, nor more than the latter while it is granted; 0 when it isn't listed.
     """

@@ -79,7 +79,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     def _occupy(self, queue: MaxMinConcurrentQueue, seats: int) -> int:
         """So many more seats are occupied virtually, or fewer: P goes on at another rate. Returns P."""
-        position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        position = queue.base + self.r if queue.on_r else self._here(queue)
         occupied = queue.occupied
         if occupied:
             queue.progress += (position - queue.since) // occupied
@@ -119,7 +119,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._fill(queue)
 
     def _reach(self, queue: MaxMinConcurrentQueue) -> None:
-        position, seats = queue.base + self.r - queue.mark if queue.on_r else self.position(queue), 0
+        position, seats = queue.base + self.r if queue.on_r else self.position(queue), 0
         progress = queue.progress + (position - queue.since) // queue.occupied
         end: int | None = queue.soonest
         while end is not None and end <= progress:
@@ -187,7 +187,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if not queue.on_r or not occupied or queue.line or occupied >= self._concurrency:
             self._enter(queue, ticket, ticket)
             return
-        position = queue.base + self.r - queue.mark  # as `_begin`, written out for speed
+        position = queue.base + self.r  # as `_begin`, written out for speed
         queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied = occupied + width
@@ -301,7 +301,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if queue.is_closed or begin == NOT_YET:
             return
         end = begin + ticket.settled
-        position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        position = queue.base + self.r if queue.on_r else self._here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
         if end > progress:
             self._learn(queue, ticket, end)

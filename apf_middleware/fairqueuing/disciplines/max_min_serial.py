@@ -130,7 +130,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
 
     def arrive(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         width, work = ticket.width, ticket.work
-        ticket.arrival_r = position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        ticket.arrival_r = position = queue.base + self.r if queue.on_r else self._here(queue)
         if work.final_seats > work.seats:
             self._asked[ticket] = width
         if queue.length:
@@ -150,7 +150,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             self._aim(queue)
 
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = position = queue.base + self.r - queue.mark if queue.on_r else self._here(queue)
+        ticket.arrival_r = position = queue.base + self.r if queue.on_r else self._here(queue)
         if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
             queue.next_dispatch_w = position
         self._charge(queue, ticket)
@@ -207,7 +207,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             self._set_capacity()
         if queue.is_closed:
             return
-        if ticket.settled <= (queue.base + self.r - queue.mark if queue.on_r else self._here(queue)):
+        if ticket.settled <= (queue.base + self.r if queue.on_r else self._here(queue)):
             self._demand(queue, queue.rho - ticket.width)
             return
         # Its seats are free in the real world; in the virtual one they are when the meter has come as far.

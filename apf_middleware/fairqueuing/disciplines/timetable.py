@@ -78,13 +78,13 @@ class Timetable(Discipline[MaxMinQueueT]):
     def position(self, queue: MaxMinQueueT) -> int:
         """How far the queue's work meter has come, in grains."""
         if queue.on_r:
-            return queue.base + self.r - queue.mark
+            return queue.base + self.r
         return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
 
     def _here(self, queue: MaxMinQueueT) -> int:
         """As `position`; what the queue has had until now at its own rate is added up."""
         if queue.on_r:
-            return queue.base + self.r - queue.mark
+            return queue.base + self.r
         if queue.mark != self.now:
             queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
             queue.mark = self.now
@@ -106,7 +106,7 @@ class Timetable(Discipline[MaxMinQueueT]):
                 if queue.key is not None:
                     self._unschedule_finish(queue)
             elif queue.on_r and queue.width == 1 and not self._finishes_on_r.wide:
-                key = finish + queue.mark - queue.base  # `_schedule_finish`, written out for speed
+                key = finish - queue.base  # `_schedule_finish`, written out for speed
                 if key != queue.key:
                     queue.key = key
                     self._finishes_on_r.put(queue.index, key)
@@ -121,7 +121,7 @@ class Timetable(Discipline[MaxMinQueueT]):
     def _schedule_finish(self, queue: MaxMinQueueT, finish: int) -> None:
         width = queue.width
         if queue.on_r:
-            agenda, key = self._finishes_on_r, finish + queue.mark - queue.base  # its meter and R run side by side
+            agenda, key = self._finishes_on_r, finish - queue.base  # its meter and R run side by side
         else:
             rate = queue.rho * GRAINS_PER_SEAT_NS
             way = finish - queue.base - rate * (self.now - queue.mark)
@@ -136,7 +136,7 @@ class Timetable(Discipline[MaxMinQueueT]):
 
     def _schedule_end(self, queue: MaxMinQueueT, end: int) -> None:
         if queue.on_r:
-            key = end + queue.mark - queue.base
+            key = end - queue.base
             if key < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
                 self._soonest_on_r = key
             if key != queue.key_of_end:
@@ -239,7 +239,7 @@ class Timetable(Discipline[MaxMinQueueT]):
                 assert key is None or (stale and name == "end"), f"{queue!r} has no {name}, but is on the agenda"
                 continue
             if queue.on_r:
-                true = place + queue.mark - queue.base
+                true = place - queue.base
             elif name == "finish":
                 true = self.now * TICKS_PER_NS + (place - position) * TICKS_PER_NS // rate
             else:

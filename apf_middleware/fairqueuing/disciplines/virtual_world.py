@@ -195,13 +195,14 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
                 self._look_for_finish(queue)
             if queue.end_is_stale:
                 self._look_for_end(queue)
-            queue.base = self.position(queue)
+            position = self.position(queue)
             if queue.key is not None:
                 self._unschedule_finish(queue)
             if queue.key_of_end is not None:
                 self._unschedule_end(queue)
             queue.on_r = queue.is_limited
-            queue.mark = self.r if queue.on_r else self.now
+            queue.base = position - self.r if queue.on_r else position
+            queue.mark = self.now
             if queue.finish is not None or queue.end is not None:
                 self._schedule(queue)
 
