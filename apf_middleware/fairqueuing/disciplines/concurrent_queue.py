@@ -54,8 +54,8 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         self.line = _NO_LINE
         self.occupied = 0
 
-    def first_end(self) -> int | None:
-        """Where the next request ends on P; entries that come up and aren't true any more are dropped."""
+    def first_end(self) -> int:
+        """Where the next request ends on P, if any runs; entries that come up and aren't true any more are dropped."""
         guesses, running = self.guesses, self.running
         while running and running[0][2].charged != running[0][0]:
             heappop(running)
@@ -64,11 +64,11 @@ class MaxMinConcurrentQueue(MaxMinQueue):
             if ticket.charged == end:
                 return running[0][0] if running and running[0][0] < end else end
             guesses.popleft()
-        return running[0][0] if running else None
+        return running[0][0]
 
     def tidy(self) -> None:
         """Drop all entries that aren't true any more, if they are too many."""
-        if len(self.guesses) + len(self.running) > 2 * self.occupied + _MOST_STALE:
+        if len(self.guesses) + len(self.running) > (2 * self.occupied + _MOST_STALE if self.occupied else 0):
             self.guesses = deque(entry for entry in self.guesses if entry[1].charged == entry[0])
             self.running = [entry for entry in self.running if entry[2].charged == entry[0]]
             heapify(self.running)

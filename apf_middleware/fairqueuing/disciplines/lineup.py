@@ -58,6 +58,11 @@ class Lineup(Agenda):
         elif index < len(self._entries):
             super().drop(index)
 
+    def finish_of(self, index: int) -> int:
+        if index in self.wide:
+            return self._classes[_class_of(self.wide[index])].finish_of(index)
+        return super().finish_of(index)
+
     def first_within(self, after: int, widest: int | None = None) -> int | None:
         """As `first`, of queues whose oldest ticket is no wider than ``widest``."""
         best: tuple[int, bool, int] | None = None

@@ -23,6 +23,8 @@ from apf_middleware.fairqueuing.queue import Queue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apf_middleware.fairqueuing.ticket import Ticket
+
 __all__ = ["MaxMinQueue", "MaxMinShares"]
 
 _NONE: Final[tuple["MaxMinQueue", ...]] = ()
@@ -40,18 +42,16 @@ class MaxMinQueue(Queue):
         "at_least",
         "at_most",
         "base",
-        "end",
         "end_is_stale",
-        "finish",
         "finish_is_stale",
+        "first",
+        "has_end",
+        "has_finish",
         "is_closed",
         "is_limited",
-        "key",
-        "key_of_end",
         "mark",
         "on_r",
         "rho",
-        "width",
     )
 
     base: int
@@ -66,12 +66,10 @@ class MaxMinQueue(Queue):
         self.is_closed: bool = False
         self.base = self.mark = 0
         self.on_r: bool = False
-        self.finish: int | None = None
-        self.width: int = 1  # of the ticket whose finish it is
-        self.end: int | None = None
-        self.key: int | None = None
-        self.key_of_end: int | None = None
+        self.first: Ticket | None = None  # its oldest one, or who is about to be
+        self.has_finish: bool = False  # it stands on an agenda of finishes
         self.finish_is_stale: bool = False
+        self.has_end: bool = False  # likewise of ends
         self.end_is_stale: bool = False
 
 

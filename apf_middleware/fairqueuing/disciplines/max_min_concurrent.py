@@ -71,16 +71,19 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
 
     # The virtual world
 
+    def _move(self, queue: MaxMinConcurrentQueue, way: int) -> None:
+        queue.since += way
+
     def progress(self, queue: MaxMinConcurrentQueue) -> int:
         """How far the queue's meter P has come, in grains of a second on each seat."""
         if not queue.occupied:
             return queue.progress
-        return queue.progress + (self.position(queue) - queue.since) // queue.occupied
+        position = self.r if queue.on_r else self.position(queue)
+        return queue.progress + (position - queue.since) // queue.occupied
 
     def _occupy(self, queue: MaxMinConcurrentQueue, seats: int) -> int:
         """So many more seats are occupied virtually, or fewer: P goes on at another rate. Returns P."""
-        position = queue.base + self.r if queue.on_r else self._here(queue)
-        occupied = queue.occupied
+        position, occupied = self.r if queue.on_r else self._here(queue), queue.occupied
         if occupied:
             queue.progress += (position - queue.since) // occupied
         queue.since = position
@@ -90,12 +93,12 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
-            self._end_at(queue, ticket, begin + ticket.settled)
+            self._move_end(queue, ticket, begin + ticket.settled)
         else:
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
 
-    def _end_at(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
+    def _move_end(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
         """It ends at another position than by the first guess."""
         ticket.charged = end
         self._serial += 1
@@ -119,64 +122,41 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._fill(queue)
 
     def _reach(self, queue: MaxMinConcurrentQueue) -> None:
-        position, seats = queue.base + self.r if queue.on_r else self.position(queue), 0
+        position, end, seats = self.r if queue.on_r else self.position(queue), queue.soonest, 0
         progress = queue.progress + (position - queue.since) // queue.occupied
-        end: int | None = queue.soonest
-        while end is not None and end <= progress:
-            guesses = queue.guesses
+        guesses = queue.guesses
+        while end <= progress:
             ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.running)[2]
             if ticket.charged == end:
                 if ticket.state is _RELEASED:
                     ticket.charged = NOT_YET
                     seats += ticket.width
+                    if seats == queue.occupied:
+                        break
                 else:
-                    self._end_at(queue, ticket, 2 * end - ticket.start_r)
+                    self._move_end(queue, ticket, 2 * end - ticket.start_r)
             end = queue.first_end()
         if seats:
             queue.progress, queue.since = progress, position
             queue.occupied -= seats
             if queue.line:
                 self._fill(queue)
-                end = queue.first_end()
             queue.tidy()
-        queue.end_is_stale = False
-        if end is None:
-            queue.end = None
-        else:
-            queue.soonest = end
-            queue.end = queue.since + queue.occupied * (end - queue.progress)
-        self._look_for_finish(queue)
         self._demand_anew(queue, queue.rho - seats)
 
-    def _changed(self, queue: MaxMinConcurrentQueue, seats: int, first: "Ticket | None" = None) -> None:
-        """Who runs virtually, or who is ``first``, has changed; the queue asks for so many more ``seats``."""
-        self._look_for_end(queue)
-        self._look_for_finish(queue, first)
-        self._demand_anew(queue, queue.rho + seats)
+    # A position P on the queue's progress is this much on W, or on R: since + occupied * (P - progress).
 
-    # A position P on the queue's progress is this much on W: since + occupied * (P - progress).
+    def _end_of(self, queue: MaxMinConcurrentQueue) -> int | None:
+        if not queue.occupied:
+            return None
+        queue.soonest = end = queue.first_end()
+        return queue.since + queue.occupied * (end - queue.progress)
 
-    def _look_for_end(self, queue: MaxMinConcurrentQueue) -> None:
-        queue.end_is_stale = False
-        soonest = queue.first_end()
-        if soonest is None:
-            queue.end = None
-        else:
-            queue.soonest = soonest
-            queue.end = queue.since + queue.occupied * (soonest - queue.progress)
-
-    def _look_for_finish(self, queue: MaxMinConcurrentQueue, first: "Ticket | None" = None) -> None:
-        """Of its oldest ticket, or of the one that will be ``first``."""
-        queue.finish_is_stale = False
-        ticket = queue.oldest or first
-        if ticket is None:
-            queue.finish = None
-            return
-        begin = ticket.start_r
+    def _finish_of(self, queue: MaxMinConcurrentQueue, first: "Ticket") -> int:
+        begin = first.start_r
         if begin == NOT_YET:  # when the next one of this queue ends
-            begin = queue.first_end() or 0
-        queue.finish = queue.since + queue.occupied * (begin + self._guess - queue.progress)
-        queue.width = ticket.width
+            begin = queue.first_end() if queue.occupied else 0
+        return queue.since + queue.occupied * (begin + self._guess - queue.progress)
 
     # What happens to tickets
 
@@ -185,32 +165,31 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if work.final_seats > work.seats:
             self._asked[ticket] = width
         if not queue.on_r or not occupied or queue.line or occupied >= self._concurrency:
-            self._enter(queue, ticket, ticket)
+            if queue.first is None:
+                queue.first = ticket
+            self._enter(queue, ticket)
             return
-        position = queue.base + self.r  # as `_begin`, written out for speed
+        position = self.r  # as `_begin`, written out for speed
         queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied = occupied + width
         ticket.charged = end = begin + self._guess
         queue.guesses.append((end, ticket))
-        queue.end_is_stale = True  # with more seats occupied, it doesn't come sooner
+        queue.rho += width  # it stays limited, for it asks for more
         if end < queue.soonest:
             self._end_first(queue, end)
-        oldest, rho = queue.oldest, queue.rho + width
-        if oldest is None:
-            queue.finish = position + occupied * self._guess
-            queue.width = width
-            queue.finish_is_stale = False
-        elif oldest.width == 1 and oldest.start_r + self._guess >= begin:  # nor the finish, unless it is overdue
-            queue.finish_is_stale = True
-            queue.rho = rho  # it stays limited, for it asks for more
-            return
         else:
-            self._look_for_finish(queue)
-        self._demand_anew(queue, rho)
+            queue.end_is_stale = True  # with more seats occupied, it doesn't come sooner
+        first = queue.first
+        if first is None:
+            queue.first = ticket
+        elif first.width == 1 and first.start_r + self._guess >= begin:  # nor the finish, unless it is overdue
+            queue.finish_is_stale = True
+            return
+        self._schedule_finish(queue)
 
-    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", first: "Ticket | None") -> None:
-        """``ticket`` starts virtually, or stands in line for it; it will be ``first`` if nobody else waits."""
+    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+        """``ticket`` starts virtually, or stands in line for it."""
         ticket.start_r = ticket.charged = NOT_YET
         if not queue.line and queue.occupied < max(self._concurrency, 1):
             self._begin(queue, ticket)
@@ -219,14 +198,15 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             if queue.on_r and queue.length:  # behind others in both worlds
                 self._demand(queue, queue.rho + ticket.width)
                 return
-        self._changed(queue, ticket.width, first)
+        self._demand_anew(queue, queue.rho + ticket.width)
 
     def rejoin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         if queue.oldest is ticket:
-            self._changed(queue, 0)
+            queue.first = ticket
+            self._schedule(queue)
 
     def serve(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        width, work, occupied, key = ticket.width, ticket.work, queue.occupied, queue.key_of_end
+        width, work, occupied = ticket.width, ticket.work, queue.occupied
         self._turn = queue.index
         self._used = used = self._used + width  # `_take`, written out for speed
         if used > self._shares.capacity:
@@ -234,15 +214,9 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if work.final_seats > work.seats:
             self._asked[ticket] = width
         if queue.on_r or occupied >= self._concurrency:
-            self._enter(queue, ticket, None)
+            self._enter(queue, ticket)
             return
         # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
-        expected = self.now + self._guess_ns
-        if key is None or key > expected:
-            queue.key_of_end = expected
-            self._ends.put(queue.index, expected)
-            if expected < self._soonest:  # noqa: PLR1730 - min() is slower
-                self._soonest = expected
         position = self._here(queue)
         if occupied:
             queue.progress += (position - queue.since) // occupied
@@ -251,15 +225,21 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         ticket.start_r = begin = queue.progress
         ticket.charged = end = begin + self._guess
         queue.guesses.append((end, ticket))
-        if end < queue.soonest:  # noqa: PLR1730 - min() is slower
+        if end < queue.soonest or not queue.has_end:
             queue.soonest = end
+            queue.has_end = True
+            expected = self.now + self._guess_ns
+            self._ends.put(queue.index, expected)
+            if expected < self._soonest:  # noqa: PLR1730 - min() is slower
+                self._soonest = expected
         queue.end_is_stale = True
         self._demand(queue, queue.rho + width)
 
     def leave(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", *, was_oldest: bool) -> None:  # noqa: ARG002
         self._asked.pop(ticket, None)
         self._take_out(queue, ticket)
-        self._changed(queue, -ticket.width)
+        queue.first = queue.oldest
+        self._demand_anew(queue, queue.rho - ticket.width)
 
     def dispatch(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         self._turn = queue.index
@@ -272,20 +252,18 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 if ticket.start_r != NOT_YET:
                     self._occupy(queue, -cut)
                     self._fill(queue)
-                self._changed(queue, -cut)
+                queue.first = queue.oldest
+                self._demand_anew(queue, queue.rho - cut)
                 return
-        oldest = queue.oldest
-        if oldest is None:
-            queue.finish = None
-            queue.finish_is_stale = False
-            self._unschedule_finish(queue)
-        elif oldest.width == queue.width == 1 and (
-            oldest.start_r == NOT_YET or oldest.start_r >= ticket.start_r > NOT_YET
+        queue.first = oldest = queue.oldest
+        if (
+            oldest is not None
+            and oldest.width == ticket.width == 1
+            and (oldest.start_r == NOT_YET or oldest.start_r >= ticket.start_r > NOT_YET)
         ):
             queue.finish_is_stale = True  # the next one isn't before it
         else:
-            self._look_for_finish(queue)
-            self._schedule(queue)
+            self._schedule_finish(queue)
 
     def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
@@ -301,7 +279,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if queue.is_closed or begin == NOT_YET:
             return
         end = begin + ticket.settled
-        position = queue.base + self.r if queue.on_r else self._here(queue)
+        position = self.r if queue.on_r else self._here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
         if end > progress:
             self._learn(queue, ticket, end)
@@ -319,11 +297,11 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             queue.end_is_stale = True
             self._demand(queue, queue.rho - width)
         else:
-            self._changed(queue, -width)
+            self._demand_anew(queue, queue.rho - width)
 
     def _learn(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
         """What is over in the real world ends virtually at ``end``."""
-        ticket.charged = end  # as `_end_at`, written out for speed
+        ticket.charged = end  # as `_move_end`, written out for speed
         self._serial += 1
         heappush(queue.running, (end, self._serial, ticket))
         if end >= queue.soonest:
@@ -332,22 +310,20 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._end_first(queue, end)
         oldest = queue.oldest
         if oldest is not None and oldest.start_r == NOT_YET:
-            self._look_for_finish(queue)
-            self._schedule(queue)
+            self._schedule_finish(queue)
 
     def _end_first(self, queue: MaxMinConcurrentQueue, end: int) -> None:
         """What ends at ``end`` comes before all others of its queue."""
         queue.soonest = end
         queue.end_is_stale = False
-        queue.end = place = queue.since + queue.occupied * (end - queue.progress)
-        self._schedule_end(queue, place)
+        self._end_at(queue, queue.since + queue.occupied * (end - queue.progress))
 
     def resize(self, concurrency: int) -> None:
         super().resize(concurrency)
         for queue in self._queues:
             if queue.line:
                 self._fill(queue)
-                self._changed(queue, 0)
+                self._schedule(queue)
 
     def close(self, queue: MaxMinConcurrentQueue, *, closing_up: bool) -> None:
         queue.clear()

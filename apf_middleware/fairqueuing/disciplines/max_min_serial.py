@@ -117,13 +117,21 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         queue.running_work += more * GRAINS_PER_UNIT
         queue.next_dispatch_w += more * GRAINS_PER_UNIT
         heappush(self._outruns, (ticket.seated_at + guess, next(self._serial), ticket))
-        if queue.finish is not None:
-            self._aim(queue)
+        if queue.first is not None:
+            self._schedule_finish(queue)
+
+    def _finish_of(self, queue: MaxMinSerialQueue, first: Ticket) -> int:
+        finish = queue.next_dispatch_w + first.total_work * GRAINS_PER_UNIT
+        return finish - queue.base if queue.on_r else finish
+
+    def _end_of(self, queue: MaxMinSerialQueue) -> int | None:
+        if not queue.ghosts:
+            return None
+        return queue.ghosts[0][0] - queue.base if queue.on_r else queue.ghosts[0][0]
 
     def _reach(self, queue: MaxMinSerialQueue) -> None:
         """The queue has paid back a ghost."""
         _, width = heappop(queue.ghosts)
-        queue.end = queue.ghosts[0][0] if queue.ghosts else None
         self._demand_anew(queue, queue.rho - width)
 
     # What happens to tickets
@@ -136,18 +144,17 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         if queue.length:
             self._demand(queue, queue.rho + width)
             return
-        start = queue.next_dispatch_w
-        if start < position:
-            queue.next_dispatch_w = start = position
-        queue.finish = start + ticket.total_work * GRAINS_PER_UNIT
-        queue.width = width
+        if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
+            queue.next_dispatch_w = position
+        queue.first = ticket
         self._demand_anew(queue, queue.rho + width)
 
     def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
             ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
         if queue.oldest is ticket:
-            self._aim(queue)
+            self._find(queue)
+            self._schedule_finish(queue)
 
     def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         ticket.arrival_r = position = queue.base + self.r if queue.on_r else self._here(queue)
@@ -187,7 +194,8 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
                 self._find(queue)
                 self._demand_anew(queue, queue.rho - cut)
                 return
-        self._aim(queue)
+        self._find(queue)
+        self._schedule_finish(queue)
 
     def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         charged, work = ticket.charged * GRAINS_PER_UNIT, ticket.work
@@ -196,8 +204,9 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         queue.next_dispatch_w = start = queue.next_dispatch_w + (known + work.final_work) * GRAINS_PER_UNIT - charged
         queue.running_work = running = queue.running_work - charged
         ticket.settled = start - running  # where all that is known so far ends
-        if queue.finish is not None:
-            self._aim(queue)
+        if queue.first is not None:
+            self._find(queue)
+            self._schedule_finish(queue)
         if not work.linger_ns:
             self.vacate(queue, ticket)
 
@@ -212,35 +221,13 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             return
         # Its seats are free in the real world; in the virtual one they are when the meter has come as far.
         heappush(queue.ghosts, (ticket.settled, ticket.width))
-        queue.end = end = queue.ghosts[0][0]
-        self._schedule_end(queue, end)
+        self._schedule_end(queue)
 
     def _find(self, queue: MaxMinSerialQueue) -> None:
-        """The queue's oldest ticket or its start is another one."""
-        oldest = queue.oldest
-        if oldest is None:
-            queue.finish = None
-            return
-        start = queue.next_dispatch_w
-        if start < oldest.arrival_r:
-            queue.next_dispatch_w = start = oldest.arrival_r
-        queue.finish = start + oldest.total_work * GRAINS_PER_UNIT
-        queue.width = oldest.width
-
-    def _aim(self, queue: MaxMinSerialQueue) -> None:
-        """As `_find`, and put it where it belongs: nothing else of the queue has changed."""
-        oldest = queue.oldest
-        if oldest is None:
-            queue.finish = None
-            if queue.key is not None:
-                self._unschedule_finish(queue)
-            return
-        start = queue.next_dispatch_w
-        if start < oldest.arrival_r:
-            queue.next_dispatch_w = start = oldest.arrival_r
-        queue.finish = finish = start + oldest.total_work * GRAINS_PER_UNIT
-        queue.width = oldest.width
-        self._schedule_finish(queue, finish)
+        """Its oldest ticket, or where that one starts, is another one."""
+        queue.first = oldest = queue.oldest
+        if oldest is not None and queue.next_dispatch_w < oldest.arrival_r:
+            queue.next_dispatch_w = oldest.arrival_r
 
     def close(self, queue: MaxMinSerialQueue, *, closing_up: bool) -> None:
         self._close(queue, closing_up=closing_up)
@@ -251,7 +238,6 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             if queue.is_closed:
                 continue
             ghosts = sum(width for _, width in queue.ghosts)
-            assert queue.end == (min(queue.ghosts)[0] if queue.ghosts else None), f"the next ghost of {queue!r}"
             waiting = sum(ticket.width for ticket in queue)
             assert queue.rho == waiting + queue.seats_in_use + ghosts, f"the demand of {queue!r}"
             assert queue.executing or not queue.running_work, f"running work of {queue!r}"

@@ -1,22 +1,27 @@
 """Whose turn it is and what ends next: the agendas of the max-min disciplines.
 
-A queue's ``finish`` and ``end`` are positions on its work meter (see `virtual_world`). A limited queue's meter runs as
-R does, so it stands on an agenda by the R at which it is there, and stays put whatever happens to others. A granted
-one's meter runs at its own demand, and it stands on another agenda, by the time. The earlier of the two firsts is next.
+Its finish and its end are positions on a queue's work meter (see `virtual_world`): where its oldest waiting ticket would
+be finished, and where the next event of the virtual world comes in this queue. A limited queue's meter runs as R does,
+so it stands on an agenda by the R at which it is there, and stays put whatever happens to others. A granted one's meter
+runs at its own demand, and it stands on another agenda, by the time. The earlier of the two firsts is next.
 
 **Stale queues.** What happens to a queue often makes its finish or its end later, and then something else happens to it
 before it comes to the top. So a discipline may leave such a queue where it stands and say that its finish or its end
-*is stale*. It may stand too early then, but never too late; what comes to the top and is stale is looked at
-(`_look_for_finish`, `_look_for_end`), put where it belongs, and then whoever is at the top is asked for again. Nobody
-can tell the difference but by the work that is saved. A stale end that comes up is no event: time doesn't stop there.
+*is stale*. It may stand too early then, but never too late; what comes to the top and is stale is put where it belongs,
+and then whoever is at the top is asked for again. Nobody can tell the difference but by the work that is saved. A stale
+end that comes up is no event: time doesn't stop there.
 """
 
-from typing import Final, TypeVar
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from apf_middleware.fairqueuing.disciplines.agenda import Agenda
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.lineup import Lineup
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue, MaxMinShares
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.ticket import Ticket
 
 __all__ = ["GRAINS_PER_SEAT_NS", "GRAINS_PER_UNIT", "NEVER", "TICKS_PER_NS", "Timetable"]
 
@@ -92,68 +97,64 @@ class Timetable(Discipline[MaxMinQueueT]):
 
     # Where a queue stands
 
-    def _look_for_finish(self, queue: MaxMinQueueT) -> None:
-        """Find the finish of a queue that ``finish_is_stale``."""
+    @abstractmethod
+    def _finish_of(self, queue: MaxMinQueueT, first: "Ticket") -> int:
+        """Where ``first``, of this queue, would be finished: on R if the queue is limited, else on its own meter."""
 
-    def _look_for_end(self, queue: MaxMinQueueT) -> None:
-        """Find the end of a queue that ``end_is_stale``."""
+    @abstractmethod
+    def _end_of(self, queue: MaxMinQueueT) -> int | None:
+        """Likewise, where the next event of the virtual world comes in this queue."""
 
     def _schedule(self, queue: MaxMinQueueT) -> None:
-        """Its finish, its end or its rate is another one."""
-        finish, end = queue.finish, queue.end
-        if not queue.finish_is_stale:
-            if finish is None:
-                if queue.key is not None:
-                    self._unschedule_finish(queue)
-            elif queue.on_r and queue.width == 1 and not self._finishes_on_r.wide:
-                key = finish - queue.base  # `_schedule_finish`, written out for speed
-                if key != queue.key:
-                    queue.key = key
-                    self._finishes_on_r.put(queue.index, key)
-            else:
-                self._schedule_finish(queue, finish)
-        if not queue.end_is_stale:
-            if end is not None:
-                self._schedule_end(queue, end)
-            elif queue.key_of_end is not None:
-                self._unschedule_end(queue)
+        """Put it where it belongs: what is next for it is something else, or elsewhere."""
+        self._schedule_finish(queue)
+        self._schedule_end(queue)
 
-    def _schedule_finish(self, queue: MaxMinQueueT, finish: int) -> None:
-        width = queue.width
-        if queue.on_r:
-            agenda, key = self._finishes_on_r, finish - queue.base  # its meter and R run side by side
-        else:
-            rate = queue.rho * GRAINS_PER_SEAT_NS
-            way = finish - queue.base - rate * (self.now - queue.mark)
-            agenda, key = self._finishes, self.now * TICKS_PER_NS + way * TICKS_PER_NS // rate
-            if queue.key is None:
+    def _schedule_finish(self, queue: MaxMinQueueT) -> None:
+        queue.finish_is_stale = False
+        first = queue.first
+        if first is None:
+            if queue.has_finish:
+                self._unschedule_finish(queue)
+            return
+        key, width, agenda = self._finish_of(queue, first), first.width, self._finishes_on_r
+        if not queue.on_r:
+            agenda, rate = self._finishes, queue.rho * GRAINS_PER_SEAT_NS
+            way = key - queue.base - rate * (self.now - queue.mark)
+            key = self.now * TICKS_PER_NS + way * TICKS_PER_NS // rate
+            if not queue.has_finish:
                 self._waiting_in_time += 1
+        queue.has_finish = True
         if width > 1 or agenda.wide:
             agenda.place(queue.index, key, width)
-        elif key != queue.key:
+        else:
             agenda.put(queue.index, key)
-        queue.key = key
 
-    def _schedule_end(self, queue: MaxMinQueueT, end: int) -> None:
+    def _schedule_end(self, queue: MaxMinQueueT) -> None:
+        queue.end_is_stale = False
+        end = self._end_of(queue)
+        if end is not None:
+            self._end_at(queue, end)
+        elif queue.has_end:
+            self._unschedule_end(queue)
+
+    def _end_at(self, queue: MaxMinQueueT, end: int) -> None:
+        """Its next event comes at ``end``."""
+        queue.has_end = True
         if queue.on_r:
-            key = end - queue.base
-            if key < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
-                self._soonest_on_r = key
-            if key != queue.key_of_end:
-                queue.key_of_end = key
-                self._ends_on_r.put(queue.index, key)
+            if end < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
+                self._soonest_on_r = end
+            self._ends_on_r.put(queue.index, end)
             return
         rate = queue.rho * GRAINS_PER_SEAT_NS
         way = end - queue.base - rate * (self.now - queue.mark)
         key = self.now - (-way // rate) if way > 0 else self.now
         if key < self._soonest:  # noqa: PLR1730 - likewise
             self._soonest = key
-        if key != queue.key_of_end:
-            queue.key_of_end = key
-            self._ends.put(queue.index, key)
+        self._ends.put(queue.index, key)
 
     def _unschedule_finish(self, queue: MaxMinQueueT) -> None:
-        queue.key = None
+        queue.has_finish = False
         if queue.on_r:
             self._finishes_on_r.drop(queue.index)
         else:
@@ -161,7 +162,7 @@ class Timetable(Discipline[MaxMinQueueT]):
             self._finishes.drop(queue.index)
 
     def _unschedule_end(self, queue: MaxMinQueueT) -> None:
-        queue.key_of_end = None
+        queue.has_end = False
         (self._ends_on_r if queue.on_r else self._ends).drop(queue.index)
 
     # The one question
@@ -178,9 +179,9 @@ class Timetable(Discipline[MaxMinQueueT]):
             return on_r.index
         if on_r is None:
             return in_time.index
-        way = ((on_r.key or 0) - self.r) * shares.limited * TICKS_PER_NS
+        way = (self._finishes_on_r.finish_of(on_r.index) - self.r) * shares.limited * TICKS_PER_NS
         expected = self.now * TICKS_PER_NS + way // (shares.free * GRAINS_PER_SEAT_NS)
-        ahead = expected - (in_time.key or 0)
+        ahead = expected - self._finishes.finish_of(in_time.index)
         if ahead:
             return on_r.index if ahead < 0 else in_time.index
         return min(in_time.index, on_r.index, key=lambda index: (index <= self._turn, index))  # the next one round
@@ -193,55 +194,55 @@ class Timetable(Discipline[MaxMinQueueT]):
             queue = self._queues[index]
             if not queue.finish_is_stale:
                 return queue
-            self._look_for_finish(queue)
-            if queue.finish is not None:
-                self._schedule_finish(queue, queue.finish)
+            self._schedule_finish(queue)
 
     # What ends next
 
-    def _soonest_of(self, agenda: Agenda) -> tuple[MaxMinQueueT | None, int]:
+    def _soonest_of(self, agenda: Agenda) -> MaxMinQueueT | None:
+        """The queue whose end comes first on this agenda, at its `floor`."""
         while (index := agenda.least()) is not None:
             queue = self._queues[index]
             if not queue.end_is_stale:
-                return queue, queue.key_of_end or 0
-            self._look_for_end(queue)
-            if queue.end is not None:
-                self._schedule_end(queue, queue.end)
-            else:
-                self._unschedule_end(queue)
-        return None, NEVER
+                return queue
+            self._schedule_end(queue)
+        return None
 
     def _check_agendas(self, queues: "list[MaxMinQueueT]") -> None:
         for agenda in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
             agenda.check()
         for queue in queues:
-            assert (queue.key is None) is (queue.oldest is None), f"{queue!r} is on the agenda exactly if one waits"
-            self._check_keys(queue)
-        assert self._waiting_in_time == sum(queue.key is not None and not queue.on_r for queue in queues), "waiting"
-        keys = [(queue.on_r, queue.key_of_end) for queue in queues if queue.key_of_end is not None]
-        assert all(key >= self._soonest for on_r, key in keys if not on_r), "the soonest end in time"
-        assert all(key >= self._soonest_on_r for on_r, key in keys if on_r), "the soonest end on R"
+            assert queue.first is queue.oldest, f"who is first in {queue!r}"
+            self._check_finish(queue)
+            self._check_end(queue)
+        waiting = sum(queue.has_finish and not queue.on_r for queue in queues)
+        assert self._waiting_in_time == waiting, f"{waiting} queues wait in time, not {self._waiting_in_time}"
 
-    def _check_keys(self, queue: MaxMinQueueT) -> None:
-        """Where it stands is where it should, or too early while it is stale; nothing is changed by looking."""
-        seen = queue.finish, queue.end, queue.width, queue.finish_is_stale, queue.end_is_stale
-        if queue.finish_is_stale:
-            self._look_for_finish(queue)
-        if queue.end_is_stale:
-            self._look_for_end(queue)
-        finish, end = queue.finish, queue.end
-        queue.finish, queue.end, queue.width, queue.finish_is_stale, queue.end_is_stale = seen
-        position, rate = self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
-        stands = ("finish", finish, queue.key, seen[3]), ("end", end, queue.key_of_end, seen[4])
-        for name, place, key, stale in stands:
-            if place is None or key is None:
-                assert place is None, f"the {name} of {queue!r} is not on the agenda"
-                assert key is None or (stale and name == "end"), f"{queue!r} has no {name}, but is on the agenda"
-                continue
-            if queue.on_r:
-                true = place - queue.base
-            elif name == "finish":
-                true = self.now * TICKS_PER_NS + (place - position) * TICKS_PER_NS // rate
-            else:
-                true = max(self.now, self.now - (position - place) // rate)
-            assert key == true or (stale and key < true), f"the {name} of {queue!r} is {true} and stands at {key}"
+    def _check_finish(self, queue: MaxMinQueueT) -> None:
+        """It stands where it should, or too early while it is stale."""
+        assert queue.has_finish is (queue.first is not None), f"{queue!r} is on the agenda exactly if one waits"
+        if queue.first is None:
+            return
+        finish = self._finish_of(queue, queue.first)
+        if queue.on_r:
+            key, true = self._finishes_on_r.finish_of(queue.index), finish
+        else:
+            key, way = self._finishes.finish_of(queue.index), finish - self.position(queue)
+            true = self.now * TICKS_PER_NS + way * TICKS_PER_NS // (queue.rho * GRAINS_PER_SEAT_NS)
+        in_place = key == true or (queue.finish_is_stale and key < true)
+        assert in_place, f"the finish of {queue!r} is {true} and stands at {key}"
+
+    def _check_end(self, queue: MaxMinQueueT) -> None:
+        """Likewise."""
+        end = self._end_of(queue)
+        if end is None or not queue.has_end:
+            assert end is None, f"the end of {queue!r} is not on the agenda"
+            assert not queue.has_end or queue.end_is_stale, f"{queue!r} has no end, but is on the agenda"
+            return
+        if queue.on_r:
+            key, true, soonest = self._ends_on_r.finish_of(queue.index), end, self._soonest_on_r
+        else:
+            way, rate = end - self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
+            true, soonest = max(self.now, self.now - (-way // rate)), self._soonest
+            key = self._ends.finish_of(queue.index)
+        assert key == true or (queue.end_is_stale and key < true), f"the end of {queue!r} is {true} and stands at {key}"
+        assert key >= soonest, f"the end of {queue!r} comes before the soonest of all"

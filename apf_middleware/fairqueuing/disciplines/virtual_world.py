@@ -45,11 +45,7 @@ __all__ = ["VirtualWorld"]
 
 
 class VirtualWorld(Timetable[MaxMinQueueT]):
-    """Meters, agendas and time. A discipline sets ``queue.finish`` and ``queue.end``, and says what an end means.
-
-    ``finish`` is the position at which the queue's oldest waiting ticket would be finished, ``end`` that of the next
-    event of the virtual world in this queue.
-    """
+    """Meters, shares and time. A discipline says where a queue's finish and its end are, and what an end means."""
 
     __slots__ = ("_concurrency", "_due", "_follows", "_guess_ns", "_used")
 
@@ -81,40 +77,40 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
             r, limited = self.r, shares.limited
             if limited:
                 r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
-            if until >= self._soonest or r >= self._soonest_on_r:
-                queue, due = self._next_end(until, r)
-                if queue is not None and due <= until:
-                    if limited:
-                        self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // limited
-                    self.now = due
-                    was_on_r = queue.on_r
-                    self._reach(queue)
-                    if was_on_r:
-                        self._soonest_on_r = self._ends_on_r.floor()
-                    else:
-                        self._soonest = self._ends.floor()
-                    continue
-            self.now, self.r = until, r
-            break
+            if (until < self._soonest and r < self._soonest_on_r) or not self._walk(until, r):
+                break
+        self.now, self.r = until, r
         if until > self._due:
             self._outgrow()
 
-    def _next_end(self, until: int, r: int) -> tuple[MaxMinQueueT | None, int]:
-        """The queue whose end comes first, if any comes by then, and the nanosecond at which it comes."""
-        first, due = None, 0
+    def _walk(self, until: int, r: int) -> bool:
+        """To the next end, if any comes until then, when the common meter will have come to ``r``."""
+        first, due, shares = None, until, self._shares
         if until >= self._soonest:
-            first, self._soonest = self._soonest_of(self._ends)
-            due = self._soonest
+            first = self._soonest_of(self._ends)
+            self._soonest = due = self._ends.floor()
+            if due > until:
+                first = None
         if r >= self._soonest_on_r:
-            queue, key = self._soonest_of(self._ends_on_r)
-            self._soonest_on_r = key
-            free = self._shares.free
-            if free and key <= r:
-                way = (key - self.r) * self._shares.limited
-                at = self.now - (-way // (free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
+            queue = self._soonest_of(self._ends_on_r)
+            self._soonest_on_r = key = self._ends_on_r.floor()
+            if key <= r and shares.free:
+                way = (key - self.r) * shares.limited
+                at = self.now - (-way // (shares.free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
                 if first is None or at < due:
-                    return queue, at
-        return first, due
+                    first, due = queue, at
+        if first is None:
+            return False
+        if shares.limited:
+            self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
+        self.now = due
+        was_on_r = first.on_r
+        self._reach(first)
+        if was_on_r:
+            self._soonest_on_r = self._ends_on_r.floor()
+        else:
+            self._soonest = self._ends.floor()
+        return True
 
     def _outgrow(self) -> None:
         """It is later than ``_due``."""
@@ -130,11 +126,14 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
         shares = self._shares
         if queue.on_r and rho >= queue.at_least and rho * shares.limited > shares.free:
             queue.rho = rho  # as many do: it stays limited
-        elif self._divide(queue, rho) and not queue.on_r and (queue.finish is not None or queue.end is not None):
-            self._schedule(queue)
+        elif self._divide(queue, rho) and not queue.on_r:
+            if queue.has_finish and not queue.finish_is_stale:
+                self._schedule_finish(queue)
+            if queue.has_end and not queue.end_is_stale:
+                self._schedule_end(queue)
 
     def _demand_anew(self, queue: MaxMinQueueT, rho: int) -> None:
-        """As `_demand`, when the queue's finish or end is another one, too."""
+        """As `_demand`, when its finish or its end is another one, too."""
         shares = self._shares
         if queue.on_r and rho >= queue.at_least and rho * shares.limited > shares.free:
             queue.rho = rho
@@ -191,30 +190,32 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
             queue = self._queues[one.index]
             if queue.on_r is queue.is_limited:
                 continue
-            if queue.finish_is_stale:
-                self._look_for_finish(queue)
-            if queue.end_is_stale:
-                self._look_for_end(queue)
             position = self.position(queue)
-            if queue.key is not None:
+            if queue.has_finish:
                 self._unschedule_finish(queue)
-            if queue.key_of_end is not None:
+            if queue.has_end:
                 self._unschedule_end(queue)
             queue.on_r = queue.is_limited
-            queue.base = position - self.r if queue.on_r else position
-            queue.mark = self.now
-            if queue.finish is not None or queue.end is not None:
-                self._schedule(queue)
+            if queue.on_r:
+                queue.base = position - self.r
+                self._move(queue, -queue.base)
+            else:
+                self._move(queue, queue.base)
+                queue.base, queue.mark = position, self.now
+            self._schedule(queue)
+
+    def _move(self, queue: MaxMinQueueT, way: int) -> None:
+        """What is kept of the queue as positions on R or on W is so much further on: it is on the other one now."""
 
     # The end
 
     def _close(self, queue: MaxMinQueueT, *, closing_up: bool) -> None:
         """Take leave of a queue; what it still owes in the virtual world goes with it."""
-        queue.finish = queue.end = None
+        queue.first = None
         queue.finish_is_stale = queue.end_is_stale = False
-        if queue.key is not None:
+        if queue.has_finish:
             self._unschedule_finish(queue)
-        if queue.key_of_end is not None:
+        if queue.has_end:
             self._unschedule_end(queue)
         queue.is_closed = True
         if closing_up:
