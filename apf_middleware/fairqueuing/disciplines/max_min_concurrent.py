@@ -136,13 +136,22 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 else:
                     self._move_end(queue, ticket, 2 * end - ticket.start_r)
             end = queue.first_end()
+        has_line = bool(queue.line)
         if seats:
             queue.progress, queue.since = progress, position
             queue.occupied -= seats
-            if queue.line:
+            if has_line:
                 self._fill(queue)
             queue.tidy()
-        self._demand_anew(queue, queue.rho - seats)
+        shares, rho, first = self._shares, queue.rho - seats, queue.first
+        if has_line or not queue.on_r or rho < queue.at_least or rho * shares.limited <= shares.free:
+            self._demand_anew(queue, rho)
+            return
+        queue.rho = rho  # likewise, written out for speed
+        queue.soonest = end
+        self._ends_on_r.put(queue.index, queue.since + queue.occupied * (end - queue.progress))
+        if first is not None:
+            self._schedule_finish(queue)
 
     # A position P on the queue's progress is this much on W, or on R: since + occupied * (P - progress).
 
@@ -255,15 +264,8 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 queue.first = queue.oldest
                 self._demand_anew(queue, queue.rho - cut)
                 return
-        queue.first = oldest = queue.oldest
-        if (
-            oldest is not None
-            and oldest.width == ticket.width == 1
-            and (oldest.start_r == NOT_YET or oldest.start_r >= ticket.start_r > NOT_YET)
-        ):
-            queue.finish_is_stale = True  # the next one isn't before it
-        else:
-            self._schedule_finish(queue)
+        queue.first = queue.oldest
+        self._schedule_finish(queue)
 
     def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
@@ -282,7 +284,14 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         position = self.r if queue.on_r else self._here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
         if end > progress:
-            self._learn(queue, ticket, end)
+            self._move_end(queue, ticket, end)
+            if end >= queue.soonest:
+                queue.end_is_stale = True
+            else:
+                self._end_first(queue, end)
+            first = queue.first
+            if first is not None and first.start_r == NOT_YET:
+                self._schedule_finish(queue)
             return
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
         queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
@@ -298,19 +307,6 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._demand(queue, queue.rho - width)
         else:
             self._demand_anew(queue, queue.rho - width)
-
-    def _learn(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
-        """What is over in the real world ends virtually at ``end``."""
-        ticket.charged = end  # as `_move_end`, written out for speed
-        self._serial += 1
-        heappush(queue.running, (end, self._serial, ticket))
-        if end >= queue.soonest:
-            queue.end_is_stale = True
-        else:
-            self._end_first(queue, end)
-        oldest = queue.oldest
-        if oldest is not None and oldest.start_r == NOT_YET:
-            self._schedule_finish(queue)
 
     def _end_first(self, queue: MaxMinConcurrentQueue, end: int) -> None:
         """What ends at ``end`` comes before all others of its queue."""

@@ -70,7 +70,7 @@ class MaxMinSerialQueue(MaxMinQueue):
 class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
     """The KEP's second solution. ``guess_ns`` is what a request is taken to last at first."""
 
-    __slots__ = ("_asked", "_guessed", "_outruns", "_serial")
+    __slots__ = ("_asked", "_due", "_guessed", "_outruns", "_serial")
 
     name: ClassVar[str] = "max-min-serial"
 
@@ -79,6 +79,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         self._asked: dict[Ticket, int] = {}  # width on arrival, of those who may be cut at dispatch
         self._guessed: deque[Ticket] = deque()  # those who have been seated, until they have outrun the first guess
         self._outruns: list[tuple[int, int, Ticket]] = []  # a heap of (when the guess is outrun, serial, ticket)
+        self._due = NEVER  # no guess is outrun before or at that time
         self._serial: Iterator[int] = count()
 
     def open_queue(self, index: int) -> MaxMinSerialQueue:
@@ -86,7 +87,13 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
 
     # Time
 
+    def advance(self, elapsed_ns: int, demand: int) -> None:
+        super().advance(elapsed_ns, demand)
+        if self.now > self._due:
+            self._outgrow()
+
     def _outgrow(self) -> None:
+        """A guess has been outrun."""
         guessed, outruns = self._guessed, self._outruns
         latest = self.now - self._guess_ns
         while guessed:

@@ -168,6 +168,17 @@ class Timetable(Discipline[MaxMinQueueT]):
     # The one question
 
     def pick(self, widest: int | None = None) -> int:
+        agenda = self._finishes_on_r
+        if self._waiting_in_time or agenda.wide:
+            return self._pick_of_both(widest)
+        while (index := agenda.first(self._turn)) is not None:  # as `_next_of`, written out for speed
+            queue = self._queues[index]
+            if not queue.finish_is_stale:
+                return index
+            self._schedule_finish(queue)
+        raise LookupError("nobody is to be served")
+
+    def _pick_of_both(self, widest: int | None) -> int:
         in_time = self._next_of(self._finishes, widest) if self._waiting_in_time else None
         shares = self._shares
         if in_time is not None and not shares.free:

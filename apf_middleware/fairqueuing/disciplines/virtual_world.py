@@ -33,7 +33,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from apf_middleware.exceptions import require_integer
-from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_SEAT_NS, NEVER, MaxMinQueueT, Timetable
+from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_SEAT_NS, MaxMinQueueT, Timetable
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ __all__ = ["VirtualWorld"]
 class VirtualWorld(Timetable[MaxMinQueueT]):
     """Meters, shares and time. A discipline says where a queue's finish and its end are, and what an end means."""
 
-    __slots__ = ("_concurrency", "_due", "_follows", "_guess_ns", "_used")
+    __slots__ = ("_concurrency", "_follows", "_guess_ns", "_used")
 
     now: int
     r: int
@@ -62,7 +62,6 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
         super().__init__(concurrency)
         self._used = 0
         self._follows = False
-        self._due = NEVER  # nothing else comes before or at that time
 
     def begin(self, now: int) -> None:
         self.now = now
@@ -80,8 +79,6 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
             if (until < self._soonest and r < self._soonest_on_r) or not self._walk(until, r):
                 break
         self.now, self.r = until, r
-        if until > self._due:
-            self._outgrow()
 
     def _walk(self, until: int, r: int) -> bool:
         """To the next end, if any comes until then, when the common meter will have come to ``r``."""
@@ -111,9 +108,6 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
         else:
             self._soonest = self._ends.floor()
         return True
-
-    def _outgrow(self) -> None:
-        """It is later than ``_due``."""
 
     @abstractmethod
     def _reach(self, queue: MaxMinQueueT) -> None:
