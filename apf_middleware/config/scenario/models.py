@@ -37,6 +37,9 @@ __all__ = ["MOST_CALLERS", "ScenarioModel"]
 MOST_CALLERS: Final = 20_000
 """Callers, or connections of closed loops, of one scenario: each has dice of its own."""
 
+_SHORTEST_NS: Final = 1_000
+"""What comes again and again takes at least so long on average, or time would stand still."""
+
 _Trouble = Literal["rejected", "timeout"]
 _Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 _Keys = Mapping[str, tuple[frozenset[str], frozenset[str]]]  # by type: keys that it requires, and others that it takes
@@ -153,8 +156,9 @@ class _Arrivals(CamelModel):
 
     def rules(self) -> Iterator[Broken]:
         yield from _typed_rules(self, self.type, _ARRIVALS)
-        for key in ("on", "off"):
-            if self.type == "bursts" and getattr(self, key).built().mean_ns < 1_000:
+        lasting = {"bursts": ("on", "off"), "closed": ("pause",)}
+        for key in lasting.get(self.type, ()):
+            if getattr(self, key).built().mean_ns < _SHORTEST_NS:
                 yield Broken((key,), "0s", "it must be more than nothing")
 
     def built(self) -> AnyArrivals:
@@ -262,6 +266,11 @@ class _Tenant(CamelModel):
         if self.retries is not None and self.arrivals.type == "closed":
             hint = "A closed loop asks again anyway, after its pause"
             yield Broken(("retries",), "retries", "a closed loop doesn't take it", hint)
+        if self.arrivals.type == "closed":
+            lasts = self.service.built().mean_ns + self.arrivals.think.built().mean_ns
+            if lasts < _SHORTEST_NS:
+                hint = "Or let it think: without either a closed loop never comes to an end"
+                yield Broken(("service",), "0s", "it must be more than nothing", hint)
 
     def built(self) -> Tenant:
         numbered = self.name if self.count == 1 else f"{self.name}-{{n}}"
