@@ -38,7 +38,7 @@ MOST_CALLERS: Final = 20_000
 """Callers, or connections of closed loops, of one scenario: each has dice of its own."""
 
 _SHORTEST_NS: Final = 1_000
-"""What comes again and again takes at least so long on average, or time would stand still."""
+"""On average: what takes less takes nothing."""
 
 _Trouble = Literal["rejected", "timeout"]
 _Rate = Annotated[float, Field(gt=0, le=1_000_000)]
@@ -156,9 +156,8 @@ class _Arrivals(CamelModel):
 
     def rules(self) -> Iterator[Broken]:
         yield from _typed_rules(self, self.type, _ARRIVALS)
-        lasting = {"bursts": ("on", "off"), "closed": ("pause",)}
-        for key in lasting.get(self.type, ()):
-            if getattr(self, key).built().mean_ns < _SHORTEST_NS:
+        for key in ("on", "off"):
+            if self.type == "bursts" and getattr(self, key).built().mean_ns < _SHORTEST_NS:
                 yield Broken((key,), "0s", "it must be more than nothing")
 
     def built(self) -> AnyArrivals:
@@ -266,11 +265,6 @@ class _Tenant(CamelModel):
         if self.retries is not None and self.arrivals.type == "closed":
             hint = "A closed loop asks again anyway, after its pause"
             yield Broken(("retries",), "retries", "a closed loop doesn't take it", hint)
-        if self.arrivals.type == "closed":
-            lasts = self.service.built().mean_ns + self.arrivals.think.built().mean_ns
-            if lasts < _SHORTEST_NS:
-                hint = "Or let it think: without either a closed loop never comes to an end"
-                yield Broken(("service",), "0s", "it must be more than nothing", hint)
 
     def built(self) -> Tenant:
         numbered = self.name if self.count == 1 else f"{self.name}-{{n}}"
@@ -332,6 +326,20 @@ class _Spec(CamelModel):
         if callers > MOST_CALLERS:
             yield Broken(("tenants",), callers, f"there must be at most {MOST_CALLERS} callers and connections")
         yield from self._name_rules()
+        if duration_ns(self.backend.overhead) < _SHORTEST_NS:
+            yield from self._loop_rules()
+
+    def _loop_rules(self) -> Iterator[Broken]:
+        """Where the server itself takes no time, something else in a closed loop must, or time would stand still."""
+        for place, tenant in enumerate(self.tenants):
+            arrivals = tenant.arrivals
+            if arrivals.type != "closed":
+                continue
+            rule = "it must be more than nothing, unless backend.overhead is"
+            if tenant.service.built().mean_ns + arrivals.think.built().mean_ns < _SHORTEST_NS:
+                yield Broken(("tenants", place, "service"), "0s", rule, "Or let the tenant think")
+            if arrivals.pause.built().mean_ns < _SHORTEST_NS:
+                yield Broken(("tenants", place, "arrivals", "pause"), "0s", rule)
 
     def _name_rules(self) -> Iterator[Broken]:
         names = Counter(tenant.name for tenant in self.tenants)
