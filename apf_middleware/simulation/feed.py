@@ -40,7 +40,7 @@ class Recording:
 
     @property
     def span_ns(self) -> int:
-        return max(1, self.survey.span_ns)
+        return self.survey.span_ns
 
     @property
     def names(self) -> tuple[str, ...]:

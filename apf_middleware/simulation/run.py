@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, Tenant
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime import retry_after_s
 from apf_middleware.simulation.agenda import Agenda, Deadlines
 from apf_middleware.simulation.call import Call
@@ -77,6 +78,9 @@ class Simulation:
         self._on_progress = on_progress
         self._from_ns = scenario.warm_up_ns
         self._end_ns = recording.span_ns if recording else scenario.duration_ns
+        if self._from_ns >= self._end_ns:
+            rule = f"it must be shorter than what is watched, {self._end_ns / _SECOND:g}s"
+            raise InvalidValueError("warmUp", f"{self._from_ns / _SECOND:g}s", rule)
         windows = windows or max(_LEAST_WINDOWS, min(WINDOWS, self._end_ns // _SHORTEST_WINDOW_NS))
         self._window_ns = -(-self._end_ns // windows)
         self._end_ns = self._window_ns * windows
@@ -90,8 +94,9 @@ class Simulation:
         self._directories = [Directory(configuration, site.controller) for site in self.sites]
         self._turns: Iterator[int] | None = cycle(range(len(self.sites))) if self._in_turn(scenario) else None
         self._responses = configuration.server.responses
-        names = [*(tenant.name for tenant in scenario.tenants), *(recording.names if recording else ())]
-        self.ledger: Ledger = Ledger(names, self.sites, self._window_ns, self._from_ns)
+        names = [tenant.name for tenant in scenario.tenants]
+        recorded = [f"{name} (recorded)" if name in names else name for name in recording.names] if recording else []
+        self.ledger: Ledger = Ledger([*names, *recorded], self.sites, self._window_ns, self._from_ns)
         self._prepare(recording)
 
     @staticmethod

@@ -67,8 +67,9 @@ class Row:
 
 @dataclass(slots=True)
 class Survey:
-    """What a trace is, from one pass over it: ``begin_ns`` is the time of its first row, ``work_ns`` their durations'
-    sum, of rows with seats times those; ``counts`` how many rows there are of each user, address and path.
+    """What a trace is, from one pass over it: ``begin_ns`` is the time of its first row, ``span_ns`` how long rows
+    come, a second at least; ``work_ns`` is their durations' sum, of rows with seats times those; ``counts`` how many
+    rows there are of each user, address and path.
     """
 
     rows: int = 0
@@ -107,7 +108,8 @@ class Trace:
         begin, end = math.inf, -math.inf
         for row in self._parsed(found):
             found.rows += 1
-            begin, end = min(begin, row.time_ns), max(end, row.time_ns)
+            spread = _SECOND - 1 if row.is_whole_second else 0
+            begin, end = min(begin, row.time_ns), max(end, row.time_ns + spread)
             duration = row.duration_ns or 0
             found.work_ns += duration * max(1, row.seats)
             found.longest_ns = max(found.longest_ns, duration)
@@ -117,7 +119,7 @@ class Trace:
                     counter[name] += 1
         if not found.rows:
             raise TraceFormatError(f"{self.path}: there is no request in it")
-        found.begin_ns, found.span_ns = int(begin), int(end - begin) + 1
+        found.begin_ns, found.span_ns = int(begin), max(_SECOND, int(end - begin) + 1)
         self._survey = found
         return found
 

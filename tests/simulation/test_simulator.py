@@ -417,6 +417,38 @@ def test_those_who_are_not_listed_are_counted_together(tmp_path: Path) -> None:
     assert result.tenant(OTHERS).requests == 60 - 24
 
 
+def test_all_rows_of_a_log_are_played_those_of_its_last_second_too(tmp_path: Path) -> None:
+    line = '10.0.0.1 - alice [10/Oct/2026:13:55:3{} +0000] "GET / HTTP/1.1" 200 12 0.010\n'
+    (tmp_path / "log").write_text("".join(line.format(second) for second in range(4) for _ in range(50)))
+    trace = Trace(tmp_path / "log")
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=Recording(trace, trace.survey()))
+
+    assert (result.requests, result.seconds) == (200, pytest.approx(4))
+
+
+def test_a_single_recorded_request_is_one_in_a_second(tmp_path: Path) -> None:
+    row = {"time": 7, "duration": 0.25, "user": "alice"}
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", [row]))
+
+    assert (result.seconds, result.tenant("alice").rate) == (pytest.approx(1), pytest.approx(1))
+
+
+def test_a_recorded_user_is_told_from_a_tenant_of_the_same_name(tmp_path: Path) -> None:
+    scenario, configuration = world("", "name: alice, arrivals: {type: poisson, rate: 5}, service: 1ms")
+    rows = [{"time": n, "duration": 0.01, "user": user} for n in range(3) for user in ("alice", "bob")]
+    result = simulate(scenario, configuration, recording=recording(tmp_path / "t", rows))
+
+    assert [tenant.name for tenant in result.tenants] == ["alice", "alice (recorded)", "bob"]
+    assert result.tenant("alice (recorded)").served == 3
+
+
+def test_a_warm_up_is_shorter_than_what_was_recorded(tmp_path: Path) -> None:
+    short = recording(tmp_path / "t", [{"time": n, "duration": 0.01} for n in range(3)])
+
+    with pytest.raises(InvalidValueError, match="warmUp is '5s', but it must be shorter than what is watched, 2s"):
+        simulate(Scenario(warm_up_ns=5 * 10**9), load_text("", defaults="web"), recording=short)
+
+
 def test_callers_that_are_too_many_are_served_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_CALLERS", 50)
     rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(100)]
