@@ -47,8 +47,9 @@ class TenantResult:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones; how long
-    one waited there, and how long one's tries took altogether.
+    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones. Of the
+    tries that count, how many were dispatched, how many rejected or given up while they waited, how long one waited
+    there, and how long one's tries took altogether.
     """
 
     name: str
