@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
-from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_folder, require_paths, tell
 from apf_middleware.cli.tables import print_levels, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity, load
 from apf_middleware.config.scenario import Scenario, read_scenario
@@ -62,6 +62,7 @@ def simulate(
         scenario = replace(scenario, seed=seed)
     try:
         if plot is not None:
+            require_folder("plot", plot)
             require_plots(plot)
         recording = None if trace is None else _recording(trace, by)
         wanted = [(name, chosen_configuration(name, configuration)) for name in compare or ("own",)]

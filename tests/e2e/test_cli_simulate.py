@@ -123,6 +123,20 @@ def test_plots_are_drawn(scenario: Path, tmp_path: Path) -> None:
     assert "its name must end with .png, .svg, .pdf" in result.stderr
 
 
+def test_where_nothing_can_be_written_nothing_is_simulated(scenario: Path, trace: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+
+    for command in (
+        ("simulate", scenario, "--plot", nowhere / "p.png"),
+        ("recommend", trace, "--objective", "p99=1s", "--write", nowhere / "r.yaml"),
+    ):
+        result = apf(*command)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "there is no folder" in result.stderr
+    result = apf("recommend", trace, "--objective", "p99=1s", "--write", tmp_path)
+    assert (result.exit_code, "is a folder" in result.stderr) == (2, True)
+
+
 def test_without_matplotlib_it_is_told_how_to_get_it(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
