@@ -9,6 +9,7 @@ from apf_middleware.simulation.braille import curve
 __all__ = ["print_curves"]
 
 _NAME = 22
+_MANY = 1000
 
 _Curve = tuple[str, Sequence[float | None]]
 
@@ -19,7 +20,7 @@ def print_curves(result: Result) -> None:
         highest = most or max((value for _, values in curves for value in values if value is not None), default=0)
         if not highest:
             continue
-        tell(f"{title}, up to {highest:.3g}{unit}", "dim")
+        tell(f"{title}, up to {f'{highest:,.0f}' if highest >= _MANY else f'{highest:.3g}'}{unit}", "dim")
         for name, values in curves:
             *above, last = curve(values, highest)
             for line in above:

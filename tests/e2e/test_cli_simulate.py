@@ -83,6 +83,9 @@ def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path
     result = apf("simulate", scenario, "--compare", "own", other, "--no-curves")
     assert "mice pays" in result.stdout
 
+    other.write_text(SCENARIO.replace("seats: 10", "seats: 3"))
+    assert apf("simulate", scenario, "--compare", "own", other, "--no-curves").stdout == result.stdout, "its scenario"
+
     result = apf("simulate", scenario, "--compare", "own", "nothing")
     assert result.exit_code == 2
     assert "'nothing' must be a file or one of none, fifo" in " ".join(result.stderr.split())
@@ -168,6 +171,10 @@ def test_recorded_requests_need_no_scenario(trace: Path, tmp_path: Path) -> None
     assert [line.split()[0] for line in by_user.stdout.splitlines()[2:5]] == ["u0", "u1", "u2"]
     assert {line.split()[0] for line in by_path.stdout.splitlines()[2:4]} == {"/0", "/1"}
     assert apf("simulate", config).exit_code == 2, "without a trace there must be a scenario"
+    alone = apf("simulate", "--trace", trace, "--no-curves")
+    assert (alone.exit_code, alone.stdout.splitlines()[1].startswith("tenant ")) == (0, True)
+    nothing = apf("simulate")
+    assert (nothing.exit_code, "there must be a scenario, or recorded" in nothing.stderr) == (2, True)
 
 
 def test_a_trace_that_is_none_is_told(scenario: Path, tmp_path: Path) -> None:
