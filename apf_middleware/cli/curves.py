@@ -38,4 +38,4 @@ def _groups(result: Result) -> Iterator[tuple[str, list[_Curve], str, float]]:
         (name, [one.turned_away[n] / result.window_s for one in windows]) for n, name in enumerate(tenants)
     ]
     yield "turned away a second", [one for one in rates if any(one[1])], "", 0.0
-    yield "fairness", [("Jain's index", [one.fairness for one in windows])], "", 1.0
+    yield "fairness so far", [("Jain's index", [one.fairness for one in windows])], "", 1.0

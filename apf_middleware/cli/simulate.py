@@ -59,10 +59,7 @@ def simulate(
     PATHS are a scenario and its configuration, in one file or several; with --trace there may be none, and what is
     tried out is the default configuration. Exit status 2 if they can't be used.
     """
-    if not paths and trace is None:
-        raise typer.BadParameter("there must be a scenario, or recorded requests with --trace", param_hint="PATHS")
-    require_paths(paths or [])
-    scenario, configuration = _read(paths or [], wanted=trace is None)
+    scenario, configuration = _read(paths or [], trace)
     if seed is not None:
         scenario = replace(scenario, seed=seed)
     try:
@@ -98,13 +95,19 @@ def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> No
             tell(f"  {line}")
 
 
-def _read(paths: list[Path], *, wanted: bool) -> tuple[Scenario, Configuration]:
-    reading = read_scenario(paths, wanted=wanted)
+def _read(paths: list[Path], trace: Path | None) -> tuple[Scenario, Configuration]:
+    if not paths and trace is None:
+        raise typer.BadParameter("there must be a scenario, or recorded requests with --trace", param_hint="PATHS")
+    require_paths(paths)
+    reading = read_scenario(paths, wanted=trace is None)
     for problem in reading.problems:
         typer.secho(problem, err=True, fg="red" if problem.severity is Severity.ERROR else "yellow")
     if reading.scenario is None or reading.configuration is None:
         raise typer.Exit(_UNUSABLE)
-    return reading.scenario, reading.configuration
+    scenario = reading.scenario
+    if trace is not None and not scenario.tenants:
+        scenario = replace(scenario, name=trace.name)
+    return scenario, reading.configuration
 
 
 def _recording(path: Path, by: Listing) -> Recording:

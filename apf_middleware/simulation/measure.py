@@ -2,8 +2,8 @@
 
 **Fairness** compares what each caller got with its max-min fair part. Its demand is the work that it asked for or was
 still waiting for at the begin; what is divided is the backend's capacity; what it got is the work of answers that came
-in time. So it tells the same of a server that protects nothing and of one that does. In a single window those are
-behind whose requests are under way when it ends; over the whole time that is next to nothing.
+in time. So it tells the same of a server that protects nothing and of one that does. A window tells it of all the time
+so far, for in a single one those are behind whose requests are under way when it ends, and few ask often enough.
 """
 
 from collections.abc import Iterator, Sequence
@@ -147,7 +147,8 @@ class Ledger:
         self._sites = sites
         self._window_ns = window_ns
         self.warm_up_ns: int = warm_up_ns
-        self._counted = 0
+        self._counted = 0  # windows
+        self._is_counting = False
         self._capacity_ns = sum(site.places for site in sites) * window_ns
 
     def begin(self, now: int) -> None:
@@ -176,21 +177,26 @@ class Ledger:
         return sum(site.controller.levels[name].shared.queueset.waiting for site in self._sites)
 
     def _fairness(self, *, counted: bool) -> float | None:
-        """Of this window; the next one begins."""
-        demands = [(client, client.begun_ns + client.asked_ns, client.got_ns) for client in self.clients]
-        parts = _parts(demands, self._capacity_ns)
-        for client, demand, got in demands:
-            if counted:
-                client.all_asked_ns += client.asked_ns if self._counted else demand
-                client.all_got_ns += got
+        """Of all windows so far; that of the warm-up is forgotten when it is over."""
+        if counted and not self._is_counting:
+            self._is_counting, self._counted = True, 0
+        is_first = not self._counted
+        for client in self.clients:
+            if is_first:
+                client.all_asked_ns, client.all_got_ns = client.begun_ns, 0
+            client.all_asked_ns += client.asked_ns
+            client.all_got_ns += client.got_ns
             client.begun_ns, client.asked_ns, client.got_ns = client.open_ns, 0, 0
-        self._counted += counted
-        return _jain([got / fair for _, got, fair in parts])
+        self._counted += 1
+        return _jain([got / fair for _, got, fair in self._parts()])
+
+    def _parts(self) -> list[tuple["Client", float, float]]:
+        demands = [(client, client.all_asked_ns, client.all_got_ns) for client in self.clients]
+        return _parts(demands, self._capacity_ns * self._counted)
 
     def _settle(self) -> float | None:
         """Of all windows that count, and of each tenant."""
-        demands = [(client, client.all_asked_ns, client.all_got_ns) for client in self.clients]
-        parts = _parts(demands, self._capacity_ns * self._counted)
+        parts = self._parts()
         for client, got, fair in parts:
             client.meter.got_s += got
             client.meter.fair_s += fair

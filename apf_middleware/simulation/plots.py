@@ -103,7 +103,7 @@ def _fairness(axes: "Axes", result: Result, *, first: bool) -> None:
     axes.set_ylim(0, 1.05)
     axes.axhline(1.0, color="#999999", linewidth=0.6, linestyle=":")
     if first:
-        axes.set_ylabel("fairness (Jain)")
+        axes.set_ylabel("fairness so far (Jain)")
 
 
 def _name(axes: "Axes", label: str, of: str, *, first: bool, always: bool = False) -> None:

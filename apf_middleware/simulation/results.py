@@ -68,7 +68,8 @@ class LevelResult:
 class Window:
     """A part of the time: by tenant and by level, in the order in which a result lists them.
 
-    ``turned_away`` are tries that were rejected or timed out.
+    ``turned_away`` are tries that were rejected or timed out. ``fairness`` is that of all the time so far, from the
+    begin or from the end of the warm-up.
     """
 
     begin_s: float

@@ -168,6 +168,7 @@ def test_recorded_requests_need_no_scenario(trace: Path, tmp_path: Path) -> None
     by_user = apf("simulate", config, "--trace", trace, "--no-curves")
     by_path = apf("simulate", config, "--trace", trace, "--no-curves", "--by", "path")
 
+    assert by_user.stdout.startswith("trace.jsonl, own: 1,000 requests in ")
     assert [line.split()[0] for line in by_user.stdout.splitlines()[2:5]] == ["u0", "u1", "u2"]
     assert {line.split()[0] for line in by_path.stdout.splitlines()[2:4]} == {"/0", "/1"}
     assert apf("simulate", config).exit_code == 2, "without a trace there must be a scenario"

@@ -420,6 +420,23 @@ def test_fairness_is_one_when_all_get_what_they_want_and_little_when_one_has_eve
 # Recorded requests
 
 
+def test_the_curve_of_fairness_ends_where_the_whole_time_stands() -> None:
+    """Each waits for several windows, and few ask often; nobody has more than anybody else all the same."""
+    result = play(
+        "  duration: 30s\n  warmUp: 5s\n",
+        "name: many, count: 20, arrivals: {type: constant, rate: 0.5}, service: 50ms",
+        "name: early, arrivals: {type: closed, connections: 40}, service: 100ms, end: 5s",
+        server=one_level(1),
+    )
+
+    curve = [window.fairness for window in result.windows]
+    assert curve[-1] == result.fairness
+    assert result.fairness is not None
+    assert result.fairness > 0.95
+    assert min(one for one in curve[30:] if one is not None) > 0.95
+    assert max(one for one in curve[:10] if one is not None) < 0.5, "while the early ones were there"
+
+
 def recording(path: Path, rows: list[dict[str, Any]]) -> Recording:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     trace = Trace(path)
