@@ -499,6 +499,17 @@ def test_a_warm_up_is_shorter_than_what_was_recorded(tmp_path: Path) -> None:
         simulate(Scenario(warm_up_ns=5 * 10**9), load_text("", defaults="web"), recording=short)
 
 
+def test_who_asks_for_many_things_is_one_caller_all_the_same(tmp_path: Path) -> None:
+    """A fair part is a caller's, whatever it asks for."""
+    rows = [{"time": n / 100, "duration": 0.05, "user": "many", "path": f"/{n}"} for n in range(1_000)]
+    rows += [{"time": n / 100, "duration": 0.05, "user": "one", "path": "/"} for n in range(1_000)]
+    simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
+    simulation.run("own")
+
+    assert [client.asker.identity.name for client in simulation.ledger.clients] == ["many", "one"]
+    assert [client.asker.path for client in simulation.ledger.clients] == ["/999", "/"]
+
+
 def test_callers_that_are_too_many_are_served_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feed, "MOST_CALLERS", 50)
     rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(100)]
