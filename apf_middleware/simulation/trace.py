@@ -39,6 +39,10 @@ _LOG: Final = re.compile(
     r'(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)[^"]*"'
     r' \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*? (?:[\w-]+=)?"?(?P<duration>\d+(?:\.\d+)?)"?\s*$'
 )
+_LOG_OF_NO_REQUEST: Final = re.compile(
+    r'\S+ \S+ .+? \[[^\]]+\] "(?:[^"\\]|\\.)*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*?'
+    r' (?:[\w-]+=)?"?\d+(?:\.\d+)?"?\s*$'
+)
 _LOG_WITHOUT: Final = re.compile(r'\S+ \S+ .+? \[[^\]]+\] "[^"]*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*\s*$')
 
 
@@ -90,6 +94,10 @@ class Survey:
 
 class _UnreadableError(Exception):
     """A line isn't what it should be."""
+
+
+class _NoRequestError(_UnreadableError):
+    """What this line of a log tells of wasn't HTTP; the server answered it, and no application heard of it."""
 
 
 class Trace:
@@ -153,7 +161,7 @@ class Trace:
         return self.path.open(encoding="utf-8", errors="replace")
 
     def _parsed_lines(self, lines: IO[str], survey: Survey) -> Iterator[Row]:
-        taken = 0
+        taken = strange = 0
         first = ""
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -162,16 +170,20 @@ class Trace:
                 break
             try:
                 row = _of_json(line) if line.startswith("{") else _of_log(line)
+            except _NoRequestError:
+                survey.unreadable += 1
+                continue
             except _UnreadableError as error:
                 survey.unreadable += 1
+                strange += 1
                 first = first or f"{self.path}:{number}: {error}"
-                if survey.unreadable > max(_ENOUGH, taken):
+                if strange > max(_ENOUGH, taken):
                     break
                 continue
             taken += 1
             yield row
-        if survey.unreadable and (not taken or survey.unreadable > _MOST_UNREADABLE * taken):
-            raise TraceFormatError(f"{first} ({survey.unreadable} of {taken + survey.unreadable} lines are like that)")
+        if strange and (not taken or strange > _MOST_UNREADABLE * taken):
+            raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines are like that)")
 
 
 def _first(held: list[tuple[int, int, Row]], last: int) -> tuple[int, Row]:
@@ -280,6 +292,8 @@ def _of_log(line: str) -> Row:
         if _LOG_WITHOUT.match(line):
             hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
             raise _UnreadableError(f"a line must end with how long the request took: {hint}")
+        if _LOG_OF_NO_REQUEST.match(line):
+            raise _NoRequestError
         raise _UnreadableError("a line must be JSON, or of the common or combined log form with a duration at its end")
     time, user, duration, path = found["time"], found["user"], found["duration"], found["path"]
     return Row(

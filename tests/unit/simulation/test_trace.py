@@ -143,6 +143,17 @@ def test_a_few_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> N
     assert len(list(Trace(path).rows())) == 301
 
 
+def test_what_was_no_request_is_left_out_of_a_log_however_often_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    strange = [r'"\x16\x03\x01" 400 150', '"-" 408 0', '"" 400 0', r'"a \"b\"" 400 0']
+    line = '1.2.3.4 - - [10/Oct/2026:13:55:36 +0000] {} "-" "-" 0.000\n'
+    path.write_text("".join(map(line.format, strange)) + COMMON * 2)
+
+    survey = Trace(path).survey()
+
+    assert (survey.rows, survey.unreadable) == (2, 4)
+
+
 @pytest.mark.parametrize("text", ["", "\n\n"])
 def test_a_trace_without_requests_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t"
