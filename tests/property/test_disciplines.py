@@ -210,6 +210,28 @@ def test_queues_that_cross_the_boundary_while_somebody_waits_are_as_in_the_plain
             left.queueset.check()
 
 
+@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize("seed", range(15))
+def test_it_makes_no_difference_how_often_time_is_told(ours: Maker, seed: int) -> None:
+    """Events of the virtual world are late when nobody calls; whose turn it is they decide as if they weren't."""
+
+    def seated(every: int | None) -> list[object]:
+        chance = random.Random(seed)
+        side = Side(ours, QueueSetSettings(chance.randint(1, 8), 6, chance.randint(1, 3), queue_length_limit=1000))
+        found = []
+        for _ in range(200):
+            what = chance.choices(["arrive", "release", "abandon"], (4, 4, 1))[0]
+            left = chance.choice([0, 1, 10_007, MS + 13, 7 * MS + chance.randrange(1000), 50 * MS])
+            while every is not None and left > every:
+                side.take(Step(every, "tick"))
+                left -= every
+            side.take(Step(left, what, chance.randrange(40)))
+            found.append(side.record[-1][2])
+        return found
+
+    assert seated(None) == seated(777_777)
+
+
 @given(capacity=st.integers(0, 30), demands=st.lists(st.integers(0, 12), max_size=9))
 def test_the_twins_shares_solve_the_proposals_equation(capacity: int, demands: list[int]) -> None:
     shares = max_min_shares(capacity, demands)
