@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any, Final
 
+from apf_middleware.classification.text import printable
 from apf_middleware.exceptions import TraceFormatError
 
 __all__ = ["LOOK_AHEAD", "MOST_NAMES", "Row", "Survey", "Trace"]
@@ -63,10 +64,10 @@ class Row:
     is_whole_second: bool = False
 
     def told(self, by: str) -> str:
-        """Its user, its client's address or its path without the query."""
+        """Its user, its client's address or its path without the query; made harmless, for anybody writes into logs."""
         if by == "user":
-            return self.user or "(anonymous)"
-        return self.address or "(unknown)" if by == "address" else self.path.partition("?")[0]
+            return printable(self.user) or "(anonymous)"
+        return printable(self.address) or "(unknown)" if by == "address" else printable(self.path.partition("?")[0])
 
 
 @dataclass(slots=True)

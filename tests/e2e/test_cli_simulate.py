@@ -126,6 +126,18 @@ def test_plots_are_drawn(scenario: Path, tmp_path: Path) -> None:
     assert "its name must end with .png, .svg, .pdf" in result.stderr
 
 
+def test_names_in_plots_are_what_they_are(tmp_path: Path) -> None:
+    trace, drawn = tmp_path / "t.jsonl", tmp_path / "p.svg"
+    names = ["$\\frac{$", "_hidden", "a & b"]
+    trace.write_text(
+        "".join(json.dumps({"time": n, "duration": 0.1, "user": name}) + "\n" for n, name in enumerate(names))
+    )
+
+    assert apf("simulate", "--trace", trace, "--plot", drawn).exit_code == 0
+    legend = drawn.read_text()
+    assert [f"<!-- {name} -->" in legend for name in ("$\\frac{$", " _hidden", "a &amp; b")] == [True, True, True]
+
+
 def test_where_nothing_can_be_written_nothing_is_simulated(scenario: Path, trace: Path, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
 

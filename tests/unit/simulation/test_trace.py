@@ -91,6 +91,13 @@ def test_whole_seconds_are_spread_over_their_second(tmp_path: Path) -> None:
     assert times == [row.time_ns for row in Trace(tmp_path / "access.log").rows()], "by the same dice"
 
 
+def test_names_that_were_sent_to_do_harm_are_shown_and_do_none(tmp_path: Path) -> None:
+    said = {"time": 1, "duration": 1, "user": "\x1b]0;x\x07", "clientAddress": "a\nb", "path": "/\x1b[31m?\x1b"}
+    [row] = rows(tmp_path / "t.jsonl", json.dumps(said))
+
+    assert [row.told(by) for by in ("user", "address", "path")] == [r"\x1b]0;x\x07", r"a\nb", r"/\x1b[31m"]
+
+
 def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     with gzip.open(path, "wt") as file:
