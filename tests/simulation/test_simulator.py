@@ -435,6 +435,7 @@ def test_the_curve_of_fairness_ends_where_the_whole_time_stands() -> None:
     assert result.fairness > 0.95
     assert min(one for one in curve[30:] if one is not None) > 0.95
     assert max(one for one in curve[:10] if one is not None) < 0.5, "while the early ones were there"
+    assert result.tenant("early").fairness == 1, "what it waited for when the warm-up ended, it got"
 
 
 def recording(path: Path, rows: list[dict[str, Any]]) -> Recording:
