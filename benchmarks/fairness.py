@@ -1,9 +1,9 @@
 """What each fairness scenario reaches: ``python -m benchmarks.fairness [--discipline NAME] [--exact] [--json]``.
 
-For each scenario the seats that its clients had on average, beside those that they should have had, the largest
-relative distance between the two, and the verdict by the scenario's own margin. "unfair, as it must be" marks the
-controls and the known defect that a scenario is there to show; scenarios of our own (`more_scenarios`) have no verdict,
-for what they show is the difference between disciplines and settings.
+For each discipline, or the one that is named, and for each scenario: the seats that its clients had on average, beside
+those that they should have had, the largest relative distance between the two, and the verdict by the scenario's own
+margin. "unfair, as it must be" marks the controls and the known defect that a scenario is there to show; scenarios of
+our own (`more_scenarios`) have no verdict, for what they show is the difference between disciplines and settings.
 
 ``--exact`` gives each flow a queue of its own, ``--backfill N`` lets others pass wide requests in N rounds.
 ``--compare`` plays those scenarios that tell the disciplines apart with each of them, and prints one table.
@@ -16,6 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline
@@ -136,22 +137,26 @@ def _print_comparison(lines: Sequence[Row]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description="What each scenario reaches.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
-    parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
+    parser.add_argument("--discipline", choices=DISCIPLINES, help="this one alone")
     parser.add_argument("--exact", action="store_true", help="a queue for each flow")
     parser.add_argument("--backfill", type=int, default=0, metavar="ROUNDS", help="let others pass wide requests")
     parser.add_argument("--strict", action="store_true", help="reproduce upstream's known defects too")
     parser.add_argument("--compare", action="store_true", help="all disciplines, where they differ")
     options = parser.parse_args()
-    variant = Variant(options.discipline, options.exact, options.backfill, options.strict)
-    lines = list(compare() if options.compare else measure(variant))
+    disciplines = [options.discipline] if options.discipline else DISCIPLINES
+    variants = [Variant(name, options.exact, options.backfill, options.strict) for name in disciplines]
+    lines = list(compare() if options.compare else chain.from_iterable(map(measure, variants)))
     if options.json:
         print_json(lines)
     elif options.compare:
         _print_comparison(lines)
     else:
         header = ("scenario", "window", "seats", "expected", "deviation", "gap", "jain", "utilisation", "verdict")
-        rows = ({**line, "verdict": verdict(line)} for line in lines)
-        print_table(header, ([_listed(line[column]) for column in header] for line in rows))
+        for name in disciplines:
+            rows = [{**line, "verdict": verdict(line)} for line in lines if line["discipline"] == name]
+            if len(variants) > 1:
+                print(f"\n{name}\n")
+            print_table(header, ([_listed(line[column]) for column in header] for line in rows))
     if not all(line.get("as_it_must_be", True) for line in lines):
         sys.exit(1)
 

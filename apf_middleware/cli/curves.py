@@ -9,6 +9,7 @@ from apf_middleware.simulation.braille import curve
 __all__ = ["print_curves"]
 
 _NAME = 22
+_MANY = 1000
 
 _Curve = tuple[str, Sequence[float | None]]
 
@@ -19,7 +20,7 @@ def print_curves(result: Result) -> None:
         highest = most or max((value for _, values in curves for value in values if value is not None), default=0)
         if not highest:
             continue
-        tell(f"{title}, up to {highest:.3g}{unit}", "dim")
+        tell(f"{title}, up to {f'{highest:,.0f}' if highest >= _MANY else f'{highest:.3g}'}{unit}", "dim")
         for name, values in curves:
             *above, last = curve(values, highest)
             for line in above:
@@ -37,4 +38,4 @@ def _groups(result: Result) -> Iterator[tuple[str, list[_Curve], str, float]]:
         (name, [one.turned_away[n] / result.window_s for one in windows]) for n, name in enumerate(tenants)
     ]
     yield "turned away a second", [one for one in rates if any(one[1])], "", 0.0
-    yield "fairness", [("Jain's index", [one.fairness for one in windows])], "", 1.0
+    yield "fairness so far", [("Jain's index", [one.fairness for one in windows])], "", 1.0

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Output", "OutputOption", "Paths", "require_paths", "tell"]
+__all__ = ["Output", "OutputOption", "Paths", "require_folder", "require_paths", "tell"]
 
 
 _WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is told with the other problems
@@ -34,6 +34,14 @@ def require_paths(paths: list[Path]) -> None:
     missing = [path for path in paths if not path.exists() and not _WILDCARDS & set(str(path))]
     if missing:
         raise typer.BadParameter(f"there is no {', '.join(map(str, missing))}", param_hint="PATH")
+
+
+def require_folder(option: str, path: Path) -> None:
+    """End with status 2 before anything is computed when there is no folder to write this file into."""
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}", param_hint=f"--{option}")
+    if path.is_dir():
+        raise typer.BadParameter(f"{path} is a folder", param_hint=f"--{option}")
 
 
 def tell(line: object, style: str = "") -> None:

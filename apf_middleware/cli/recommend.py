@@ -8,16 +8,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, tell
+from apf_middleware.cli.output import Output, OutputOption, require_folder, tell
 from apf_middleware.cli.simulate import fail, warn_of_gates, with_progress
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.exceptions import InvalidValueError, TraceFormatError
-from apf_middleware.simulation import Result
 from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.feed import Recording
-from apf_middleware.simulation.recommend import Objective, Recommendation
+from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
 from apf_middleware.simulation.trace import Survey, Trace
 
@@ -50,6 +49,8 @@ def recommend(
     """
     try:
         wanted = _objective(objective, rejected)
+        if write is not None:
+            require_folder("write", write)
         given = load(*config or ())
         warn_of_gates((given,))
         recorded = Trace(trace, rows)
@@ -76,13 +77,13 @@ def _objective(text: str, rejected: float) -> Objective:
 def _search(
     recording: Recording, configuration: Configuration, objective: Objective, places: int | None
 ) -> Recommendation:
-    backend = Backend(places=places or _UNLIMITED)
-    scenario = Scenario(recording.trace.path.name, backend=backend)
+    def runner(places: int) -> Run:
+        scenario = Scenario(recording.trace.path.name, backend=Backend(places=places))
+        return lambda one, name: with_progress(scenario, one, name, recording)
 
-    def run(one: Configuration, name: str) -> Result:
-        return with_progress(scenario, one, name, recording)
-
-    return search(configuration, objective, run, heavy=_heavy(recording.survey), most_seats=places)
+    run, run_free = runner(places or _UNLIMITED), runner(_UNLIMITED)
+    heavy = _heavy(recording.survey)
+    return search(configuration, objective, run, run_free=run_free, heavy=heavy, most_seats=places)
 
 
 def _heavy(survey: Survey) -> int:

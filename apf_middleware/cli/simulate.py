@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
-from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.cli.output import Output, OutputOption, require_folder, require_paths, tell
 from apf_middleware.cli.tables import print_levels, print_tenants
-from apf_middleware.config import Configuration, ConfigurationError, Severity, load
+from apf_middleware.config import Configuration, ConfigurationError, Severity
 from apf_middleware.config.scenario import Scenario, read_scenario
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
 from apf_middleware.simulation import VARIANTS, Result, variant
@@ -39,7 +39,9 @@ class Listing(StrEnum):
 
 
 def simulate(
-    paths: Paths,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files, directories or globs of YAML or JSON.", show_default=False)
+    ] = None,
     *,
     trace: Annotated[Path | None, typer.Option(help="Recorded requests: JSON lines or an access log.")] = None,
     by: Annotated[Listing, typer.Option(help="What the rows of a trace are listed by.")] = Listing.USER,
@@ -54,14 +56,15 @@ def simulate(
 ) -> None:
     """Simulate a scenario, or recorded requests with --trace, before the code that runs in production.
 
-    PATHS are a scenario and its configuration, in one file or several. Exit status 2 if they can't be used.
+    PATHS are a scenario and its configuration, in one file or several; with --trace there may be none, and what is
+    tried out is the default configuration. Exit status 2 if they can't be used.
     """
-    require_paths(paths)
-    scenario, configuration = _read(paths, wanted=trace is None)
+    scenario, configuration = _read(paths or [], trace)
     if seed is not None:
         scenario = replace(scenario, seed=seed)
     try:
         if plot is not None:
+            require_folder("plot", plot)
             require_plots(plot)
         recording = None if trace is None else _recording(trace, by)
         wanted = [(name, chosen_configuration(name, configuration)) for name in compare or ("own",)]
@@ -92,13 +95,19 @@ def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> No
             tell(f"  {line}")
 
 
-def _read(paths: list[Path], *, wanted: bool) -> tuple[Scenario, Configuration]:
-    reading = read_scenario(paths, wanted=wanted)
+def _read(paths: list[Path], trace: Path | None) -> tuple[Scenario, Configuration]:
+    if not paths and trace is None:
+        raise typer.BadParameter("there must be a scenario, or recorded requests with --trace", param_hint="PATHS")
+    require_paths(paths)
+    reading = read_scenario(paths, wanted=trace is None)
     for problem in reading.problems:
         typer.secho(problem, err=True, fg="red" if problem.severity is Severity.ERROR else "yellow")
     if reading.scenario is None or reading.configuration is None:
         raise typer.Exit(_UNUSABLE)
-    return reading.scenario, reading.configuration
+    scenario = reading.scenario
+    if trace is not None and not scenario.tenants:
+        scenario = replace(scenario, name=trace.name)
+    return scenario, reading.configuration
 
 
 def _recording(path: Path, by: Listing) -> Recording:
@@ -110,12 +119,12 @@ def _recording(path: Path, by: Listing) -> Recording:
 
 
 def chosen_configuration(name: str, configuration: Configuration) -> Configuration:
-    """A variant of the scenario's configuration, or what is in a file."""
+    """A variant of the scenario's configuration, or what is in a file; a scenario in it is passed over."""
     if name in VARIANTS:
         return variant(name, configuration)
     if not Path(name).exists():
         raise typer.BadParameter(f"{name!r} must be a file or one of {', '.join(VARIANTS)}", param_hint="--compare")
-    return load(name)
+    return read_scenario([name], wanted=False).unwrap()[1]
 
 
 def warn_of_gates(configurations: Iterable[Configuration]) -> None:

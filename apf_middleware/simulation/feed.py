@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.config.scenario import Tenant
 from apf_middleware.simulation.clients import Client, Party, draw_seats
-from apf_middleware.simulation.directory import Asker, identity_of
+from apf_middleware.simulation.directory import MOST_KNOWN, Asker, identity_of
 from apf_middleware.simulation.trace import Row, Survey, Trace
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Recording:
 
     @property
     def span_ns(self) -> int:
-        return max(1, self.survey.span_ns)
+        return self.survey.span_ns
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -58,28 +58,41 @@ class Recording:
 
 
 class Crowd:
-    """The callers of a recording."""
+    """The callers of a recording: users, or the addresses of those without a name, each under what it is listed by.
+
+    What a caller asks for changes from row to row, and its ``asker`` with it.
+    """
 
     def __init__(self, parties: list[Party], recording: Recording, clients: list[Client]) -> None:
         self._parties = dict(zip(recording.names, parties, strict=True))
         self._recording = recording
-        self._clients = clients  # the ledger's
-        self._known: dict[tuple[object, ...], Client] = {}
+        self._counted = clients  # the ledger's
+        self._clients: dict[tuple[str, str], Client] = {}
+        self._askers: dict[tuple[object, ...], Asker] = {}
 
     def client(self, row: Row) -> Client:
-        """Who asked."""
-        key = (row.user, row.groups, row.address, row.method, row.path, row.host, tuple(row.headers.items()))
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        """Who asked, and for what."""
+        asker = self._asker(row)
         name = self._recording.name_of(row)
         name = name if name in self._parties else OTHERS
-        asker = Asker(identity_of(row.user, row.groups), row.method, row.path, row.host, row.headers, row.address)
-        client = Client(self._parties[name], asker)
-        if len(self._known) < MOST_CALLERS:
-            self._known[key] = client
-            self._clients.append(client)
+        key = (name, row.user or row.address)
+        client = self._clients.get(key)
+        if client is None:
+            client = Client(self._parties[name], asker)
+            if len(self._clients) < MOST_CALLERS:
+                self._clients[key] = client
+                self._counted.append(client)
+        client.asker = asker
         return client
+
+    def _asker(self, row: Row) -> Asker:
+        key = (row.user, row.groups, row.address, row.method, row.path, row.host, tuple(row.headers.items()))
+        known = self._askers.get(key)
+        if known is None:
+            known = Asker(identity_of(row.user, row.groups), row.method, row.path, row.host, row.headers, row.address)
+            if len(self._askers) < MOST_KNOWN:
+                self._askers[key] = known
+        return known
 
 
 class Feed:

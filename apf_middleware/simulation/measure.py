@@ -2,11 +2,11 @@
 
 **Fairness** compares what each caller got with its max-min fair part. Its demand is the work that it asked for or was
 still waiting for at the begin; what is divided is the backend's capacity; what it got is the work of answers that came
-in time. So it tells the same of a server that protects nothing and of one that does. In a single window those are
-behind whose requests are under way when it ends; over the whole time that is next to nothing.
+in time. So it tells the same of a server that protects nothing and of one that does. A window tells it of all the time
+so far, for in a single one those are behind whose requests are under way when it ends, and few ask often enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from apf_middleware.simulation.results import QUANTILES, LevelResult, Result, TenantResult, Window
@@ -101,18 +101,26 @@ class TenantMeter:
 
 
 class LevelMeter:
-    """Seats in use over time, and waits."""
+    """Seats in use over time, and what became of the tries that count: those made while it is counted."""
 
-    __slots__ = ("_changed_at", "_seat_ns", "latencies", "seats", "total_ns", "waits")
+    __slots__ = ("_changed_at", "_seat_ns", "dispatched", "latencies", "rejected", "seats", "total_ns", "waits")
 
+    dispatched: int
     latencies: Sketch
+    rejected: int
     total_ns: int
     waits: Sketch
 
     def __init__(self) -> None:
         self.seats: int = 0
         self._seat_ns = self._changed_at = self.total_ns = 0
+        self.dispatched = self.rejected = 0
         self.waits, self.latencies = Sketch(), Sketch()
+
+    def begin(self, now: int) -> None:
+        """What was in use until now doesn't count."""
+        self.change(now, 0)
+        self.total_ns = -self._seat_ns
 
     def change(self, now: int, by: int) -> None:
         """So many more seats are in use."""
@@ -138,9 +146,15 @@ class Ledger:
         self.windows: list[Window] = []
         self._sites = sites
         self._window_ns = window_ns
-        self._warm_up_ns = warm_up_ns
-        self._counted = 0
+        self.warm_up_ns: int = warm_up_ns
+        self._counted = 0  # windows
+        self._is_counting = False
         self._capacity_ns = sum(site.places for site in sites) * window_ns
+
+    def begin(self, now: int) -> None:
+        """The warm-up is over."""
+        for level in self.levels.values():
+            level.begin(now)
 
     def close_window(self, now: int) -> None:
         """A window has ended."""
@@ -155,7 +169,7 @@ class Ledger:
                 turned_away=tuple(one[3] for one in by_tenant),
                 seats=tuple(level.window(now, self._window_ns) for level in self.levels.values()),
                 waiting=tuple(map(self._waiting, self.levels)),
-                fairness=self._fairness(counted=begin >= self._warm_up_ns),
+                fairness=self._fairness(counted=begin >= self.warm_up_ns),
             )
         )
 
@@ -163,21 +177,26 @@ class Ledger:
         return sum(site.controller.levels[name].shared.queueset.waiting for site in self._sites)
 
     def _fairness(self, *, counted: bool) -> float | None:
-        """Of this window; the next one begins."""
-        demands = [(client, client.begun_ns + client.asked_ns, client.got_ns) for client in self.clients]
-        parts = _parts(demands, self._capacity_ns)
-        for client, demand, got in demands:
-            if counted:
-                client.all_asked_ns += client.asked_ns if self._counted else demand
-                client.all_got_ns += got
+        """Of all windows so far; that of the warm-up is forgotten when it is over."""
+        if counted and not self._is_counting:
+            self._is_counting, self._counted = True, 0
+        is_first = not self._counted
+        for client in self.clients:
+            if is_first:
+                client.all_asked_ns, client.all_got_ns = client.begun_ns, 0
+            client.all_asked_ns += client.asked_ns
+            client.all_got_ns += client.got_ns
             client.begun_ns, client.asked_ns, client.got_ns = client.open_ns, 0, 0
-        self._counted += counted
-        return _jain([got / fair for _, got, fair in parts])
+        self._counted += 1
+        return _jain([got / fair for _, got, fair in self._parts()])
+
+    def _parts(self) -> list[tuple["Client", float, float]]:
+        demands = [(client, client.all_asked_ns, client.all_got_ns) for client in self.clients]
+        return _parts(demands, self._capacity_ns * self._counted)
 
     def _settle(self) -> float | None:
         """Of all windows that count, and of each tenant."""
-        demands = [(client, client.all_asked_ns, client.all_got_ns) for client in self.clients]
-        parts = _parts(demands, self._capacity_ns * self._counted)
+        parts = self._parts()
         for client, got, fair in parts:
             client.meter.got_s += got
             client.meter.fair_s += fair
@@ -189,14 +208,13 @@ class Ledger:
             tenant.latencies.merge(tenant.fresh)
         fairness = self._settle()
         useful = sum(tenant.useful_ns for tenant in self.tenants)
-        whole = len(self.windows) * self._window_ns
         return Result(
             scenario=scenario,
             configuration=configuration,
             seconds=seconds,
             window_s=self._window_ns / _SECOND,
             tenants=tuple(tenant.result(seconds) for tenant in self.tenants),
-            levels=tuple(self._level(name, whole) for name in self.levels),
+            levels=tuple(self._level(name, seconds) for name in self.levels),
             windows=tuple(self.windows),
             fairness=fairness,
             goodput=round(useful / (sum(site.places for site in self._sites) * seconds * _SECOND), 4),
@@ -209,18 +227,21 @@ class Ledger:
         worked, wasted = (sum(getattr(site, name) for site in self._sites) for name in ("ended_ns", "wasted_ns"))
         return round(wasted / worked, 4) if worked else 0.0
 
-    def _level(self, name: str, whole_ns: int) -> LevelResult:
+    def _counted_windows(self) -> Iterator[Window]:
+        """Those that are counted, or end so."""
+        return (one for one in self.windows if one.begin_s * _SECOND + self._window_ns > self.warm_up_ns)
+
+    def _level(self, name: str, seconds: float) -> LevelResult:
         meter, place = self.levels[name], list(self.levels).index(name)
         at_work = [site.controller.levels[name] for site in self._sites]
-        tallies = [tally for one in at_work for tally in one.tallies.values()]
         return LevelResult(
             name=name,
             nominal=sum(one.shared.limits.nominal for one in at_work),
             exempt=at_work[0].level.exempt,
-            seats=round(meter.total_ns / whole_ns, 3) if whole_ns else 0.0,
-            most_seats=max((window.seats[place] for window in self.windows), default=0.0),
-            dispatched=sum(one.dispatched for one in at_work),
-            rejected=sum(sum(tally.rejected.values()) for tally in tallies),
+            seats=round(meter.total_ns / (seconds * _SECOND), 3),
+            most_seats=max((window.seats[place] for window in self._counted_windows()), default=0.0),
+            dispatched=meter.dispatched,
+            rejected=meter.rejected,
             wait_p50_ms=_ms(meter.waits.quantile(0.5)),
             wait_p99_ms=_ms(meter.waits.quantile(0.99)),
             quantiles_ms={name: _ms(meter.latencies.quantile(part)) for name, part in QUANTILES.items()},

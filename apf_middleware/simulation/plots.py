@@ -18,6 +18,7 @@ _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4
 _LEVELS: Final = ("#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#fb9a99", "#ffff99", "#d9d9d9", "#b15928")
 _ROWS: Final = 4
 _MOST_LINES: Final = 8
+_LONGEST_LABEL: Final = 40
 _ALIKE: Final = 3  # axes that differ less have one scale
 
 
@@ -43,7 +44,9 @@ def plot(results: Sequence[Result], path: Path) -> None:
         for column, result in enumerate(results):
             for row, draw in enumerate((_latency, _seats, _turned_away, _fairness)):
                 draw(axes[row][column], result, first=column == 0)
-            axes[0][column].set_title(f"{result.scenario}: {result.configuration}", fontweight="bold", pad=12)
+            axes[0][column].set_title(
+                f"{_label(result.scenario)}: {_label(result.configuration)}", fontweight="bold", pad=12
+            )
             axes[-1][column].set_xlabel("seconds")
         for number, row in enumerate(axes[:-1]):
             lows, highs = zip(*(one.get_ylim() for one in row), strict=True)
@@ -65,11 +68,17 @@ def _latency(axes: "Axes", result: Result, *, first: bool) -> None:
         colour = _COLOURS[place]
         p99 = [_gap(window.p99_ms[place]) for window in result.windows]
         p50 = [_gap(window.p50_ms[place]) for window in result.windows]
-        axes.plot(times, p99, color=colour, label=tenant.name, linewidth=1.6, marker=".", markersize=3)
+        axes.plot(times, p99, color=colour, label=_label(tenant.name), linewidth=1.6, marker=".", markersize=3)
         axes.plot(times, p50, color=colour, linewidth=0.8, alpha=0.6)
     axes.set_yscale("log")
     axes.grid(visible=True, axis="y", alpha=0.25)
     _name(axes, "latency (ms): p99, thin p50", "tenant", first=first)
+
+
+def _label(name: str) -> str:
+    """As it is: Matplotlib makes formulas of dollars, and leaves out who begins with an underscore."""
+    short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
+    return (f" {short}" if short.startswith("_") else short).replace("$", r"\$")
 
 
 def _gap(value: float | None) -> float:
@@ -82,7 +91,7 @@ def _seats(axes: "Axes", result: Result, *, first: bool) -> None:
         axes.stackplot(
             _times(result),
             [[window.seats[place] for window in result.windows] for place in used],
-            labels=[result.levels[place].name for place in used],
+            labels=[_label(result.levels[place].name) for place in used],
             colors=_LEVELS[: len(used)],
         )
     axes.set_ylim(bottom=0)
@@ -92,7 +101,7 @@ def _seats(axes: "Axes", result: Result, *, first: bool) -> None:
 def _turned_away(axes: "Axes", result: Result, *, first: bool) -> None:
     for place, tenant in enumerate(result.tenants[:_MOST_LINES]):
         rates = [window.turned_away[place] / result.window_s for window in result.windows]
-        axes.plot(_times(result), rates, color=_COLOURS[place], label=tenant.name, linewidth=1.2)
+        axes.plot(_times(result), rates, color=_COLOURS[place], label=_label(tenant.name), linewidth=1.2)
     axes.set_ylim(bottom=0)
     _name(axes, "turned away a second", "tenant", first=first)
 
@@ -103,7 +112,7 @@ def _fairness(axes: "Axes", result: Result, *, first: bool) -> None:
     axes.set_ylim(0, 1.05)
     axes.axhline(1.0, color="#999999", linewidth=0.6, linestyle=":")
     if first:
-        axes.set_ylabel("fairness (Jain)")
+        axes.set_ylabel("fairness so far (Jain)")
 
 
 def _name(axes: "Axes", label: str, of: str, *, first: bool, always: bool = False) -> None:

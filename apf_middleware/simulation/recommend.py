@@ -6,8 +6,8 @@ The procedure is one that a careful person would follow:
    no number of seats can be quicker.
 2. Divide shares in proportion to the levels' demand at their busiest.
 3. Find by bisection the fewest seats with which every level meets the objective and hardly anybody is rejected.
-4. Size queues so that a queue that is full can still be served in time, and decks so that heavy flows don't cover a
-   light one.
+4. Size queues so that a queue that is full can still be served in time. Where each flow has its own it keeps it;
+   where queues are shared, size decks so that heavy flows don't cover a light one.
 
 Each step is tried out on the trace before what it proposes is believed, and every trial is kept as evidence.
 """
@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from apf_middleware.config import Configuration, Level, Queuing
+from apf_middleware.config import Configuration, Level
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
 from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
 
-__all__ = ["Objective", "Recommendation", "Trial", "recommend"]
+__all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]
 
 Run = Callable[[Configuration, str], Result]
 """Simulates the traffic before servers of this configuration, which is called so."""
@@ -84,19 +84,33 @@ class Recommendation:
 
 
 def recommend(
-    configuration: Configuration, objective: Objective, run: Run, *, heavy: int = 1, most_seats: int | None = None
+    configuration: Configuration,
+    objective: Objective,
+    run: Run,
+    *,
+    run_free: Run | None = None,
+    heavy: int = 1,
+    most_seats: int | None = None,
 ) -> Recommendation:
-    """What to change in ``configuration``. ``heavy`` flows are to be expected at once; there are ``most_seats``."""
-    return _Search(configuration, objective, run, heavy, most_seats).found()
+    """What to change in ``configuration``. ``heavy`` flows are to be expected at once; there are ``most_seats``.
+
+    ``run_free`` simulates the same before a backend that never becomes slower: what everybody would have there.
+    """
+    return _Search(configuration, objective, (run, run_free or run), heavy, most_seats).found()
 
 
 class _Search:
     def __init__(
-        self, configuration: Configuration, objective: Objective, run: Run, heavy: int, most_seats: int | None
+        self,
+        configuration: Configuration,
+        objective: Objective,
+        runs: tuple[Run, Run],
+        heavy: int,
+        most_seats: int | None,
     ) -> None:
         self.given = configuration
         self.objective = objective
-        self.run = run
+        self.run, self.run_free = runs
         self.heavy = heavy
         self.most_seats = most_seats
         self.trials: list[Trial] = []
@@ -106,7 +120,7 @@ class _Search:
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
         self._note("as it is", self.given.server.seats, before)
-        free = self.run(_open(self.given), "everybody let in")
+        free = self.run_free(_open(self.given), "everybody let in")
         self._note("everybody let in", 0, free)
         self._look_at_demand(free)
         shared = self._with_shares(self.given, free)
@@ -171,6 +185,10 @@ class _Search:
         self.reasons.append(
             f"When nobody waits, {total:.3g} seats are in use on average, {busiest:.3g} at the busiest."
         )
+        if self.most_seats is not None and total > self.most_seats:
+            self.reasons.append(
+                f"The backend serves {self.most_seats} at once, fewer than that: no configuration can serve everybody."
+            )
 
     def _with_shares(self, configuration: Configuration, free: Result) -> Configuration:
         busiest = {level.name: level.most_seats for level in _busy(free)}
@@ -209,17 +227,23 @@ class _Search:
         return self._note("bisection", seats, result)
 
     def _with_queues(self, configuration: Configuration, free: Result) -> Configuration:
-        queues, hand = self._deck()
         levels = dict(configuration.levels)
+        deck: tuple[int, int] | None = None
         for found in _busy(free):
             level = levels[found.name]
-            if level.exempt or level.queuing is None:
+            queuing = level.queuing
+            if level.exempt or queuing is None:
                 continue
             length, wait_ns = self._patience(found, configuration)
-            levels[found.name] = replace(level, queuing=Queuing(queues, hand, length), wait_limit_ns=wait_ns)
+            if not queuing.exact:
+                deck = deck or self._deck()
+                queuing = replace(queuing, queues=deck[0], hand_size=deck[1])
+            queuing = replace(queuing, queue_length_limit=length)
+            levels[found.name] = replace(level, queuing=queuing, wait_limit_ns=wait_ns)
+            own = "a queue for each flow as before, " if queuing.exact else ""
             self.reasons.append(
-                f"{found.name}: queues of {length}, for longer ones could not be served in time, and a wait limit of"
-                f" {wait_ns / _MS:.4g} ms, for whoever waits longer misses the objective anyway."
+                f"{found.name}: {own}queues of {length}, for longer ones could not be served in time, and a wait limit"
+                f" of {wait_ns / _MS:,.0f} ms, for whoever waits longer misses the objective anyway."
             )
         return replace(configuration, levels=MappingProxyType(levels))
 

@@ -47,8 +47,9 @@ class TenantResult:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones; how long
-    one waited there, and how long one's tries took altogether.
+    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones. Of the
+    tries that count, how many were dispatched, how many rejected or given up while they waited, how long one waited
+    there, and how long one's tries took altogether.
     """
 
     name: str
@@ -67,7 +68,8 @@ class LevelResult:
 class Window:
     """A part of the time: by tenant and by level, in the order in which a result lists them.
 
-    ``turned_away`` are tries that were rejected or timed out.
+    ``turned_away`` are tries that were rejected or timed out. ``fairness`` is that of all the time so far, from the
+    begin or from the end of the warm-up.
     """
 
     begin_s: float

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, Tenant
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import TicketState
 from apf_middleware.runtime import retry_after_s
 from apf_middleware.simulation.agenda import Agenda, Deadlines
 from apf_middleware.simulation.call import Call
@@ -36,6 +38,8 @@ _SECOND: Final = 10**9
 _GRACE_NS: Final = 10 * _SECOND
 _LEAST_WINDOWS: Final = 12
 _SHORTEST_WINDOW_NS: Final = _SECOND // 2
+
+_WAITING: Final = TicketState.WAITING
 
 Outcome = Literal["served", "rejected", "timeout", "failed"]
 OnProgress = Callable[[float, int], None]
@@ -77,6 +81,9 @@ class Simulation:
         self._on_progress = on_progress
         self._from_ns = scenario.warm_up_ns
         self._end_ns = recording.span_ns if recording else scenario.duration_ns
+        if self._from_ns >= self._end_ns:
+            rule = f"it must be shorter than what is watched, {self._end_ns / _SECOND:g}s"
+            raise InvalidValueError("warmUp", f"{self._from_ns / _SECOND:g}s", rule)
         windows = windows or max(_LEAST_WINDOWS, min(WINDOWS, self._end_ns // _SHORTEST_WINDOW_NS))
         self._window_ns = -(-self._end_ns // windows)
         self._end_ns = self._window_ns * windows
@@ -90,8 +97,9 @@ class Simulation:
         self._directories = [Directory(configuration, site.controller) for site in self.sites]
         self._turns: Iterator[int] | None = cycle(range(len(self.sites))) if self._in_turn(scenario) else None
         self._responses = configuration.server.responses
-        names = [*(tenant.name for tenant in scenario.tenants), *(recording.names if recording else ())]
-        self.ledger: Ledger = Ledger(names, self.sites, self._window_ns, self._from_ns)
+        names = [tenant.name for tenant in scenario.tenants]
+        recorded = [f"{name} (recorded)" if name in names else name for name in recording.names] if recording else []
+        self.ledger: Ledger = Ledger([*names, *recorded], self.sites, self._window_ns, self._from_ns)
         self._prepare(recording)
 
     @staticmethod
@@ -116,6 +124,8 @@ class Simulation:
             meters = ledger.tenants[len(scenario.tenants) :]
             crowd = Crowd([Party(meter, self._deadlines()) for meter in meters], recording, ledger.clients)
             Feed(self, recording.rows(scenario.seed), crowd.client, None, self._limit_ns).begin()
+        if self._from_ns:
+            self.agenda.at(self._from_ns, _begin_to_count, ledger)
         for number in range(1, self._windows + 1):
             self.agenda.at(number * self._window_ns, self._close_window, number)
 
@@ -175,7 +185,7 @@ class Simulation:
     def _try(self, call: Call, site: int) -> None:
         call.asked_at = now = self.agenda.now
         party = call.client.party
-        if self._from_ns <= now < self._end_ns:
+        if self._counts(call):
             party.meter.tries += 1
         if party.timeout_ns:
             party.timeouts.add(now + party.timeout_ns, call)
@@ -183,8 +193,9 @@ class Simulation:
 
     def _give_up(self, call: Call) -> None:
         """The client has waited long enough."""
-        if self._from_ns <= call.asked_at < self._end_ns:
+        if self._counts(call):
             call.client.meter.timeouts += 1
+            self.ledger.levels[call.level].rejected += call.state is _WAITING
         call.client.meter.turned_away += 1
         call.is_settled = True
         call.site.hang_up(call)
@@ -192,11 +203,17 @@ class Simulation:
 
     # What becomes of calls
 
+    def _counts(self, call: Call) -> bool:
+        """Whether it was made while it is counted."""
+        return self._from_ns <= call.asked_at < self._end_ns
+
     def seated(self, call: Call) -> None:
         now = self.agenda.now
         level = self.ledger.levels[call.level]
         level.change(now, call.width)
-        level.waits.add(now - call.arrived_at)
+        if self._counts(call):
+            level.dispatched += 1
+            level.waits.add(now - call.arrived_at)
 
     def served(self, call: Call) -> None:
         """Its own work is done; it makes the calls that it has to."""
@@ -215,16 +232,19 @@ class Simulation:
         now = self.agenda.now
         level = self.ledger.levels[call.level]
         level.change(now, -call.width)
-        level.latencies.add(now - call.asked_at)
+        if self._counts(call):
+            level.latencies.add(now - call.asked_at)
         if not call.is_settled:
             self._conclude(call, "failed" if call.has_failed else "served")
 
     def rejected(self, call: Call) -> None:
+        is_counted = self._counts(call)
+        self.ledger.levels[call.level].rejected += is_counted
         if call.is_settled:
             return
         meter = call.client.meter
         meter.turned_away += 1
-        if self._from_ns <= call.asked_at < self._end_ns and call.reason is not None:
+        if is_counted and call.reason is not None:
             meter.rejected[call.reason] = meter.rejected.get(call.reason, 0) + 1
         self._conclude(call, "rejected")
 
@@ -291,6 +311,10 @@ class Simulation:
 
 def _is_settled(call: Call) -> bool:
     return call.is_settled
+
+
+def _begin_to_count(ledger: Ledger) -> None:
+    ledger.begin(ledger.warm_up_ns)
 
 
 def _stop(agenda: Agenda) -> None:

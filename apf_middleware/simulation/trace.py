@@ -22,6 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import IO, Any, Final
 
+from apf_middleware.classification.text import printable
 from apf_middleware.exceptions import TraceFormatError
 
 __all__ = ["LOOK_AHEAD", "MOST_NAMES", "Row", "Survey", "Trace"]
@@ -38,6 +39,10 @@ _ENOUGH: Final = 20
 _LOG: Final = re.compile(
     r'(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)[^"]*"'
     r' \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*? (?:[\w-]+=)?"?(?P<duration>\d+(?:\.\d+)?)"?\s*$'
+)
+_LOG_OF_NO_REQUEST: Final = re.compile(
+    r'\S+ \S+ .+? \[[^\]]+\] "(?:[^"\\]|\\.)*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*?'
+    r' (?:[\w-]+=)?"?\d+(?:\.\d+)?"?\s*$'
 )
 _LOG_WITHOUT: Final = re.compile(r'\S+ \S+ .+? \[[^\]]+\] "[^"]*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*\s*$')
 
@@ -59,16 +64,17 @@ class Row:
     is_whole_second: bool = False
 
     def told(self, by: str) -> str:
-        """Its user, its client's address or its path without the query."""
+        """Its user, its client's address or its path without the query; made harmless, for anybody writes into logs."""
         if by == "user":
-            return self.user or "(anonymous)"
-        return self.address or "(unknown)" if by == "address" else self.path.partition("?")[0]
+            return printable(self.user) or "(anonymous)"
+        return printable(self.address) or "(unknown)" if by == "address" else printable(self.path.partition("?")[0])
 
 
 @dataclass(slots=True)
 class Survey:
-    """What a trace is, from one pass over it: ``begin_ns`` is the time of its first row, ``work_ns`` their durations'
-    sum, of rows with seats times those; ``counts`` how many rows there are of each user, address and path.
+    """What a trace is, from one pass over it: ``begin_ns`` is the time of its first row, ``span_ns`` how long rows
+    come, a second at least; ``work_ns`` is their durations' sum, of rows with seats times those; ``counts`` how many
+    rows there are of each user, address and path.
     """
 
     rows: int = 0
@@ -91,6 +97,10 @@ class _UnreadableError(Exception):
     """A line isn't what it should be."""
 
 
+class _NoRequestError(_UnreadableError):
+    """What this line of a log tells of wasn't HTTP; the server answered it, and no application heard of it."""
+
+
 class Trace:
     """A file of recorded requests, plain or compressed with gzip; ``most`` takes no more than so many rows."""
 
@@ -107,7 +117,8 @@ class Trace:
         begin, end = math.inf, -math.inf
         for row in self._parsed(found):
             found.rows += 1
-            begin, end = min(begin, row.time_ns), max(end, row.time_ns)
+            spread = _SECOND - 1 if row.is_whole_second else 0
+            begin, end = min(begin, row.time_ns), max(end, row.time_ns + spread)
             duration = row.duration_ns or 0
             found.work_ns += duration * max(1, row.seats)
             found.longest_ns = max(found.longest_ns, duration)
@@ -117,7 +128,7 @@ class Trace:
                     counter[name] += 1
         if not found.rows:
             raise TraceFormatError(f"{self.path}: there is no request in it")
-        found.begin_ns, found.span_ns = int(begin), int(end - begin) + 1
+        found.begin_ns, found.span_ns = int(begin), max(_SECOND, int(end - begin) + 1)
         self._survey = found
         return found
 
@@ -151,7 +162,7 @@ class Trace:
         return self.path.open(encoding="utf-8", errors="replace")
 
     def _parsed_lines(self, lines: IO[str], survey: Survey) -> Iterator[Row]:
-        taken = 0
+        taken = strange = 0
         first = ""
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -160,16 +171,20 @@ class Trace:
                 break
             try:
                 row = _of_json(line) if line.startswith("{") else _of_log(line)
+            except _NoRequestError:
+                survey.unreadable += 1
+                continue
             except _UnreadableError as error:
                 survey.unreadable += 1
+                strange += 1
                 first = first or f"{self.path}:{number}: {error}"
-                if survey.unreadable > max(_ENOUGH, taken):
+                if strange > max(_ENOUGH, taken):
                     break
                 continue
             taken += 1
             yield row
-        if survey.unreadable and (not taken or survey.unreadable > _MOST_UNREADABLE * taken):
-            raise TraceFormatError(f"{first} ({survey.unreadable} of {taken + survey.unreadable} lines are like that)")
+        if strange and (not taken or strange > _MOST_UNREADABLE * taken):
+            raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines are like that)")
 
 
 def _first(held: list[tuple[int, int, Row]], last: int) -> tuple[int, Row]:
@@ -278,6 +293,8 @@ def _of_log(line: str) -> Row:
         if _LOG_WITHOUT.match(line):
             hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
             raise _UnreadableError(f"a line must end with how long the request took: {hint}")
+        if _LOG_OF_NO_REQUEST.match(line):
+            raise _NoRequestError
         raise _UnreadableError("a line must be JSON, or of the common or combined log form with a duration at its end")
     time, user, duration, path = found["time"], found["user"], found["duration"], found["path"]
     return Row(

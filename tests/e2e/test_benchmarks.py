@@ -55,9 +55,12 @@ def test_fairness_is_measured() -> None:
     measured = rows("benchmarks.fairness", "--json")
 
     judged = [row for row in measured if "as_it_must_be" in row]
-    assert len({row["scenario"] for row in judged}) == 39
+    assert {row["discipline"] for row in measured} == {"equal-serial", "max-min-serial", "max-min-concurrent"}
+    assert len({(row["discipline"], row["scenario"]) for row in judged}) == 3 * 39
     assert all(row["as_it_must_be"] for row in judged)
-    assert len({row["scenario"] for row in measured}) == 46
+    assert len({(row["discipline"], row["scenario"]) for row in measured}) == 3 * 46
+    for row in measured:
+        assert row.keys() >= {"seats", "expected", "gap", "jain", "utilisation"}
 
 
 def test_classification_is_measured() -> None:

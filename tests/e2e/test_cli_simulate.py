@@ -83,6 +83,9 @@ def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path
     result = apf("simulate", scenario, "--compare", "own", other, "--no-curves")
     assert "mice pays" in result.stdout
 
+    other.write_text(SCENARIO.replace("seats: 10", "seats: 3"))
+    assert apf("simulate", scenario, "--compare", "own", other, "--no-curves").stdout == result.stdout, "its scenario"
+
     result = apf("simulate", scenario, "--compare", "own", "nothing")
     assert result.exit_code == 2
     assert "'nothing' must be a file or one of none, fifo" in " ".join(result.stderr.split())
@@ -123,6 +126,32 @@ def test_plots_are_drawn(scenario: Path, tmp_path: Path) -> None:
     assert "its name must end with .png, .svg, .pdf" in result.stderr
 
 
+def test_names_in_plots_are_what_they_are(tmp_path: Path) -> None:
+    trace, drawn = tmp_path / "t.jsonl", tmp_path / "p.svg"
+    names = ["$\\frac{$", "_hidden", "a & b"]
+    trace.write_text(
+        "".join(json.dumps({"time": n, "duration": 0.1, "user": name}) + "\n" for n, name in enumerate(names))
+    )
+
+    assert apf("simulate", "--trace", trace, "--plot", drawn).exit_code == 0
+    legend = drawn.read_text()
+    assert [f"<!-- {name} -->" in legend for name in ("$\\frac{$", " _hidden", "a &amp; b")] == [True, True, True]
+
+
+def test_where_nothing_can_be_written_nothing_is_simulated(scenario: Path, trace: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+
+    for command in (
+        ("simulate", scenario, "--plot", nowhere / "p.png"),
+        ("recommend", trace, "--objective", "p99=1s", "--write", nowhere / "r.yaml"),
+    ):
+        result = apf(*command)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "there is no folder" in result.stderr
+    result = apf("recommend", trace, "--objective", "p99=1s", "--write", tmp_path)
+    assert (result.exit_code, "is a folder" in result.stderr) == (2, True)
+
+
 def test_without_matplotlib_it_is_told_how_to_get_it(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,9 +180,14 @@ def test_recorded_requests_need_no_scenario(trace: Path, tmp_path: Path) -> None
     by_user = apf("simulate", config, "--trace", trace, "--no-curves")
     by_path = apf("simulate", config, "--trace", trace, "--no-curves", "--by", "path")
 
+    assert by_user.stdout.startswith("trace.jsonl, own: 1,000 requests in ")
     assert [line.split()[0] for line in by_user.stdout.splitlines()[2:5]] == ["u0", "u1", "u2"]
     assert {line.split()[0] for line in by_path.stdout.splitlines()[2:4]} == {"/0", "/1"}
     assert apf("simulate", config).exit_code == 2, "without a trace there must be a scenario"
+    alone = apf("simulate", "--trace", trace, "--no-curves")
+    assert (alone.exit_code, alone.stdout.splitlines()[1].startswith("tenant ")) == (0, True)
+    nothing = apf("simulate")
+    assert (nothing.exit_code, "there must be a scenario, or recorded" in nothing.stderr) == (2, True)
 
 
 def test_a_trace_that_is_none_is_told(scenario: Path, tmp_path: Path) -> None:

@@ -210,6 +210,37 @@ def test_queues_that_cross_the_boundary_while_somebody_waits_are_as_in_the_plain
             left.queueset.check()
 
 
+@pytest.mark.parametrize("ours", OURS)
+@pytest.mark.parametrize("seed", range(15))
+def test_it_makes_no_difference_how_often_time_is_told(ours: Maker, seed: int) -> None:
+    """Events of the virtual world are late when nobody calls; whose turn it is they decide as if they weren't."""
+
+    def seated(every: int | None) -> list[object]:
+        chance = random.Random(seed)
+        side = Side(ours, QueueSetSettings(chance.randint(1, 8), 6, chance.randint(1, 3), queue_length_limit=1000))
+        found = []
+        for _ in range(200):
+            what = chance.choices(["arrive", "release", "abandon"], (4, 4, 1))[0]
+            left = chance.choice([0, 1, 10_007, MS + 13, 7 * MS + chance.randrange(1000), 50 * MS])
+            while every is not None and left > every:
+                side.take(Step(every, "tick"))
+                left -= every
+            side.take(Step(left, what, chance.randrange(40)))
+            found.append(side.record[-1][2])
+        return found
+
+    assert seated(None) == seated(777_777)
+
+
+@given(capacity=st.integers(0, 30), demands=st.lists(st.integers(0, 12), max_size=9))
+def test_the_twins_shares_solve_the_proposals_equation(capacity: int, demands: list[int]) -> None:
+    shares = max_min_shares(capacity, demands)
+
+    assert sum(shares) == min(capacity, sum(demands))
+    fair = max(shares, default=0)  # the least number that solves it: no share is cut by less
+    assert shares == [min(demand, fair) for demand in demands]
+
+
 @given(
     capacity=st.integers(0, 30),
     changes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 12), st.integers(0, 30)), max_size=60),
@@ -268,6 +299,33 @@ def test_with_equal_demands_all_disciplines_serve_in_the_same_order(
     rounds = -(-len(world) // concurrency)
     world += [Step(0 if seat else 3 * MS, "release") for _ in range(rounds) for seat in range(concurrency)]
     assert order(EqualSerial, begin, world) == order(ours, begin, world)
+
+
+@pytest.mark.parametrize("ours", OURS)
+@settings(max_examples=60, deadline=None)
+@given(
+    queues=st.integers(2, 6),
+    seats_each=st.integers(1, 3),
+    each=st.integers(1, 20),
+    lasts=st.lists(st.sampled_from([1, MS // 3, 3 * MS, 5 * MS, 100 * MS]), min_size=20, max_size=20),
+)
+def test_with_equal_demands_each_round_is_the_same_whatever_requests_take(
+    ours: Maker, queues: int, seats_each: int, each: int, lasts: list[int]
+) -> None:
+    """As above, but not as guessed: who is first of those whose turn it is may then depend on who ended first."""
+    concurrency = queues * seats_each
+    begin = QueueSetSettings(concurrency, queues, 1, queue_length_limit=1_000)
+    arrivals = [Step(0, "arrive", flow) for _ in range(each) for flow in range(queues)]
+    ends = [Step(0 if seat else last, "release") for last in lasts for seat in range(concurrency)]
+
+    def rounds(discipline: Maker) -> list[set[int]]:
+        seated = order(discipline, begin, [*arrivals, *ends])[len(arrivals) :]
+        return [
+            {number for some in seated[first : first + concurrency] for number in some}
+            for first in range(0, len(seated), concurrency)
+        ]
+
+    assert rounds(EqualSerial) == rounds(ours)
 
 
 @pytest.mark.parametrize("ours", OURS)

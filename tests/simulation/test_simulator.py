@@ -135,6 +135,37 @@ def test_bursts_come_and_go() -> None:
         assert sum(rates[4:]) / 16 == pytest.approx(5, abs=3)
 
 
+def test_a_warm_up_is_counted_nowhere() -> None:
+    """For five seconds a crowd fills the seats and the queue; after that one asks ten times a second."""
+    result = play(
+        "  duration: 15s\n  warmUp: 10s\n",
+        "name: crowd, arrivals: {type: poisson, rate: 500}, service: 40ms, end: 5s, timeout: 200ms",
+        "name: one, arrivals: {type: constant, rate: 10}, service: 100ms",
+        server=one_level(4, queuing="{queues: 1, handSize: 1, queueLengthLimit: 50}"),
+    )
+
+    crowd, one = result.tenants
+    level = result.level("all")
+    assert (crowd.requests, crowd.rejections, crowd.timeouts) == (0, 0, 0)
+    assert (one.requests, level.dispatched, level.rejected) == (50, 50, 0)
+    assert level.seats == pytest.approx(1, rel=0.02)
+    assert level.most_seats == pytest.approx(1, rel=0.02)
+    assert (level.wait_p99_ms, level.quantiles_ms["p99"]) == (0, 100)
+    assert result.windows[2].seats[list(_names(result)).index("all")] == 4, "curves show it all the same"
+
+
+def test_a_level_counts_what_its_tenants_do() -> None:
+    result = play(
+        "  duration: 12s\n  warmUp: 2s\n",
+        "name: t, arrivals: {type: poisson, rate: 500}, service: 40ms, timeout: 300ms",
+        server=one_level(4, queuing="{queues: 1, handSize: 1, queueLengthLimit: 50}"),
+    )
+
+    [tenant], level = result.tenants, result.level("all")
+    assert level.dispatched + level.rejected == tenant.requests
+    assert tenant.rejections < level.rejected < tenant.rejections + tenant.timeouts, "some leave while they are served"
+
+
 def test_a_tenant_begins_and_ends() -> None:
     result = play(
         "  duration: 12s\n", "name: t, arrivals: {type: constant, rate: 20}, service: 1ms, begin: 3s, end: 6s"
@@ -389,6 +420,24 @@ def test_fairness_is_one_when_all_get_what_they_want_and_little_when_one_has_eve
 # Recorded requests
 
 
+def test_the_curve_of_fairness_ends_where_the_whole_time_stands() -> None:
+    """Each waits for several windows, and few ask often; nobody has more than anybody else all the same."""
+    result = play(
+        "  duration: 30s\n  warmUp: 5s\n",
+        "name: many, count: 20, arrivals: {type: constant, rate: 0.5}, service: 50ms",
+        "name: early, arrivals: {type: closed, connections: 40}, service: 100ms, end: 5s",
+        server=one_level(1),
+    )
+
+    curve = [window.fairness for window in result.windows]
+    assert curve[-1] == result.fairness
+    assert result.fairness is not None
+    assert result.fairness > 0.95
+    assert min(one for one in curve[30:] if one is not None) > 0.95
+    assert max(one for one in curve[:10] if one is not None) < 0.5, "while the early ones were there"
+    assert result.tenant("early").fairness == 1, "what it waited for when the warm-up ended, it got"
+
+
 def recording(path: Path, rows: list[dict[str, Any]]) -> Recording:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     trace = Trace(path)
@@ -415,6 +464,51 @@ def test_those_who_are_not_listed_are_counted_together(tmp_path: Path) -> None:
 
     assert len(result.tenants) == 13
     assert result.tenant(OTHERS).requests == 60 - 24
+
+
+def test_all_rows_of_a_log_are_played_those_of_its_last_second_too(tmp_path: Path) -> None:
+    line = '10.0.0.1 - alice [10/Oct/2026:13:55:3{} +0000] "GET / HTTP/1.1" 200 12 0.010\n'
+    (tmp_path / "log").write_text("".join(line.format(second) for second in range(4) for _ in range(50)))
+    trace = Trace(tmp_path / "log")
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=Recording(trace, trace.survey()))
+
+    assert result.requests == 200
+    assert result.seconds == pytest.approx(4)
+
+
+def test_a_single_recorded_request_is_one_in_a_second(tmp_path: Path) -> None:
+    row = {"time": 7, "duration": 0.25, "user": "alice"}
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", [row]))
+
+    assert result.seconds == pytest.approx(1)
+    assert result.tenant("alice").rate == pytest.approx(1)
+
+
+def test_a_recorded_user_is_told_from_a_tenant_of_the_same_name(tmp_path: Path) -> None:
+    scenario, configuration = world("", "name: alice, arrivals: {type: poisson, rate: 5}, service: 1ms")
+    rows = [{"time": n, "duration": 0.01, "user": user} for n in range(3) for user in ("alice", "bob")]
+    result = simulate(scenario, configuration, recording=recording(tmp_path / "t", rows))
+
+    assert [tenant.name for tenant in result.tenants] == ["alice", "alice (recorded)", "bob"]
+    assert result.tenant("alice (recorded)").served == 3
+
+
+def test_a_warm_up_is_shorter_than_what_was_recorded(tmp_path: Path) -> None:
+    short = recording(tmp_path / "t", [{"time": n, "duration": 0.01} for n in range(3)])
+
+    with pytest.raises(InvalidValueError, match="warmUp is '5s', but it must be shorter than what is watched, 2s"):
+        simulate(Scenario(warm_up_ns=5 * 10**9), load_text("", defaults="web"), recording=short)
+
+
+def test_who_asks_for_many_things_is_one_caller_all_the_same(tmp_path: Path) -> None:
+    """A fair part is a caller's, whatever it asks for."""
+    rows = [{"time": n / 100, "duration": 0.05, "user": "many", "path": f"/{n}"} for n in range(1_000)]
+    rows += [{"time": n / 100, "duration": 0.05, "user": "one", "path": "/"} for n in range(1_000)]
+    simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
+    simulation.run("own")
+
+    assert [client.asker.identity.name for client in simulation.ledger.clients] == ["many", "one"]
+    assert [client.asker.path for client in simulation.ledger.clients] == ["/999", "/"]
 
 
 def test_callers_that_are_too_many_are_served_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,9 @@ __all__ = ["MOST_CALLERS", "ScenarioModel"]
 MOST_CALLERS: Final = 20_000
 """Callers, or connections of closed loops, of one scenario: each has dice of its own."""
 
+_SHORTEST_NS: Final = 1_000
+"""On average: what takes less takes nothing."""
+
 _Trouble = Literal["rejected", "timeout"]
 _Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 _Keys = Mapping[str, tuple[frozenset[str], frozenset[str]]]  # by type: keys that it requires, and others that it takes
@@ -154,7 +157,7 @@ class _Arrivals(CamelModel):
     def rules(self) -> Iterator[Broken]:
         yield from _typed_rules(self, self.type, _ARRIVALS)
         for key in ("on", "off"):
-            if self.type == "bursts" and getattr(self, key).built().mean_ns < 1_000:
+            if self.type == "bursts" and getattr(self, key).built().mean_ns < _SHORTEST_NS:
                 yield Broken((key,), "0s", "it must be more than nothing")
 
     def built(self) -> AnyArrivals:
@@ -323,6 +326,20 @@ class _Spec(CamelModel):
         if callers > MOST_CALLERS:
             yield Broken(("tenants",), callers, f"there must be at most {MOST_CALLERS} callers and connections")
         yield from self._name_rules()
+        if duration_ns(self.backend.overhead) < _SHORTEST_NS:
+            yield from self._loop_rules()
+
+    def _loop_rules(self) -> Iterator[Broken]:
+        """Where the server itself takes no time, something else in a closed loop must, or time would stand still."""
+        for place, tenant in enumerate(self.tenants):
+            arrivals = tenant.arrivals
+            if arrivals.type != "closed":
+                continue
+            rule = "it must be more than nothing, unless backend.overhead is"
+            if tenant.service.built().mean_ns + arrivals.think.built().mean_ns < _SHORTEST_NS:
+                yield Broken(("tenants", place, "service"), "0s", rule, "Or let the tenant think")
+            if arrivals.pause.built().mean_ns < _SHORTEST_NS:
+                yield Broken(("tenants", place, "arrivals", "pause"), "0s", rule)
 
     def _name_rules(self) -> Iterator[Broken]:
         names = Counter(tenant.name for tenant in self.tenants)

@@ -213,6 +213,20 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
             "s.yaml:6: error: spec.tenants[0].arrivals.on is '0s', but it must be more than nothing",
         ),
         (
+            tenant(arrivals="{type: closed, connections: 1, pause: 0s}"),
+            (
+                "s.yaml:6: error: spec.tenants[0].arrivals.pause is '0s', but it must be more than nothing, unless"
+                " backend.overhead is"
+            ),
+        ),
+        (
+            tenant("0s", arrivals="{type: closed, connections: 1}"),
+            (
+                "s.yaml:7: error: spec.tenants[0].service is '0s', but it must be more than nothing, unless"
+                " backend.overhead is. Or let the tenant think"
+            ),
+        ),
+        (
             tenant(arrivals="{type: closed, connections: 30000}"),
             "s.yaml:6: error: spec.tenants[0].arrivals.connections is 30000, but it must be at most 20000",
         ),

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -18,8 +19,8 @@ Run = Callable[[Configuration, str], Result]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """100 requests a second of 50 ms, three in four of users: five seats are busy on average."""
+def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
+    """Before a backend of so many places come 100 requests a second of 50 ms, three in four of users: five are busy."""
     dice = random.Random(1)
     path = tmp_path_factory.mktemp("trace") / "t.jsonl"
     at = 0.0
@@ -30,8 +31,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             file.write(json.dumps({"time": at, "duration": 0.05, "user": user, "clientAddress": "10.0.0.1"}) + "\n")
     trace = Trace(path)
     recording = Recording(trace, trace.survey())
-    scenario = Scenario(backend=Backend(places=10**6))
-    return lambda configuration, name: simulate(scenario, configuration, name=name, recording=recording)
+
+    def runner(places: int) -> Run:
+        scenario = Scenario(backend=Backend(places=places))
+        return lambda configuration, name: simulate(scenario, configuration, name=name, recording=recording)
+
+    return runner
+
+
+@pytest.fixture(scope="module")
+def run(before: Callable[[int], Run]) -> Run:
+    return before(10**6)
 
 
 WEB = load_text("", defaults="web")
@@ -60,9 +70,33 @@ def test_what_is_proposed_is_a_configuration_that_can_be_written_and_read(run: R
     again = load_text(emit(found.configuration, "apf"))
     assert again.server.seats == found.configuration.server.seats
     assert again.levels["users"] == found.configuration.levels["users"]
-    queuing = again.levels["users"].queuing
+
+
+def test_who_has_a_queue_for_each_flow_keeps_it(run: Run) -> None:
+    found = recommend(WEB, Objective("p90", 200.0), run, heavy=4)
+
+    before, after = WEB.levels["users"].queuing, found.configuration.levels["users"].queuing
+    assert before is not None
+    assert after is not None
+    assert before.exact
+    assert after == replace(before, queue_length_limit=after.queue_length_limit)
+    assert any(reason.startswith("users: a queue for each flow as before, queues of ") for reason in found.reasons)
+    assert not any("hands of" in reason for reason in found.reasons)
+
+
+def test_where_queues_are_shared_heavy_flows_seldom_cover_a_light_one(run: Run) -> None:
+    sharded = load_text(
+        "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: users}\n"
+        "spec: {shares: 50, queuing: {queues: 8, handSize: 2, backfill: 3}}\n",
+        defaults="web",
+    )
+    found = recommend(sharded, Objective("p90", 200.0), run, heavy=4)
+
+    queuing = found.configuration.levels["users"].queuing
     assert queuing is not None
     assert (queuing.queues, queuing.hand_size) == (64, 6), "four heavy flows cover a light one once in hundreds"
+    assert (queuing.exact, queuing.backfill) == (0, 3)
+    assert sum("64 queues and hands of 6" in reason for reason in found.reasons) == 1
 
 
 def test_a_tighter_objective_takes_more_seats(run: Run) -> None:
@@ -84,6 +118,20 @@ def test_a_server_that_is_too_small_is_told(run: Run) -> None:
     assert (found.meets, found.comes_close) == (False, False)
     assert "Even 3 seats don't meet the objective." in found.reasons
     assert found.configuration.server.seats == 3
+
+
+def test_what_a_crowded_backend_makes_of_requests_is_not_taken_for_what_they_need(
+    run: Run, before: Callable[[int], Run]
+) -> None:
+    """With everybody let in it would become slower and slower."""
+    found = recommend(WEB, Objective("p99", 150.0), before(3), run_free=run, most_seats=3)
+
+    assert not found.meets
+    assert not any("no number of seats" in reason for reason in found.reasons)
+    assert "The backend serves 3 at once, fewer than that: no configuration can serve everybody." in found.reasons
+    limits = [level.wait_limit_ns for level in found.configuration.levels.values() if level.wait_limit_ns is not None]
+    assert limits
+    assert max(limits) < 300 * 10**6, "who waits longer misses the objective"
 
 
 @pytest.mark.parametrize(("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan"))])

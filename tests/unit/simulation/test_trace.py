@@ -91,6 +91,13 @@ def test_whole_seconds_are_spread_over_their_second(tmp_path: Path) -> None:
     assert times == [row.time_ns for row in Trace(tmp_path / "access.log").rows()], "by the same dice"
 
 
+def test_names_that_were_sent_to_do_harm_are_shown_and_do_none(tmp_path: Path) -> None:
+    said = {"time": 1, "duration": 1, "user": "\x1b]0;x\x07", "clientAddress": "a\nb", "path": "/\x1b[31m?\x1b"}
+    [row] = rows(tmp_path / "t.jsonl", json.dumps(said))
+
+    assert [row.told(by) for by in ("user", "address", "path")] == [r"\x1b]0;x\x07", r"a\nb", r"/\x1b[31m"]
+
+
 def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     with gzip.open(path, "wt") as file:
@@ -141,6 +148,17 @@ def test_a_few_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> N
 
     assert (survey.rows, survey.unreadable) == (301, 1)
     assert len(list(Trace(path).rows())) == 301
+
+
+def test_what_was_no_request_is_left_out_of_a_log_however_often_it_came(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    strange = [r'"\x16\x03\x01" 400 150', '"-" 408 0', '"" 400 0', r'"a \"b\"" 400 0']
+    line = '1.2.3.4 - - [10/Oct/2026:13:55:36 +0000] {} "-" "-" 0.000\n'
+    path.write_text("".join(map(line.format, strange)) + COMMON * 2)
+
+    survey = Trace(path).survey()
+
+    assert (survey.rows, survey.unreadable) == (2, 4)
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
