@@ -67,8 +67,14 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         return running[0][0]
 
     def tidy(self) -> None:
-        """Drop all entries that aren't true any more, if they are too many."""
-        if len(self.guesses) + len(self.running) > (2 * self.occupied + _MOST_STALE if self.occupied else 0):
+        """Drop all entries that aren't true any more, if they are too many or nobody runs."""
+        guesses, running, occupied = self.guesses, self.running, self.occupied
+        if not occupied:
+            while guesses:
+                guesses.popleft()  # quicker than to clear it, for few are left as a rule
+            if running:
+                running.clear()
+        elif len(guesses) + len(running) > 2 * occupied + _MOST_STALE:
             self.guesses = deque(entry for entry in self.guesses if entry[1].charged == entry[0])
             self.running = [entry for entry in self.running if entry[2].charged == entry[0]]
             heapify(self.running)

@@ -242,7 +242,9 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             if expected < self._soonest:  # noqa: PLR1730 - min() is slower
                 self._soonest = expected
         queue.end_is_stale = True
-        self._demand(queue, queue.rho + width)
+        crossed = self._shares.change(queue, queue.rho + width)  # as `_demand`, written out for speed
+        if crossed:
+            self._cross(crossed)
 
     def leave(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", *, was_oldest: bool) -> None:  # noqa: ARG002
         self._asked.pop(ticket, None)
@@ -304,7 +306,9 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if in_time and (oldest is None or oldest.width == 1):
             queue.finish_is_stale = oldest is not None
             queue.end_is_stale = True
-            self._demand(queue, queue.rho - width)
+            crossed = self._shares.change(queue, queue.rho - width)  # likewise
+            if crossed:
+                self._cross(crossed)
         else:
             self._demand_anew(queue, queue.rho - width)
 
