@@ -5,6 +5,7 @@ from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.timetable import NEVER
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.ticket import Ticket
@@ -22,19 +23,20 @@ _NO_LINE: Final = OrderedDict[Any, None]()  # few queues have more in them than 
 class MaxMinConcurrentQueue(MaxMinQueue):
     """A queue, its meter P, and who runs and who waits in the virtual world.
 
-    A ticket's ``start_r`` is where it begins on P, ``charged`` where it ends; an entry that says otherwise is stale. It
-    may stay here for longer than in the real world, and what it really took is then ``settled``.
+    Of one whose length isn't known, ``start_r`` is where it begins on P and ``charged`` where it is expected to end; an
+    entry that says otherwise is stale. One whose length is known has left the real world, and stays here as a ghost.
     """
 
-    __slots__ = ("guesses", "line", "occupied", "progress", "running", "since", "soonest")
+    __slots__ = ("ghosts", "guesses", "line", "occupied", "overdue", "progress", "since", "soonest")
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.occupied: int = 0
         self.progress: int = 0  # P when ``occupied`` changed last
-        self.since: int = 0  # W at that time
+        self.since: int = 0  # W at that time, or R while it reads R
+        self.ghosts: list[tuple[int, int]] = []  # a heap of (end on P, width)
         self.guesses: deque[tuple[int, Ticket]] = deque()  # ends on P by the first guess, which come in this order
-        self.running: list[tuple[int, int, Ticket]] = []  # a heap of (other end on P, serial, ticket)
+        self.overdue: list[tuple[int, int, Ticket]] = []  # a heap of (end on P by a later guess, serial, ticket)
         self.soonest: int = 0  # the first end when it was looked for last; the true one isn't before
         self.line: OrderedDict[Ticket, None] = _NO_LINE  # whoever leaves, leaves nothing behind
 
@@ -49,32 +51,36 @@ class MaxMinConcurrentQueue(MaxMinQueue):
 
     def clear(self) -> None:
         """Nobody is here any more."""
+        self.ghosts.clear()
         self.guesses.clear()
-        self.running.clear()
+        self.overdue.clear()
         self.line = _NO_LINE
         self.occupied = 0
 
     def first_end(self) -> int:
         """Where the next request ends on P, if any runs; entries that come up and aren't true any more are dropped."""
-        guesses, running = self.guesses, self.running
-        while running and running[0][2].charged != running[0][0]:
-            heappop(running)
+        ghosts, guesses, overdue = self.ghosts, self.guesses, self.overdue
+        end = ghosts[0][0] if ghosts else NEVER
         while guesses:
-            end, ticket = guesses[0]
-            if ticket.charged == end:
-                return running[0][0] if running and running[0][0] < end else end
+            guess, ticket = guesses[0]
+            if ticket.charged == guess:
+                if guess < end:
+                    end = guess
+                break
             guesses.popleft()
-        return running[0][0]
+        while overdue:
+            guess, _, ticket = overdue[0]
+            if ticket.charged == guess:
+                return min(guess, end)
+            heappop(overdue)
+        return end
 
     def tidy(self) -> None:
-        """Drop all entries that aren't true any more, if they are too many or nobody runs."""
-        guesses, running, occupied = self.guesses, self.running, self.occupied
-        if not occupied:
-            while guesses:
-                guesses.popleft()  # quicker than to clear it, for few are left as a rule
-            if running:
-                running.clear()
-        elif len(guesses) + len(running) > 2 * occupied + _MOST_STALE:
-            self.guesses = deque(entry for entry in self.guesses if entry[1].charged == entry[0])
-            self.running = [entry for entry in self.running if entry[2].charged == entry[0]]
-            heapify(self.running)
+        """Drop the entries that aren't true any more: the oldest, and all if they are too many."""
+        guesses = self.guesses
+        while guesses and guesses[0][1].charged != guesses[0][0]:
+            guesses.popleft()
+        if len(guesses) + len(self.overdue) > 2 * self.occupied + _MOST_STALE:
+            self.guesses = deque(entry for entry in guesses if entry[1].charged == entry[0])
+            self.overdue = [entry for entry in self.overdue if entry[2].charged == entry[0]]
+            heapify(self.overdue)

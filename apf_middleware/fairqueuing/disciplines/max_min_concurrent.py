@@ -93,16 +93,19 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
-            self._move_end(queue, ticket, begin + ticket.settled)
+            heappush(queue.ghosts, (begin + ticket.settled, ticket.width))
         else:
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
 
-    def _move_end(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", end: int) -> None:
-        """It ends at another position than by the first guess."""
-        ticket.charged = end
-        self._serial += 1
-        heappush(queue.running, (end, self._serial, ticket))
+    def _outgrow(self, queue: MaxMinConcurrentQueue, end: int) -> None:
+        """What was guessed to end at ``end`` hasn't ended by then: the guess is doubled."""
+        guesses = queue.guesses
+        ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.overdue)[2]
+        if ticket.charged == end:
+            ticket.charged = later = 2 * end - ticket.start_r
+            self._serial += 1
+            heappush(queue.overdue, (later, self._serial, ticket))
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
         """Start those whose turn it is."""
@@ -124,17 +127,14 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def _reach(self, queue: MaxMinConcurrentQueue) -> None:
         position, end, seats = self.r if queue.on_r else self.position(queue), queue.soonest, 0
         progress = queue.progress + (position - queue.since) // queue.occupied
-        guesses = queue.guesses
+        ghosts = queue.ghosts
         while end <= progress:
-            ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.running)[2]
-            if ticket.charged == end:
-                if ticket.state is _RELEASED:
-                    ticket.charged = NOT_YET
-                    seats += ticket.width
-                    if seats == queue.occupied:
-                        break
-                else:
-                    self._move_end(queue, ticket, 2 * end - ticket.start_r)
+            if ghosts and ghosts[0][0] == end:
+                seats += heappop(ghosts)[1]
+                if seats == queue.occupied:
+                    break
+            else:
+                self._outgrow(queue, end)
             end = queue.first_end()
         has_line = bool(queue.line)
         if seats:
@@ -142,7 +142,6 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             queue.occupied -= seats
             if has_line:
                 self._fill(queue)
-            queue.tidy()
         shares, rho, first = self._shares, queue.rho - seats, queue.first
         if has_line or not queue.on_r or rho < queue.at_least or rho * shares.limited <= shares.free:
             self._demand_anew(queue, rho)
@@ -285,8 +284,10 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         end = begin + ticket.settled
         position = self.r if queue.on_r else self._here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
+        ticket.charged = NOT_YET
         if end > progress:
-            self._move_end(queue, ticket, end)
+            heappush(queue.ghosts, (end, width))
+            queue.tidy()
             if end >= queue.soonest:
                 queue.end_is_stale = True
             else:
@@ -298,7 +299,6 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
         queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
         queue.occupied -= width
-        ticket.charged = NOT_YET
         queue.tidy()
         if queue.line:
             self._fill(queue)
@@ -334,11 +334,12 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         for queue in self._queues:
             if queue.is_closed:
                 continue
-            entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.running)]
+            entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.overdue)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
-            assert queue.occupied == sum(ticket.width for ticket in running), f"occupied seats of {queue!r}"
+            known, guessed = sum(width for _, width in queue.ghosts), sum(ticket.width for ticket in running)
+            assert queue.occupied == known + guessed, f"occupied seats of {queue!r}"
             asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
             assert queue.rho == asked, f"the demand of {queue!r}"
             assert not queue.line or queue.occupied >= self._concurrency, f"somebody could run virtually in {queue!r}"
-            assert not running or queue.soonest <= min(ticket.charged for ticket in running), f"soonest end of {queue!r}"
+            assert not queue.occupied or queue.soonest <= queue.first_end(), f"the soonest end of {queue!r}"
             assert [end for end, _ in queue.guesses] == sorted(end for end, _ in queue.guesses), f"guesses of {queue!r}"

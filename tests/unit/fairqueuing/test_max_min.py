@@ -130,7 +130,7 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
     assert queue.rho == 0
-    assert sum(len(getattr(queue, kept, ())) for kept in ("guesses", "running", "line")) < 100
+    assert sum(len(getattr(queue, kept, ())) for kept in ("ghosts", "guesses", "overdue", "line")) < 100
     level.queueset.check()
 
 
