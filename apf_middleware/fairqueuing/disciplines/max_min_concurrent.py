@@ -38,7 +38,7 @@ O((1 + crossings) log n + log c), c being what a queue runs at once.
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from apf_middleware.fairqueuing.disciplines.concurrent_queue import NOT_YET, MaxMinConcurrentQueue
+from apf_middleware.fairqueuing.disciplines.concurrent_queue import NOT_YET, WIDEST, WIDTH_BITS, MaxMinConcurrentQueue
 from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_SEAT_NS
 from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
 from apf_middleware.fairqueuing.ticket import TicketState
@@ -93,7 +93,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
-            heappush(queue.ghosts, (begin + ticket.settled, ticket.width))
+            queue.haunt(begin + ticket.settled, ticket.width)
         else:
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
@@ -129,8 +129,8 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         progress = queue.progress + (position - queue.since) // queue.occupied
         ghosts = queue.ghosts
         while end <= progress:
-            if ghosts and ghosts[0][0] == end:
-                seats += heappop(ghosts)[1]
+            if ghosts and ghosts[0] >> WIDTH_BITS == end:
+                seats += heappop(ghosts) & WIDEST
                 if seats == queue.occupied:
                     break
             else:
@@ -286,7 +286,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         progress = queue.progress + (position - queue.since) // queue.occupied
         ticket.charged = NOT_YET
         if end > progress:
-            heappush(queue.ghosts, (end, width))
+            queue.haunt(end, width)
             queue.tidy()
             if end >= queue.soonest:
                 queue.end_is_stale = True
@@ -336,7 +336,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 continue
             entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.overdue)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
-            known, guessed = sum(width for _, width in queue.ghosts), sum(ticket.width for ticket in running)
+            known, guessed = sum(ghost & WIDEST for ghost in queue.ghosts), sum(ticket.width for ticket in running)
             assert queue.occupied == known + guessed, f"occupied seats of {queue!r}"
             asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
             assert queue.rho == asked, f"the demand of {queue!r}"
