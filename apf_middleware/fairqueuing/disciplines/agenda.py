@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-__all__ = ["Agenda"]
+__all__ = ["OFF", "Agenda"]
 
 _INDEX_BITS: Final = 24  # an entry is one integer, finish and index side by side: quicker to compare than a tuple
 _INDEX: Final = (1 << _INDEX_BITS) - 1
@@ -18,7 +18,9 @@ _GROUP: Final = _INDEX  # stands for a queue index: "see the group of this finis
 _NOBODY: Final = _INDEX - 1  # likewise: "that was all"
 _LAST: Final = 1 << 4096 | _NOBODY  # no finish is so late
 _BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there always is a top, and two below it
-_OFF: Final = -_LAST  # instead of an entry
+
+OFF: Final = -_LAST
+"""Instead of an entry, for a queue that isn't on the agenda."""
 
 
 class Agenda:
@@ -39,8 +41,8 @@ class Agenda:
         try:
             former = entries[index]
         except IndexError:
-            entries.extend([_OFF] * (index + 1 - len(entries)))
-            former = _OFF
+            entries.extend([OFF] * (index + 1 - len(entries)))
+            former = OFF
         if former == entry:
             return
         entries[index] = entry
@@ -63,7 +65,7 @@ class Agenda:
 
     def drop(self, index: int) -> None:
         """The queue with this index has nobody to serve any more."""
-        self._entries[index] = _OFF
+        self._entries[index] = OFF
 
     def first(self, after: int) -> int | None:
         """The index of the queue with the least finish; among equals the first one after ``after``, going round.
@@ -111,12 +113,12 @@ class Agenda:
     def finish_of(self, index: int) -> int:
         """The finish of a queue that is on the agenda."""
         entry = self._entries[index]
-        assert entry != _OFF, f"queue {index} is not on the agenda"
+        assert entry != OFF, f"queue {index} is not on the agenda"
         return entry >> _INDEX_BITS
 
     def members(self) -> set[int]:
         """The indexes of the queues that are on the agenda."""
-        return {index for index, entry in enumerate(self._entries) if entry != _OFF}
+        return {index for index, entry in enumerate(self._entries) if entry != OFF}
 
     def _gather(self, finish: int) -> None:
         """Make one group of all queues that are tied at the top."""
@@ -150,7 +152,7 @@ class Agenda:
     def _rebuild(self) -> None:
         """Forget what is stale. The heap may grow to twice what is left before it happens again."""
         self._groups.clear()
-        self._heap = [entry for entry in self._entries if entry != _OFF]
+        self._heap = [entry for entry in self._entries if entry != OFF]
         self._crowded = 2 * max(len(self._entries), len(self._heap)) + 64
         self._heap += _BOTTOM
         heapify(self._heap)
@@ -159,7 +161,7 @@ class Agenda:
         """The queue with this index is gone, and those behind it have moved up by one."""
         entries = self._entries
         for place in range(index + 1, len(entries)):
-            if entries[place] != _OFF:
+            if entries[place] != OFF:
                 entries[place] -= 1
         del entries[index : index + 1]
         self._rebuild()
@@ -168,7 +170,7 @@ class Agenda:
         """Raise AssertionError unless every finish is found by the heap or by a group that the heap knows."""
         entries = set(self._heap)
         for index, entry in enumerate(self._entries):
-            if entry == _OFF:
+            if entry == OFF:
                 continue
             finish = entry >> _INDEX_BITS
             assert entry & _INDEX == index, f"queue {index} has the entry of another one"

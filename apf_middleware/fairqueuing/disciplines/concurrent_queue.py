@@ -55,12 +55,18 @@ class MaxMinConcurrentQueue(MaxMinQueue):
             self.line = OrderedDict()
         self.line[ticket] = None
 
-    def haunt(self, end: int, width: int) -> None:
-        """Somebody has left the real world, and occupies so many seats here until ``end``."""
+    def haunt(self, ticket: "Ticket", end: int) -> None:
+        """``ticket`` has left the real world, and its seats stay occupied here until ``end``."""
+        ghosts, guesses, width = self.ghosts, self.guesses, ticket.width
         while width > WIDEST:
-            heappush(self.ghosts, end << WIDTH_BITS | WIDEST)
+            heappush(ghosts, end << WIDTH_BITS | WIDEST)
             width -= WIDEST
-        heappush(self.ghosts, end << WIDTH_BITS | width)
+        heappush(ghosts, end << WIDTH_BITS | width)
+        ticket.charged = NOT_YET
+        if guesses and guesses[0][1] is ticket:  # as it mostly is
+            guesses.popleft()
+        else:
+            self.tidy()
 
     def clear(self) -> None:
         """Nobody is here any more."""
@@ -77,7 +83,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         while guesses:
             guess, ticket = guesses[0]
             if ticket.charged == guess:
-                if guess < end:
+                if guess < end:  # noqa: PLR1730 - min() is slower
                     end = guess
                 break
             guesses.popleft()

@@ -9,7 +9,7 @@ looked at, so one that fits may be missed there behind one that doesn't.
 
 from typing import Final
 
-from apf_middleware.fairqueuing.disciplines.agenda import Agenda
+from apf_middleware.fairqueuing.disciplines.agenda import OFF, Agenda
 
 __all__ = ["Lineup"]
 
@@ -56,7 +56,7 @@ class Lineup(Agenda):
         if index in self.wide:
             self._classes[_class_of(self.wide.pop(index))].drop(index)
         elif index < len(self._entries):
-            super().drop(index)
+            self._entries[index] = OFF
 
     def finish_of(self, index: int) -> int:
         if index in self.wide:

@@ -93,7 +93,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
-            queue.haunt(begin + ticket.settled, ticket.width)
+            queue.haunt(ticket, begin + ticket.settled)
         else:
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
@@ -166,6 +166,15 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             begin = queue.first_end() if queue.occupied else 0
         return queue.since + queue.occupied * (begin + self._guess - queue.progress)
 
+    def _schedule_finish(self, queue: MaxMinConcurrentQueue) -> None:
+        first, agenda = queue.first, self._finishes_on_r
+        if first is None or not queue.on_r or first.width > 1 or agenda.wide or first.start_r == NOT_YET:
+            super()._schedule_finish(queue)
+            return
+        queue.finish_is_stale, queue.has_finish = False, True  # as inherited, written out for speed
+        way = first.start_r - queue.progress + self._guess
+        agenda.put(queue.index, queue.since + queue.occupied * way)
+
     # What happens to tickets
 
     def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
@@ -225,10 +234,12 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._enter(queue, ticket)
             return
         # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
-        position = self._here(queue)
         if occupied:
+            position = self._here(queue)
             queue.progress += (position - queue.since) // occupied
-        queue.since = position
+            queue.since = position
+        else:
+            queue.mark, queue.since = self.now, queue.base
         queue.occupied = occupied + width
         ticket.start_r = begin = queue.progress
         ticket.charged = end = begin + self._guess
@@ -266,7 +277,10 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 self._demand_anew(queue, queue.rho - cut)
                 return
         queue.first = queue.oldest
-        self._schedule_finish(queue)
+        if queue.first is not None:
+            self._schedule_finish(queue)
+        else:
+            self._unschedule_finish(queue)
 
     def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
@@ -284,10 +298,8 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         end = begin + ticket.settled
         position = self.r if queue.on_r else self._here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
-        ticket.charged = NOT_YET
         if end > progress:
-            queue.haunt(end, width)
-            queue.tidy()
+            queue.haunt(ticket, end)
             if end >= queue.soonest:
                 queue.end_is_stale = True
             else:
@@ -299,6 +311,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
         queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
         queue.occupied -= width
+        ticket.charged = NOT_YET
         queue.tidy()
         if queue.line:
             self._fill(queue)

@@ -1,9 +1,9 @@
 """Whose turn it is and what ends next: the agendas of the max-min disciplines.
 
-Its finish and its end are positions on a queue's work meter (see `virtual_world`): where its oldest waiting ticket would
-be finished, and where the next event of the virtual world comes in this queue. A limited queue's meter runs as R does,
-so it stands on an agenda by the R at which it is there, and stays put whatever happens to others. A granted one's meter
-runs at its own demand, and it stands on another agenda, by the time. The earlier of the two firsts is next.
+A queue's finish and its end are positions on its work meter (see `virtual_world`): where its oldest waiting ticket
+would be finished, and where the next event of the virtual world comes. A limited queue's meter runs as R does, so it
+stands on an agenda by the R at which it is there, and stays put whatever happens to others. A granted one's meter runs
+at its own demand, and it stands on another agenda, by the time. The earlier of the two firsts is next.
 
 **Stale queues.** What happens to a queue often makes its finish or its end later, and then something else happens to it
 before it comes to the top. So a discipline may leave such a queue where it stands and say that its finish or its end

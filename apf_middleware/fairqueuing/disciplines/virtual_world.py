@@ -71,14 +71,18 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
         if self._follows:
             self._set_capacity()
-        until, shares = self.now + elapsed_ns, self._shares
-        while True:
+        shares = self._shares
+        until, r, limited = self.now + elapsed_ns, self.r, shares.limited
+        if limited:
+            r += shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // limited
+        while until >= self._soonest or r >= self._soonest_on_r:
+            if not self._walk(until, r):
+                break
             r, limited = self.r, shares.limited
             if limited:
                 r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
-            if (until < self._soonest and r < self._soonest_on_r) or not self._walk(until, r):
-                break
-        self.now, self.r = until, r
+        self.now = until
+        self.r = r
 
     def _walk(self, until: int, r: int) -> bool:
         """To the next end, if any comes until then, when the common meter will have come to ``r``."""
@@ -196,7 +200,8 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
             else:
                 self._move(queue, queue.base)
                 queue.base, queue.mark = position, self.now
-            self._schedule(queue)
+            if queue.rho:  # otherwise nothing is next for it
+                self._schedule(queue)
 
     def _move(self, queue: MaxMinQueueT, way: int) -> None:
         """What is kept of the queue as positions on R or on W is so much further on: it is on the other one now."""
