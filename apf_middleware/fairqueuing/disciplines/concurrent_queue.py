@@ -1,27 +1,21 @@
 """One queue of `max-min-concurrent`: who runs and who waits in the virtual world, and what ends next there."""
 
 from collections import OrderedDict, deque
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Any, Final
 
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.max_min import WIDTH_BITS, MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.timetable import NEVER
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.ticket import Ticket
 
-__all__ = ["NOT_YET", "WIDEST", "WIDTH_BITS", "MaxMinConcurrentQueue"]
+__all__ = ["NOT_YET", "MaxMinConcurrentQueue"]
 
 NOT_YET: Final = -1
 """In place of a position on P: it hasn't begun, or is over."""
 
 _MOST_STALE: Final = 64  # entries that aren't true any more; when there are more than that, they are cleared away
-
-WIDTH_BITS: Final = 32
-"""A ghost is one integer, its end and its width side by side: quicker to compare than a tuple, and no work for the
-garbage collector."""
-
-WIDEST: Final = (1 << WIDTH_BITS) - 1
 
 _NO_LINE: Final = OrderedDict[Any, None]()  # few queues have more in them than may run virtually
 
@@ -33,14 +27,13 @@ class MaxMinConcurrentQueue(MaxMinQueue):
     entry that says otherwise is stale. One whose length is known has left the real world, and stays here as a ghost.
     """
 
-    __slots__ = ("ghosts", "guesses", "line", "occupied", "overdue", "progress", "since", "soonest")
+    __slots__ = ("guesses", "line", "occupied", "overdue", "progress", "since", "soonest")
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.occupied: int = 0
         self.progress: int = 0  # P when ``occupied`` changed last
         self.since: int = 0  # W at that time, or R while it reads R
-        self.ghosts: list[int] = []  # a heap of ends on P and widths
         self.guesses: deque[tuple[int, Ticket]] = deque()  # ends on P by the first guess, which come in this order
         self.overdue: list[tuple[int, int, Ticket]] = []  # a heap of (end on P by a later guess, serial, ticket)
         self.soonest: int = 0  # the first end when it was looked for last; the true one isn't before
@@ -55,13 +48,10 @@ class MaxMinConcurrentQueue(MaxMinQueue):
             self.line = OrderedDict()
         self.line[ticket] = None
 
-    def haunt(self, ticket: "Ticket", end: int) -> None:
+    def pass_away(self, ticket: "Ticket", end: int) -> None:
         """``ticket`` has left the real world, and its seats stay occupied here until ``end``."""
-        ghosts, guesses, width = self.ghosts, self.guesses, ticket.width
-        while width > WIDEST:
-            heappush(ghosts, end << WIDTH_BITS | WIDEST)
-            width -= WIDEST
-        heappush(ghosts, end << WIDTH_BITS | width)
+        guesses = self.guesses
+        self.haunt(end, ticket.width)
         ticket.charged = NOT_YET
         if guesses and guesses[0][1] is ticket:  # as it mostly is
             guesses.popleft()

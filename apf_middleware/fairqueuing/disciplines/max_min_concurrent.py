@@ -38,7 +38,8 @@ O((1 + crossings) log n + log c), c being what a queue runs at once.
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from apf_middleware.fairqueuing.disciplines.concurrent_queue import NOT_YET, WIDEST, WIDTH_BITS, MaxMinConcurrentQueue
+from apf_middleware.fairqueuing.disciplines.concurrent_queue import NOT_YET, MaxMinConcurrentQueue
+from apf_middleware.fairqueuing.disciplines.max_min import WIDEST, WIDTH_BITS
 from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_SEAT_NS
 from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
 from apf_middleware.fairqueuing.ticket import TicketState
@@ -93,7 +94,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
     def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
-            queue.haunt(ticket, begin + ticket.settled)
+            queue.pass_away(ticket, begin + ticket.settled)
         else:
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
@@ -299,7 +300,7 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         position = self.r if queue.on_r else self._here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
         if end > progress:
-            queue.haunt(ticket, end)
+            queue.pass_away(ticket, end)
             if end >= queue.soonest:
                 queue.end_is_stale = True
             else:

@@ -38,7 +38,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.max_min import WIDEST, WIDTH_BITS, MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_UNIT, NEVER
 from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
@@ -55,13 +55,12 @@ _SEATED: Final = TicketState.SEATED
 class MaxMinSerialQueue(MaxMinQueue):
     """A queue, where its next ticket starts, what its running ones are taken to be, and its ghosts."""
 
-    __slots__ = ("ghosts", "next_dispatch_w", "running_work")
+    __slots__ = ("next_dispatch_w", "running_work")
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.next_dispatch_w: int = 0
         self.running_work: int = 0  # in grains
-        self.ghosts: list[tuple[int, int]] = []  # a heap of (end, width)
 
     def meters(self) -> dict[str, int]:
         return {"next_dispatch_w": self.next_dispatch_w, "rho": self.rho, "ghosts": len(self.ghosts)}
@@ -134,11 +133,12 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
     def _end_of(self, queue: MaxMinSerialQueue) -> int | None:
         if not queue.ghosts:
             return None
-        return queue.ghosts[0][0] - queue.base if queue.on_r else queue.ghosts[0][0]
+        end = queue.ghosts[0] >> WIDTH_BITS
+        return end - queue.base if queue.on_r else end
 
     def _reach(self, queue: MaxMinSerialQueue) -> None:
         """The queue has paid back a ghost."""
-        _, width = heappop(queue.ghosts)
+        width = heappop(queue.ghosts) & WIDEST
         self._demand_anew(queue, queue.rho - width)
 
     # What happens to tickets
@@ -205,7 +205,9 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         self._schedule_finish(queue)
 
     def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        charged, work = ticket.charged * GRAINS_PER_UNIT, ticket.work
+        charged, work, guessed = ticket.charged * GRAINS_PER_UNIT, ticket.work, self._guessed
+        if guessed and guessed[0] is ticket:  # as it mostly is; others are dropped when their guess is outrun
+            guessed.popleft()
         units = work.seats * duration_ns
         known = (units + 5) // 10 if 0 <= units < EXACT_BELOW else seat_seconds(work.seats, duration_ns)
         queue.next_dispatch_w = start = queue.next_dispatch_w + (known + work.final_work) * GRAINS_PER_UNIT - charged
@@ -227,7 +229,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
             self._demand(queue, queue.rho - ticket.width)
             return
         # Its seats are free in the real world; in the virtual one they are when the meter has come as far.
-        heappush(queue.ghosts, (ticket.settled, ticket.width))
+        queue.haunt(ticket.settled, ticket.width)
         self._schedule_end(queue)
 
     def _find(self, queue: MaxMinSerialQueue) -> None:
@@ -244,7 +246,7 @@ class MaxMinSerial(VirtualWorld[MaxMinSerialQueue]):
         for queue in self._queues:
             if queue.is_closed:
                 continue
-            ghosts = sum(width for _, width in queue.ghosts)
+            ghosts = sum(ghost & WIDEST for ghost in queue.ghosts)
             waiting = sum(ticket.width for ticket in queue)
             assert queue.rho == waiting + queue.seats_in_use + ghosts, f"the demand of {queue!r}"
             assert queue.executing or not queue.running_work, f"running work of {queue!r}"
