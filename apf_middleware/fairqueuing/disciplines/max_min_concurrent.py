@@ -20,10 +20,12 @@ order of arrival, so that of its oldest waiting ticket is all that is needed, an
 virtually; otherwise it is expected to start when the next request of its queue ends. No second iterator is kept:
 virtual ends are walked as time passes, and the queue's expected end moves along with them.
 
-*Who need not be moved.* With more seats occupied a limited queue's P runs slower: what is ahead on it comes later. So
-does the finish when the next ticket takes the oldest one's place. Then the queue stays where it stands on the agendas
-and is stale (see `timetable`). With fewer seats occupied, or when the oldest is overdue, it is moved. While all that a
-granted queue asks for runs, its P runs as time does, and neither brings anything forward.
+*Ghosts.* What is over in the real world leaves nothing behind but its end on P and its width.
+
+*Who need not be moved.* With more seats occupied a limited queue's P runs slower: what is ahead on it comes later. Then
+the queue stays where it stands on the agendas and is stale (see `timetable`). With fewer seats occupied, or when the
+oldest is overdue, it is moved. While all that a granted queue asks for runs, its P runs as time does, and neither brings
+anything forward.
 
 *Leaving.* Who leaves while it runs virtually is taken out at once, with its demand, and the next in line starts. The
 progress that was made for it is lost: given to the others of its queue, it would let a flow gain by sending requests

@@ -1,5 +1,6 @@
 """What the max-min disciplines promise, in small worlds. Random ones are in tests/property/test_disciplines.py."""
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -145,6 +146,43 @@ def test_behind_one_that_stays_nothing_piles_up_either() -> None:
     queue: Any = level.queueset.deck.queues[1]
     assert queue.rho == 1
     assert len(queue.guesses) < 100
+
+
+class Mortal(Ticket):
+    """A ticket that tells, by way of a weak reference, when nobody remembers it any more."""
+
+
+@BOTH
+def test_of_who_is_over_only_a_ghost_remains(discipline: type[Discipline[Any]]) -> None:
+    queueset = QueueSet(QueueSetSettings(2, 2, 1, queue_length_limit=10), discipline=discipline)
+    mortals: list[Ticket] = [Mortal("flow 0", 0, Work()) for _ in range(2)]
+    for ticket in mortals:
+        queueset.arrive(0, ticket)
+    for _ in range(4):
+        queueset.arrive(0, Ticket("flow 1", 1, Work()))
+    memories = [weakref.ref(ticket) for ticket in mortals]
+    for now, ticket in enumerate(mortals, 1):
+        queueset.release(now * GUESS // 2, ticket)
+    queue: Any = queueset.deck.queues[0]
+    assert queue.ghosts, "it had more than its share"
+    del mortals, ticket
+    assert [memory() for memory in memories] == [None, None]
+    queueset.check()
+
+
+@BOTH
+def test_however_wide_it_was_its_ghost_is_as_wide(discipline: type[Discipline[Any]]) -> None:
+    level = Level(discipline, seats=1 << 33, flows=2)
+    giant = level.arrive(0, 0, seats=1 << 33)
+    other = level.arrive(0, 1, seats=1 << 33)
+    queue: Any = level.queueset.deck.queues[0]
+    assert level.release(SECOND, giant) == ["flow 1"]
+    assert len(queue.ghosts) == 3
+    assert queue.rho == 1 << 33
+    level.release(2 * SECOND, other)
+    level.queueset.tick(5 * SECOND)
+    level.queueset.check()
+    assert (queue.rho, queue.ghosts) == (0, [])
 
 
 @BOTH
