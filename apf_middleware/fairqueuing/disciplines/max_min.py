@@ -38,10 +38,11 @@ _NONE: Final[tuple["MaxMinQueue", ...]] = ()
 class MaxMinQueue(Queue):
     """A queue, what it asks for, and how far it has come in the virtual world (see `virtual_world`).
 
-    ``base`` is the lead of its meter over R while it reads R, else where the meter stood at the time ``mark``.
-    ``ghosts`` are requests that are over in the real world and not yet here: a heap of integers, each an end and a width
-    side by side, which are quicker to compare than tuples, and no work for the garbage collector. ``at_least`` and ``at_most`` are the demands under which it is listed: the true one isn't less than the former while
-    it is limited, nor more than the latter while it is granted; 0 when it isn't listed.
+    ``at_least`` and ``at_most`` are the demands under which it is listed: the true one isn't less than the former while
+    it is limited, nor more than the latter while it is granted; 0 when it isn't listed. ``base`` is the lead of its
+    meter over R while it reads R, else where the meter stood at the time ``mark``. ``ghosts`` are requests that are over
+    in the real world and not yet here: a heap of integers, each an end and a width side by side, which are quicker to
+    compare than tuples, and no work for the garbage collector.
     """
 
     __slots__ = (
@@ -79,7 +80,6 @@ class MaxMinQueue(Queue):
         self.finish_is_stale: bool = False
         self.has_end: bool = False  # likewise of ends
         self.end_is_stale: bool = False
-
 
     def haunt(self, end: int, width: int) -> None:
         """Somebody has left the real world, whose seats stay taken here until ``end``."""

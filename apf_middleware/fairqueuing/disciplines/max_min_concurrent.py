@@ -24,8 +24,8 @@ virtual ends are walked as time passes, and the queue's expected end moves along
 
 *Who need not be moved.* With more seats occupied a limited queue's P runs slower: what is ahead on it comes later. Then
 the queue stays where it stands on the agendas and is stale (see `timetable`). With fewer seats occupied, or when the
-oldest is overdue, it is moved. While all that a granted queue asks for runs, its P runs as time does, and neither brings
-anything forward.
+oldest is overdue, it is moved. While all that a granted queue asks for runs, its P runs as time does, and neither
+brings anything forward.
 
 *Leaving.* Who leaves while it runs virtually is taken out at once, with its demand, and the next in line starts. The
 progress that was made for it is lost: given to the others of its queue, it would let a flow gain by sending requests
