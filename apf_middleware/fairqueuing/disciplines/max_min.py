@@ -40,9 +40,9 @@ class MaxMinQueue(Queue):
 
     ``at_least`` and ``at_most`` are the demands under which it is listed: the true one isn't less than the former while
     it is limited, nor more than the latter while it is granted; 0 when it isn't listed. ``base`` is the lead of its
-    meter over R while it reads R, else where the meter stood at the time ``mark``. ``ghosts`` are requests that are over
-    in the real world and not yet here: a heap of integers, each an end and a width side by side, which are quicker to
-    compare than tuples, and no work for the garbage collector.
+    meter over R while it reads R, else where the meter stood at the time ``mark``. ``ghosts`` are requests that are
+    over in the real world and not yet here: a heap of integers, each an end and a width side by side, which are quicker
+    to compare than tuples, and no work for the garbage collector.
     """
 
     __slots__ = (
