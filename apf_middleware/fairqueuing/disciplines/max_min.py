@@ -11,8 +11,9 @@ runs: ``free``, the capacity that the granted leave, and ``limited``, how many s
 
 The boundary is right exactly if rho * limited <= free for every granted queue and rho * limited > free for every
 limited one. When a demand changes, the greatest granted and the least limited tell whether it must move; queues cross
-it one by one until it is right. That costs O((1 + crossings) log n). A limited queue that stays limited changes nothing
-at all.
+it one by one until it is right. That costs O((1 + crossings) log n). The limited are listed under demands that are true
+or too little, and that would leave them limited, too: one that stays limited without falling below its own changes
+nothing at all.
 """
 
 from heapq import heappush
@@ -254,7 +255,7 @@ class MaxMinShares:
         for queue in limited:
             assert 0 < queue.at_least <= queue.rho, f"{queue!r} is listed with too much"
             assert self._bound <= queue.rho, f"{queue!r} asks for less than any"
-            assert queue.rho * self.limited > self.free, f"{queue!r} is limited, but could have all"
+            assert queue.at_least * self.limited > self.free, f"{queue!r} is limited, but could have all"
         for listed, queues_there in ((self._most, granted), (self._least, limited)):
             missing = {queue.index for queue in queues_there if queue.rho} - listed.members()
             assert not missing, f"queues {missing} are not listed"

@@ -145,14 +145,14 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             queue.occupied -= seats
             if has_line:
                 self._fill(queue)
-        shares, rho, first = self._shares, queue.rho - seats, queue.first
-        if has_line or not queue.on_r or rho < queue.at_least or rho * shares.limited <= shares.free:
+        rho = queue.rho - seats
+        if has_line or not queue.on_r or rho < queue.at_least:
             self._demand_anew(queue, rho)
             return
         queue.rho = rho  # likewise, written out for speed
         queue.soonest = end
         self._ends_on_r.put(queue.index, queue.since + queue.occupied * (end - queue.progress))
-        if first is not None:
+        if queue.first is not None:
             self._schedule_finish(queue)
 
     # A position P on the queue's progress is this much on W, or on R: since + occupied * (P - progress).

@@ -121,8 +121,7 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
 
     def _demand(self, queue: MaxMinQueueT, rho: int) -> None:
         """``queue`` asks for ``rho`` from now on."""
-        shares = self._shares
-        if queue.on_r and rho >= queue.at_least and rho * shares.limited > shares.free:
+        if queue.on_r and rho >= queue.at_least:
             queue.rho = rho  # as many do: it stays limited
         elif self._divide(queue, rho) and not queue.on_r:
             if queue.has_finish and not queue.finish_is_stale:
@@ -132,8 +131,7 @@ class VirtualWorld(Timetable[MaxMinQueueT]):
 
     def _demand_anew(self, queue: MaxMinQueueT, rho: int) -> None:
         """As `_demand`, when its finish or its end is another one, too."""
-        shares = self._shares
-        if queue.on_r and rho >= queue.at_least and rho * shares.limited > shares.free:
+        if queue.on_r and rho >= queue.at_least:
             queue.rho = rho
             self._schedule(queue)
         elif self._divide(queue, rho):
