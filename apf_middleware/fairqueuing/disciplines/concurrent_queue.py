@@ -67,7 +67,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         self.occupied = 0
 
     def first_end(self) -> int:
-        """Where the next request ends on P, if any runs; entries that come up and aren't true any more are dropped."""
+        """Where the next request ends on P; entries that come up and aren't true any more are dropped."""
         ghosts, guesses, overdue = self.ghosts, self.guesses, self.overdue
         end = ghosts[0] >> WIDTH_BITS if ghosts else NEVER
         while guesses:

@@ -134,8 +134,6 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         while end <= progress:
             if ghosts and ghosts[0] >> WIDTH_BITS == end:
                 seats += heappop(ghosts) & WIDEST
-                if seats == queue.occupied:
-                    break
             else:
                 self._outgrow(queue, end)
             end = queue.first_end()

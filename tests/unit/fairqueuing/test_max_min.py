@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.testing import play
@@ -168,6 +169,35 @@ def test_of_who_is_over_only_a_ghost_remains(discipline: type[Discipline[Any]]) 
     del mortals, ticket
     assert [memory() for memory in memories] == [None, None]
     queueset.check()
+
+
+@BOTH
+def test_of_who_had_no_more_than_its_share_nothing_remains(discipline: type[Discipline[Any]]) -> None:
+    queueset = QueueSet(QueueSetSettings(2, 2, 1, queue_length_limit=10), discipline=discipline)
+    mortal: Ticket = Mortal("flow 0", 0, Work())
+    queueset.arrive(0, mortal)
+    queueset.release(GUESS // 2, mortal)
+    memory, queue = weakref.ref(mortal), mortal.queue
+    del mortal
+    assert memory() is None
+    assert isinstance(queue, MaxMinQueue)
+    assert not queue.ghosts
+
+
+@BOTH
+def test_in_whichever_order_they_end_nobody_is_remembered(discipline: type[Discipline[Any]]) -> None:
+    queueset = QueueSet(QueueSetSettings(4, 2, 1, queue_length_limit=10), discipline=discipline)
+    mortals: list[Ticket] = [Mortal("flow 0", 0, Work()) for _ in range(4)]
+    others = [Ticket("flow 1", 1, Work()) for _ in range(4)]
+    for ticket in (*mortals, *others):
+        queueset.arrive(0, ticket)
+    memories = [weakref.ref(ticket) for ticket in mortals]
+    for now, ticket in enumerate((mortals[2], mortals[1], mortals[3], mortals[0], *others), 1):
+        queueset.release(now * GUESS // 2, ticket)
+        queueset.check()
+    del mortals, ticket
+    queueset.tick(SECOND)
+    assert [memory() for memory in memories] == [None] * 4
 
 
 @BOTH
