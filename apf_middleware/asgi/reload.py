@@ -11,11 +11,10 @@ import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from itertools import count
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from anyio import CapacityLimiter
+from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.identity import Chain
@@ -86,8 +85,9 @@ class Reloader:
             self._require_sources("watch", value=True)
         self._watcher = Watcher(self._sources) if watch else None
         self._signals = Signals(*_RELOAD, may_end=False) if _RELOAD and self._sources else None
-        self._orders = count(1)
-        self._latest = 0
+        self._lock = Lock()
+        self._begun = 0
+        self._completed = 0  # the number of the last reading that has ended
         self._tasks: set[asyncio.Task[None]] = set()
         self.loads: Counter[str] = Counter({"success": 1, "failure": 0})
         self.error: ConfigurationError | None = None
@@ -96,16 +96,22 @@ class Reloader:
     async def reload(self) -> bool:
         """Read again, and put in force what was read; False if something is wrong, and all stays as it was.
 
-        Of several that overlap, the one that began last counts: it has read the latest files.
+        One reading runs at a time. All calls that come while it runs share the result of one that begins after it, for
+        that one sees the files as they were when each of them called.
         """
         self._require_sources("config", value=self._target.configuration)
-        order = next(self._orders)
-        # A limiter of its own, because the threads of the app may all be busy when a reload is needed most.
-        found = await run_sync(self._read, limiter=CapacityLimiter(1))
-        if order < self._latest:
-            return self.error is None
-        self._latest = order
-        fresh, problems = found
+        begun = self._begun
+        async with self._lock:
+            if self._completed > begun:
+                return self.error is None
+            self._begun = number = self._begun + 1
+            # A limiter of its own, because the threads of the app may all be busy when a reload is needed most.
+            fresh, problems = await run_sync(self._read, limiter=CapacityLimiter(1))
+            self._completed = number
+            return self._conclude(fresh, problems)
+
+    def _conclude(self, fresh: Fresh | None, problems: tuple[Problem, ...]) -> bool:
+        """Put in force what was read, if it can be; `problems` are its warnings, or errors if there is nothing."""
         if fresh is not None:
             try:
                 self._target.adopt(fresh)

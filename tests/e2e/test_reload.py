@@ -98,7 +98,7 @@ async def test_a_server_that_watches_its_file_reloads_by_itself(
 async def test_an_operator_has_the_file_read_by_a_post(file: Path, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('secret-o,olga,1,"operators"\n')
-    guard = f"authentication: [{{type: tokens, file: {tokens}}}], admin: {{groups: [operators]}}"
+    guard = f"authentication: [{{type: tokens, file: {tokens}}}], admin: {{operators: [operators]}}"
     file.write_text(BEFORE.replace("seats: 2,", f"seats: 2, {guard},"))  # noqa: ASYNC240 - as above
     environment = {"APF_TEST_CONFIG": str(file)}
     path, olga = "/debug/api_priority_and_fairness/reload", {"Authorization": "Bearer secret-o"}

@@ -20,9 +20,9 @@ PATH = "/debug/api_priority_and_fairness/reload"
 @pytest.fixture
 def server(tmp_path: Path) -> str:
     tokens = tmp_path / "tokens.csv"
-    tokens.write_text('secret-o,olga,1,"operators"\nsecret-u,ulla,2,"users"\n')
+    tokens.write_text('secret-o,olga,1,"operators"\nsecret-v,vera,3,"viewers"\nsecret-u,ulla,2,"users"\n')
     who = f"authentication: [{{type: tokens, file: {json.dumps(str(tokens))}}}]"
-    return f", {who}, admin: {{groups: [operators]}}"
+    return f", {who}, admin: {{groups: [viewers], operators: [operators]}}"
 
 
 async def post(stage: Stage, tasks: TaskGroup, token: str = "secret-o") -> Conversation:  # noqa: S107
@@ -69,12 +69,24 @@ async def test_what_is_wrong_with_it_is_told_with_its_place_and_the_admin_stays(
         assert (await post(stage, tasks)).status == 200
 
 
-@pytest.mark.parametrize(("token", "status"), [("secret-u", 403), ("nonsense", 401)])
+@pytest.mark.parametrize(("token", "status"), [("secret-v", 403), ("secret-u", 403), ("nonsense", 401)])
 async def test_others_change_nothing(tmp_path: Path, server: str, token: str, status: int) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
         assert (await post(stage, tasks, token)).status == status
         assert stage.loads() == {"success": 1, "failure": 0}
+
+
+async def test_a_viewer_is_told_who_may_reload(
+    tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
+        answer = await post(stage, tasks, "secret-v")
+
+    assert "spec.admin.operators" in json.loads(answer.content)["detail"]
+    [record] = [one for one in caplog.records if one.__dict__.get("event") == "apf.change-refused"]
+    assert 'by="vera (http)"' in record.getMessage()
 
 
 async def test_what_was_made_in_python_cannot_be_read_again(server: str) -> None:

@@ -351,28 +351,74 @@ async def test_headers_answers_and_the_path_of_metrics_are_the_new_ones(file: Pa
         assert (await stage.comes("/metrics").end()).status == 503, "it is a path like others now"
 
 
-async def test_of_two_reloads_at_once_the_one_that_read_last_counts(
+async def test_reloads_that_overlap_are_one_running_and_one_to_come(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    gate, readings, most = anyio.Event(), 0, 0
+    running = 0
+
+    async def slow(function: Callable[[], object], **_options: object) -> object:
+        nonlocal readings, running, most
+        readings, running = readings + 1, running + 1
+        most = max(most, running)
+        reading = function()
+        await gate.wait()
+        running -= 1
+        return reading
+
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd"), seats=1))
         service = stage.middleware.service
-        reloader, door = service._reloader, anyio.Event()
-        reading = reloader._read()
-
-        async def slow(function: Callable[[], object], **more: object) -> object:
-            monkeypatch.setattr(RUN, run_sync)
-            await door.wait()
-            return reading
-
         monkeypatch.setattr(RUN, slow)
-        tasks.start_soon(service.reload)
+        results: list[tuple[bool, int]] = []
+
+        async def ask() -> None:
+            results.append((await service.reload(), service.configuration.server.seats))
+
+        tasks.start_soon(ask)
         await settle()
-        assert await stage.becomes(written(level("crowd"), seats=7))
-        door.set()
+        file.write_text(written(level("crowd"), seats=5))
+        for _ in range(200):
+            tasks.start_soon(ask)
         await settle()
-        assert service.configuration.server.seats == 7
-        assert stage.loads()["success"] == 2
+        gate.set()
+    assert (readings, most) == (2, 1)
+    assert results == [(True, 1), *[(True, 5)] * 200]
+    assert stage.loads()["success"] == 3
+
+
+async def test_a_reload_whose_caller_is_cancelled_leaves_the_next_to_the_others(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = anyio.Event()
+
+    async def slow(function: Callable[[], object], **_options: object) -> object:
+        reading = function()
+        await gate.wait()
+        return reading
+
+    async with anyio.create_task_group() as tasks:
+        stage = Theatre(tasks, file, written(level("crowd"), seats=1))
+        service = stage.middleware.service
+        monkeypatch.setattr(RUN, slow)
+        results: list[bool] = []
+
+        async def ask(scope: anyio.CancelScope) -> None:
+            with scope:
+                results.append(await service.reload())
+
+        scopes = [anyio.CancelScope() for _ in range(4)]
+        for scope in scopes:
+            tasks.start_soon(ask, scope)
+            await settle()
+        file.write_text(written(level("crowd"), seats=5))
+        scopes[0].cancel()
+        await settle()
+        scopes[1].cancel()
+        await settle()
+        gate.set()
+    assert results == [True, True]
+    assert service.configuration.server.seats == 5
 
 
 PATHS = ("/a/{}", "/b/{}", "/c/{}")

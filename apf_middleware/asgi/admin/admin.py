@@ -116,7 +116,7 @@ class Admin:
             if is_from_elsewhere(ask.scope):
                 refused(ask.who, f"{method} {page}", "cross-site")
                 raise Trouble(403, "cross-site", "Forbidden", "A page of another site has asked for this.")
-            if page != _RELOAD and not ask.who.may_change:
+            if not ask.who.may_change:
                 detail = "You may look, and change nothing: spec.admin.operators of the Server document names who may."
                 refused(ask.who, f"{method} {page}", "may only look")
                 raise Trouble(403, "forbidden", "Forbidden", detail)

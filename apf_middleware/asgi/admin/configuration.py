@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from anyio import Lock
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.admin.notes import View
@@ -24,9 +25,10 @@ _NOTHING_ODD: Final = "# No warnings.\n"
 class ConfigurationDump:
     """Writes the configuration; what was written last is kept as long as it is in force."""
 
-    __slots__ = ("_last", "_written")
+    __slots__ = ("_last", "_lock", "_written")
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._last: Configuration | None = None
         self._written: dict[bool, tuple[str, tuple[Problem, ...]]] = {}
 
@@ -36,7 +38,9 @@ class ConfigurationDump:
             self._last, self._written = configuration, {}
         kept = self._written  # of this configuration, also if another comes in force meanwhile
         if as_json not in kept:
-            kept[as_json] = await run_sync(partial(_write, configuration, as_json=as_json))
+            async with self._lock:  # requests that come together take one thread and not one each
+                if as_json not in kept:
+                    kept[as_json] = await run_sync(partial(_write, configuration, as_json=as_json))
         text, unsaid = kept[as_json]
         told = (*problems, *unsaid)
         if as_json:

@@ -216,7 +216,7 @@ def _reload() -> Schema:
     responses = {
         "200": {"description": "What was read is in force; its warnings.", "content": content},
         "401": _refusal(_REFUSALS["401"]),
-        "403": _refusal(f"{_REFUSALS['403'][:-1]}, or a page of another site has asked."),
+        "403": _refusal("The caller is no operator, or a page of another site has asked."),
         "409": _refusal("The configuration didn't come from files, so it can't be read again."),
         "422": {"description": "Something is wrong with it: its errors. All stays as it was.", "content": content},
     }

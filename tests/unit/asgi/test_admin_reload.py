@@ -67,6 +67,7 @@ async def test_the_outcome_is_told_with_the_problems_and_their_places(
         (ANONYMOUS, 401),
         (Identity("mallory", ("operators",)), 401),
         (Identity("bob", ("users", "system:authenticated")), 403),
+        (Identity("vera", ("auditors", "system:authenticated")), 403),
     ],
 )
 async def test_nobody_else_can_have_it_read(world: World, identity: Identity, status: int) -> None:
