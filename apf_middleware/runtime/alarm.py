@@ -1,7 +1,7 @@
 """A call at a later time, on whichever event loop runs: the one timer that isn't a waiting request's own.
 
-It is set only while there is something that time alone changes: seats that linger while somebody waits, a limit that is
-to be adjusted, numbers to be published. Nothing runs otherwise.
+It is set only while there is something that time alone changes: seats that linger, a limit that is to be adjusted,
+numbers to be published. Nothing runs otherwise, and nothing is set where no event loop runs.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Alarm:
         self._ring = ring
         self._now = now
         self._at: int | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: object = None  # asyncio's loop or trio's token
         self._handle: asyncio.TimerHandle | None = None
 
     def ask(self, at: int) -> None:
@@ -53,11 +53,15 @@ class Alarm:
             self._ring()
 
     def _ask_trio(self, at: int) -> None:
-        if self._at is not None and self._loop is None and self._at <= at:
-            return
-        from trio.lowlevel import spawn_system_task  # noqa: PLC0415 - whoever runs trio has it, others needn't
+        try:
+            from trio.lowlevel import current_trio_token, spawn_system_task  # noqa: PLC0415 - only for apps on trio
 
-        self._at, self._loop, self._handle = at, None, None
+            token = current_trio_token()
+        except (ImportError, RuntimeError):  # no event loop runs
+            return
+        if self._at is not None and self._loop is token and self._at <= at:
+            return
+        self._at, self._loop, self._handle = at, token, None
         spawn_system_task(self._sleep_and_fire, at)
 
     async def _sleep_and_fire(self, at: int) -> None:

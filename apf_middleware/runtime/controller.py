@@ -4,6 +4,7 @@ The controller keeps the clock and the levels; who is served next is decided by 
 change has seated. Its methods are synchronous: between a decision and what follows from it nothing else can happen.
 """
 
+import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
@@ -72,6 +73,7 @@ class Controller(Levels):
         self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
+        self._thread = threading.get_ident()  # the only one in which requests may be woken
         self.vigils: Vigils = Vigils()
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
         self.queues: QueueBook = QueueBook(self)
@@ -278,13 +280,22 @@ class Controller(Levels):
 
     def tick(self) -> None:
         """Let happen what time alone brings about."""
-        now = self.now()
-        self._wake(now, self._sharing.tick(now))
-        self.look(now)
+        self._thread = threading.get_ident()
+        self.look(self.now())
         self._set_alarm()
 
+    def look(self, now: int) -> None:
+        """Free the seats whose linger has ended, and bring what is counted up to ``now``.
+
+        A metrics registry may be read in any thread. Outside the thread of the event loop no seats change hands; there
+        the alarm has freed them already.
+        """
+        if threading.get_ident() == self._thread:
+            self._wake(now, self._sharing.tick(now))
+        super().look(now)
+
     def _set_alarm(self) -> None:
-        """Tick when time alone will let somebody in; a restless discipline might do that at any moment."""
+        """Tick when the next linger ends; a restless discipline may seat a waiting request at any moment."""
         at = self._sharing.next_event_at()
         if at is None and not self._is_restless:
             return
@@ -357,7 +368,8 @@ class Controller(Levels):
             self._send_away(at_work, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
-        """Let requests come again."""
+        """Let requests come again, on the event loop of this thread."""
+        self._thread = threading.get_ident()
         self.is_closing = False
 
     def __repr__(self) -> str:

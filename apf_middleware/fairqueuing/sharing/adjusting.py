@@ -138,10 +138,9 @@ class Adjusting(Sharing):
         return seated
 
     def next_event_at(self) -> int | None:
-        if not self._waiting:
-            return None
-        ends = (level.queueset.next_event_at() for level in self._waiting)
-        return min([self._due_at, *(ends_at for ends_at in ends if ends_at is not None)])
+        due = [self._due_at] if self._waiting else []
+        ends = (level.queueset.next_event_at() for level in self._all())
+        return min([*due, *(ends_at for ends_at in ends if ends_at is not None)], default=None)
 
     def _advance(self, now: int) -> Sequence[Ticket]:
         """Make up for the adjustments that were due by ``now``, which the queue sets check."""

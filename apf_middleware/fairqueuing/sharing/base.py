@@ -146,7 +146,7 @@ class Sharing(ABC):
 
     @abstractmethod
     def next_event_at(self) -> int | None:
-        """When `tick` must be called because somebody waits for what happens then; None while nobody does."""
+        """Return when `tick` must be called: a linger ends, or limits are adjusted while requests wait."""
 
     # Levels
 

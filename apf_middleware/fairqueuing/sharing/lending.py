@@ -241,7 +241,7 @@ class Lending(Pool):
         return self._advance(now)
 
     def next_event_at(self) -> int | None:
-        return self.quick_until if self.waiting and self.quick_until < _NEVER else None
+        return self.quick_until if self.quick_until < _NEVER else None
 
     # Seats
 

@@ -152,6 +152,20 @@ def test_while_nobody_waits_there_is_nothing_to_be_ticked_for() -> None:
     assert sharing.next_event_at() is None
 
 
+def test_the_end_of_a_linger_is_an_event_where_nobody_waits() -> None:
+    sharing = adjusting(2, {"a": LevelShares(1)})
+    level = sharing.levels["a"]
+    lingers = Ticket("flow", 1, Work(1, 1, SECOND))
+    sharing.arrive(0, level, lingers)
+    sharing.release(1, level, lingers)
+    assert sharing.next_event_at() == SECOND + 1
+
+    sharing.tick(SECOND + 1)
+
+    assert level.is_idle
+    assert sharing.next_event_at() is None
+
+
 def test_a_linger_that_somebody_waits_for_is_an_event() -> None:
     sharing = adjusting(2, {"a": LevelShares(1)})
     level = sharing.levels["a"]

@@ -1,10 +1,14 @@
 """For how long how many were there, whether they came alone or not."""
 
+import threading
+from collections.abc import Callable
+
 import pytest
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Admission, Controller, LevelAtWork, picture_server
 
 PLACE = Classification("all", "crowd", "alice", 7)
@@ -169,3 +173,72 @@ def test_what_never_arrived_has_not_failed_either(aborted: bool) -> None:  # noq
 
     status = world.controller.queues.status("crowd")
     assert (status.arrived, status.completed, status.failed, status.aborted) == (1, 1, 0, 0)
+
+
+# Lingers that end while nothing else happens
+
+
+class Alarm:
+    """Notes when it is asked to ring; the test rings."""
+
+    def __init__(self, ring: Callable[[], None], _now: Callable[[], int]) -> None:
+        self.ring = ring
+        self.asked: list[int] = []
+
+    def ask(self, at: int) -> None:
+        self.asked.append(at)
+
+
+def test_seats_are_free_when_a_linger_has_ended_and_somebody_looks() -> None:
+    world = Turned()
+    world.goes(world.comes(Work(1, 3, 800)))
+    world.time += 800
+
+    [crowd] = [one for one in picture(world).levels if one.name == "crowd"]
+
+    assert {seats: ns for seats, ns in crowd.seats_in_use.items() if ns} == {3: 800}
+    assert all(one.lingering_seats == 0 for one in picture(world).schemas)
+    assert world.crowd.shared.is_idle
+
+
+def test_the_alarm_rings_at_the_end_of_each_linger_though_nobody_waits() -> None:
+    alarms: list[Alarm] = []
+    world = Turned()
+
+    def alarm(ring: Callable[[], None], now: Callable[[], int]) -> Alarm:
+        alarms.append(Alarm(ring, now))
+        return alarms[-1]
+
+    world.controller = Controller(configuration(), now=lambda: world.time, alarm=alarm)
+    first, second = world.comes(Work(1, 1, 50)), world.comes(Work(1, 1, 90))
+    world.goes(first)
+    world.goes(second)
+    [at_ends] = alarms
+    assert set(at_ends.asked) == {50}
+
+    world.time = 50
+    at_ends.ring()
+    assert at_ends.asked[-1] == 90
+    assert world.crowd.shared.queueset.seats_in_use == 1
+    world.time = 90
+    at_ends.ring()
+
+    assert world.crowd.shared.is_idle
+
+
+def test_a_registry_that_is_read_in_another_thread_changes_no_seats() -> None:
+    world = Turned()
+    world.goes(world.comes(Work(1, 1, 50)))
+    world.time = 60
+    reader = threading.Thread(target=lambda: picture(world))
+    reader.start()
+    reader.join()
+    assert world.crowd.shared.queueset.seats_in_use == 1
+
+    picture(world)
+
+    assert world.crowd.shared.queueset.seats_in_use == 0
+
+
+def picture(world: Turned) -> ServerPicture:
+    return picture_server(world.controller, authentication_failures={}, version="1")

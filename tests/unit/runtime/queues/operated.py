@@ -5,7 +5,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller, QueueBook
 
-__all__ = ["MS", "Operated", "level", "server"]
+__all__ = ["MS", "Operated", "SilentAlarm", "level", "server"]
 
 MS = 10**6
 
@@ -20,20 +20,28 @@ def level(name: str, spec: str = "") -> str:
     return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
 
 
+class SilentAlarm:
+    """Never rings: only what is asked for happens."""
+
+    def ask(self, at: int) -> None: ...
+
+
 class Operated:
     def __init__(self, text: str) -> None:
         self.now = 0
-        self.controller = Controller(load_text(text), now=lambda: self.now)
+        self.controller = Controller(load_text(text), now=lambda: self.now, alarm=lambda *_: SilentAlarm())
 
     @property
     def queues(self) -> QueueBook:
         return self.controller.queues
 
-    def arrive(self, queue: str, number: int = 1, width: int = 1, flow: str = "flow") -> list[Admission]:
+    def arrive(
+        self, queue: str, number: int = 1, width: int = 1, flow: str = "flow", linger_ns: int = 0
+    ) -> list[Admission]:
         placed = Classification("catch-all", queue, flow, hash(flow) & (2**64 - 1))
         found = []
         for _ in range(number):
-            admission = Admission(self.controller.destination(placed, Work(width)))
+            admission = Admission(self.controller.destination(placed, Work(width, width, linger_ns)))
             self.controller.arrive(self.now, admission)
             found.append(admission)
         self.check()

@@ -7,7 +7,7 @@ import pytest
 from apf_middleware.config import load_text
 from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Reason
-from tests.unit.runtime.queues.operated import Operated, level, server
+from tests.unit.runtime.queues.operated import MS, Operated, level, server
 
 WEB = level("web", "minSeats: 0, maxSeats: 4")
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
@@ -67,6 +67,36 @@ def test_a_closing_queue_is_closed_when_the_last_one_ends() -> None:
     house.end(waits)
     assert house.state("web") == "Closed"
     assert house.arrive("web")[0].reason is Reason.QUEUE_CLOSED
+
+
+@pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
+def test_a_closing_queue_is_closed_and_can_be_deleted_when_the_last_linger_ends(borrowing: str) -> None:
+    text = server(10) + level("web", "shares: 100")
+    house = Operated(text.replace("seats: 10", f"seats: 10, borrowing: {borrowing}"))
+    [lingers] = house.arrive("web", linger_ns=800 * MS)
+    house.end(lingers)
+    house.queues.operate("web", "close")
+    house.now += 800 * MS - 1
+    assert (house.queues.status("web").used, house.state("web")) == (1, "Closing")
+
+    house.now += 1
+
+    house.queues.delete("web")
+    assert "web" not in house.controller.levels
+
+
+def test_the_end_of_a_linger_is_in_time_for_whoever_acts_next() -> None:
+    house = Operated(server(1) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
+    [lingers] = house.arrive("web", linger_ns=5)
+    house.end(lingers)
+    house.queues.operate("other", "pause")
+    [waits] = house.arrive("other")
+    house.now += 5
+
+    house.queues.operate("other", "open")
+
+    assert waits.is_seated
+    assert house.queues.status("web").used == 0
 
 
 def test_those_who_wait_in_a_paused_queue_are_served_when_it_closes() -> None:
