@@ -330,7 +330,7 @@ class Controller(Levels):
         self._adopt(now, configuration, limits)
         self._wake(now, seated)
         self.queues.apply_states()
-        self.look(now)
+        self.look(self.now())  # time has gone on
         self._set_alarm()
 
     def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:

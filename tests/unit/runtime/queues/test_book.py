@@ -85,7 +85,18 @@ def test_a_closing_queue_is_closed_and_can_be_deleted_when_the_last_linger_ends(
     assert "web" not in house.controller.levels
 
 
-def test_the_end_of_a_linger_is_in_time_for_whoever_acts_next() -> None:
+def test_time_may_go_on_during_each_action() -> None:
+    house = Operated(ONE)
+    house.ticks_ns = 1
+    [running] = house.arrive("web")
+    house.queues.operate("web", "close")
+    house.queues.update("web", weight=2)
+    house.reload(ONE + level("other"))
+    house.end(running)
+    house.queues.delete("web")
+
+
+def test_the_end_of_a_linger_is_in_time_for_the_next_action() -> None:
     house = Operated(server(1) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
     [lingers] = house.arrive("web", linger_ns=5)
     house.end(lingers)
