@@ -280,8 +280,6 @@ class GateKeeper(WaitingRoom):
         self._end_check(check)
         slot = self._slot(gate, need.key)
         if isinstance(answer, Reject):
-            passage.slot = None
-            gate.parked -= 1
             self._refuse(now, passage, refusal_of(gate, answer, now))
             return
         if isinstance(answer, Hold):

@@ -210,6 +210,7 @@ class Slot:
         """Raise AssertionError where what is kept doesn't add up."""
         for line in self.lines.values():
             line.check()
+        assert self.big is None or self.big.slot is self, f"{self!r} is kept for {self.big!r}, which isn't there"
         assert self.gate.is_async or self.bypasses <= self.gate.most_bypasses, f"too many have passed by in {self!r}"
 
     def __repr__(self) -> str:

@@ -142,7 +142,10 @@ class WaitingRoom(ABC):
         self._give_back(now, passage)
 
     def _move_to(self, now: int, passage: Passage, slot: Slot | None) -> None:
-        """From now on it waits at ``slot``, and no more where it did."""
+        """Let ``passage`` wait at ``slot`` and leave the one where it waited, which must not remember it.
+
+        Nothing else sets ``passage.slot``, so every way in which a request can end comes through here.
+        """
         before, passage.slot = passage.slot, slot
         if before is slot:
             return

@@ -15,6 +15,7 @@ import pytest
 
 from apf_middleware.fairqueuing import Reason, Ticket
 from apf_middleware.gates import Check, Gate, GateRequest, Hold, Passage, Reject, Stage, Terms
+from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Slot
 from tests.unit.gates.gateworld import Asker, GateWorld
 
@@ -49,20 +50,24 @@ class _Standing:
 
 
 class Remote(Gate):
-    """Asked from afar: what it answers was true when it was asked, and is told later."""
+    """A gate that is asked asynchronously: its answer was true when it was asked, and arrives later."""
 
     is_async = True
 
-    def __init__(self) -> None:
-        super().__init__("remote", Terms(max_parked=1000))
-        self.is_well = True
+    def __init__(self, on_error: OnError = "admit", most_bypasses: int = 3) -> None:
+        super().__init__("remote", Terms(max_parked=1000, on_error=on_error, most_bypasses=most_bypasses))
+        self.answer: object = "lease"
         self.was_lost = False
         self.out = 0
         self.questions: list[tuple[Check, object]] = []
 
+    @property
+    def is_well(self) -> bool:
+        return self.answer == "lease"
+
     def ask(self, _now: int, check: Check) -> None:
         self.out += self.is_well
-        self.questions.append((check, "lease" if self.is_well else Hold()))
+        self.questions.append((check, self.answer))
 
     def key(self, _: GateRequest) -> str:
         return ""

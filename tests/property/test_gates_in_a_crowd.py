@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
-from apf_middleware.gates import Capacity, Condition, Terms
+from apf_middleware.gates import Capacity, Condition, Hold, Terms
 from tests.property.gate_watch import Remote, WatchedWorld
 from tests.unit.gates.gateworld import MS, SECOND, level
 
@@ -78,7 +78,7 @@ class _Crowd:
         self.world.emit("breaker")
 
     def turn_remote(self, *, is_well: bool) -> None:
-        self.remote.is_well = is_well
+        self.remote.answer = "lease" if is_well else Hold()
         self.world.emit("remote")
 
     def answer(self) -> None:

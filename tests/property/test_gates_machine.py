@@ -36,6 +36,8 @@ from apf_middleware.gates import (
     Terms,
     Tokens,
 )
+from apf_middleware.gates.gate import OnError
+from apf_middleware.gates.slot import Due
 from tests.property.gate_watch import Remote, WatchedWorld
 from tests.unit.gates.gateworld import MS, SECOND, level
 
@@ -57,6 +59,7 @@ class _Machine(RuleBasedStateMachine):
         least=st.integers(0, 1),
         exact=st.integers(0, 2),
         backfill=st.sampled_from((0, 2)),
+        on_error=st.sampled_from(("admit", "reject", "backoff")),
     )
     def begin(  # noqa: PLR0917 - hypothesis passes them by name
         self,
@@ -67,6 +70,7 @@ class _Machine(RuleBasedStateMachine):
         least: int,
         exact: int,
         backfill: int,
+        on_error: OnError,
     ) -> None:
         self.shape: dict[str, Any] = {"length": length, "least": least, "fifo": fifo, "backfill": backfill}
         self.is_well = True
@@ -78,7 +82,7 @@ class _Machine(RuleBasedStateMachine):
         self.memory = Capacity("memory", 4, terms, cost=lambda request: int(request.state.get("size", 1)))
         self.breaker = Condition("breaker", self._ask, Terms(max_parked=1000, events=("breaker.state",)))
         self.quota = Tokens("quota", 20, 2, terms=terms, key=lambda request: request.flow)
-        self.remote = Remote()
+        self.remote = Remote(on_error)
         self.world = WatchedWorld(
             self.db,
             self.memory,
@@ -216,9 +220,12 @@ class _Machine(RuleBasedStateMachine):
         self.world.note(self.world.sharing.conclude(self.world.now, check, answer))
         self._note()
 
-    @rule(well=st.booleans(), is_told=st.sampled_from((True, True, False)))
-    def turn_remote(self, well: bool, is_told: bool) -> None:  # noqa: FBT001
-        self.remote.is_well = well
+    @rule(
+        answer=st.sampled_from(("lease", "lease", Hold(), Hold(), Reject(), RuntimeError("away"))),
+        is_told=st.sampled_from((True, True, False)),
+    )
+    def turn_remote(self, answer: object, is_told: bool) -> None:  # noqa: FBT001
+        self.remote.answer = answer
         self.remote.was_lost = not is_told
         if is_told:
             self.world.emit("remote")
@@ -361,7 +368,7 @@ class _Machine(RuleBasedStateMachine):
             if gate.is_closed or (slot is not None and slot.is_reserved and slot.big is not passage):
                 would = False
             elif isinstance(gate, Remote):
-                is_busy = slot is not None and slot.is_busy
+                is_busy = slot is not None and (slot.is_busy or slot.due is Due.ERROR)
                 knows = need.lease is not None or (gate.is_well and not gate.was_lost and not is_busy)
                 would = would and knows
             elif would and not (gate is self.breaker and self.was_lost):
@@ -382,7 +389,7 @@ class _Machine(RuleBasedStateMachine):
         for name in "ab":
             self.operate_queue(name, "open")
         self.turn(well=True, is_told=True, retry_ns=None)
-        self.turn_remote(well=True, is_told=True)
+        self.turn_remote(answer="lease", is_told=True)
         for gate in _GATES:
             self.open_again(gate)
         self.resize(4)
