@@ -10,7 +10,8 @@ fraction p of their target, except where a bound forbids it:
 
 The sum is a polyline in p that never falls. Its knots are the ratios lower/target, where an amount begins to grow, and
 upper/target, where it stops. So the solution is found by a sweep over the sorted knots and one division on the piece
-between two of them: O(n log n). Divisions and sums happen in upstream's order, so that results are its own to the bit.
+between two of them: O(n log n). Divisions and sums happen in upstream's order, and knots of equal ratio stand in the
+order in which Go's sort leaves them, so results equal Kubernetes' to the bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apf_middleware.exceptions import MOST_AMOUNT, InfeasibleError, InvalidValueError, require_amount, require_integer
+from apf_middleware.fairqueuing.pdqsort import pdqsort
 
 __all__ = [
     "Allocation",
@@ -154,8 +156,9 @@ def solve(total: float, claims: Sequence[Claim]) -> Allocation:
     if highest - total < _SLACK:
         return Allocation(max(upper / target for _, upper, target in floored), tuple(upper for _, upper, _ in floored))
     fraction = total / wanted
-    if any(not lower / target <= fraction <= upper / target for lower, upper, target in floored):
-        fraction = _sweep(total, lowest, floored)
+    if all(lower / target <= fraction <= upper / target for lower, upper, target in floored):
+        return Allocation(fraction, tuple(target * fraction for _, _, target in floored))
+    fraction = _sweep(total, lowest, floored)
     return Allocation(fraction, tuple(min(max(lower, fraction * target), upper) for lower, upper, target in floored))
 
 
@@ -169,21 +172,27 @@ def _checked(place: int, claim: Claim) -> Claim:
 
 
 def _sweep(total: float, lowest: float, claims: Sequence[Claim]) -> float:
-    """The fraction at which the amounts add up to ``total``, which lies strictly between the sums of the bounds.
+    """Return the fraction at which the amounts add up to ``total``, strictly between the sums of the bounds.
 
-    From knot to knot the sum grows with the slope of those claims that are at neither bound.
+    Between two knots the sum grows with the slope of the claims that are at neither bound. The slope is a running sum,
+    so a rounding error stays in it: ``growing`` counts the claims, and tells a slope of zero from such an error.
     """
-    knots = sorted(
-        [(lower / target, target) for lower, _, target in claims]
-        + [(upper / target, -target) for _, upper, target in claims]
-    )
-    reached, slope = lowest, 0.0
+    knots: list[tuple[float, float, int]] = [
+        knot for lower, upper, target in claims for knot in ((lower / target, target, 1), (upper / target, -target, -1))
+    ]
+    pdqsort(knots)
+    reached, slope, growing = lowest, 0.0, 0
     fraction = knots[0][0]
-    for knot, change in knots:
-        step = slope * (knot - fraction)
-        if reached + step >= total and slope > 0:
-            return fraction + (total - reached) / slope
-        reached += step
-        fraction = knot
+    for knot, change, count in knots:
+        if knot > fraction:
+            if growing and slope > 0:
+                answer = fraction + (total - reached) / slope
+                if answer <= knot:
+                    return answer
+                reached += (knot - fraction) * slope
+                if reached >= total:
+                    return knot
+            fraction = knot
         slope += change
+        growing += count
     return fraction

@@ -197,6 +197,49 @@ def test_bounds_nearer_to_each_other_than_their_ratios_can_tell_are_a_step() -> 
     assert sum(allocation.amounts) == pytest.approx(upper + 9, rel=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("total", "claims", "fraction", "amounts"),
+    [
+        (74, [(0, 1, 1), (0, 5, 0.0001), (0, 100, 0), (0, 1, 0)], 67000.00000002213, [1, 5, 67.00000000002214, 1]),
+        (
+            30,
+            [(0, 1, 0), (0, 1, 1.01), (0, 7.13, 0), (5, 6, 5), (0, 4.59, 0), (0, 1, 1.21), (0, 5, 0), (0, 5, 2.28)],
+            6409.999999994281,
+            [1, 1, 6.409999999994281, 6, 4.59, 1, 5, 5],
+        ),
+        (
+            8,
+            [
+                (5, 10, 5),
+                (0, 5, 0),
+                (0, 1, 2.75),
+                (0, 1, 0),
+                *[(0, 5, 0)] * 2,
+                (0, 1, 0),
+                (2, 11.61, 2.06),
+                (0, 9.2, 0),
+            ],
+            0.362844702467344,
+            [5, 0.00036284470246734403, 0.9978229317851961, *[0.00036284470246734403] * 4, 2, 0.00036284470246734403],
+        ),
+    ],
+)
+def test_results_equal_kubernetes_to_the_bit(
+    total: int, claims: list[tuple[float, float, float]], fraction: float, amounts: list[float]
+) -> None:
+    """Computed by upstream's solver in Go; running sums and equal ratios leave errors in the last digits."""
+    allocation = solve(total, [Claim(*claim) for claim in claims])
+
+    assert (allocation.fair_fraction, list(allocation.amounts)) == (fraction, amounts)
+
+
+def test_targets_too_different_for_doubles_are_no_division_by_zero() -> None:
+    """The slope of the second claim is lost beside the first one's, so its running sum is 0 when that one leaves."""
+    allocation = solve(2**52 + 2, [Claim(0, 2**52, 2.0**52), Claim(0, 5, 0)])
+
+    assert sum(allocation.amounts) == pytest.approx(2**52 + 2)
+
+
 def test_nothing_is_divided_among_anybody() -> None:
     allocation = solve(0, [Claim(0, 5, 5), Claim(0, 9, 7)])
 
