@@ -8,6 +8,7 @@ server goes on.
 import logging
 import os
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -24,13 +25,15 @@ __all__ = ["Door"]
 
 _MODE: Final = 0o600
 _MOST_CONNECTIONS: Final = 32
-_PAUSE_S: Final = 0.1  # when there are no file descriptors left, some may be free after it
+_BACKLOG: Final = 128
+_GRACE_S: Final = 0.5  # a connection that has just been made has had no time to say anything
+_PAUSE_S: Final = 0.1  # when no file descriptor or no connection is free, one may be after it
 
 
 class Door:
     """Answers by ``respond`` whoever comes to ``app``'s socket in ``directory``."""
 
-    __slots__ = ("_app", "_directory", "_inode", "_path", "_respond")
+    __slots__ = ("_app", "_directory", "_inode", "_path", "_respond", "_wires")
 
     def __init__(self, directory: Path, app: str, respond: Responder) -> None:
         self._directory = directory
@@ -38,6 +41,7 @@ class Door:
         self._respond = respond
         self._path: Path | None = None
         self._inode: tuple[int, int] | None = None
+        self._wires: set[Wire] = set()
 
     @property
     def path(self) -> Path | None:
@@ -69,7 +73,7 @@ class Door:
         path = self._choose()
         # Under another name until somebody listens: who finds a socket that refuses may take it for a dead one's.
         unready = path.with_name(f".{path.name}_")
-        listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_MOST_CONNECTIONS)
+        listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_BACKLOG)
         told = unready.lstat()
         self._inode = told.st_dev, told.st_ino
         unready.replace(path)
@@ -88,7 +92,6 @@ class Door:
 
     async def _accept(self, listener: SocketListener) -> None:
         """Like the listener's own ``serve``, which ends when it runs out of file descriptors."""
-        places = anyio.CapacityLimiter(_MOST_CONNECTIONS)
         async with anyio.create_task_group() as tasks:
             while True:
                 try:
@@ -97,15 +100,37 @@ class Door:
                     tell(logging.WARNING, "apf.socket-refuses", path=self._path, error=str(error))
                     await anyio.sleep(_PAUSE_S)
                     continue
-                tasks.start_soon(self._serve_one, stream, places)
+                try:
+                    await self._make_room()
+                except BaseException:
+                    await anyio.aclose_forcefully(stream)
+                    raise
+                wire = Wire(stream, self._respond)
+                self._wires.add(wire)
+                tasks.start_soon(self._serve_one, stream, wire)
 
-    async def _serve_one(self, stream: SocketStream, places: anyio.CapacityLimiter) -> None:
+    async def _make_room(self) -> None:
+        """With as many connections as there may be, end the one that has been idle for longest.
+
+        So connections that say nothing can't keep out one that does. A request that is being answered is left alone.
+        """
+        while len(self._wires) >= _MOST_CONNECTIONS:
+            before = anyio.current_time() - _GRACE_S
+            idle = [wire for wire in self._wires if wire.is_idle and wire.since < before]
+            if idle:
+                longest = min(idle, key=attrgetter("since"))
+                longest.end()
+                self._wires.remove(longest)
+            else:
+                await anyio.sleep(_PAUSE_S)
+
+    async def _serve_one(self, stream: SocketStream, wire: Wire) -> None:
         try:
-            async with places:
-                await Wire(stream, self._respond).run()
+            await wire.run()
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this connection alone
             tell(logging.ERROR, "apf.socket-error", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
+            self._wires.discard(wire)
             await anyio.aclose_forcefully(stream)
 
     def _close(self) -> None:

@@ -38,7 +38,8 @@ Headers = list[tuple[bytes, bytes]]
 _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _PROBLEM: Final = (b"content-type", b"application/problem+json")
 _KNOWN: Final = frozenset(HTTPStatus)
-_TRY_AGAIN_LATER: Final = 1013  # the close code for "come back later"
+_TRY_AGAIN_LATER: Final = 1013  # a WebSocket's close code for 'come back later'
+_REFUSED: Final = 1008  # that for a policy that it violates
 _CLOSED: Final = frozenset({Reason.QUEUE_CLOSED, Reason.QUEUE_CLOSING})
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
@@ -193,10 +194,18 @@ async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
     kind = ""
     if scope["type"] == "websocket":
         if "websocket.http.response" not in (scope.get("extensions") or {}):
-            await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "Try again later"})
+            await send(_closing(answer))
             return
         kind = "websocket."
     start: Message = {"type": f"{kind}http.response.start", "status": answer.status, "headers": answer.headers}
     await send(start)
     body = b"" if scope.get("method") == "HEAD" else answer.body
     await send({"type": f"{kind}http.response.body", "body": body, "more_body": False})
+
+
+def _closing(answer: Answer) -> "Message":
+    """The end of a WebSocket's handshake where no response can be sent."""
+    if any(name == b"retry-after" for name, _ in answer.headers):
+        return {"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "Try again later"}
+    reason = HTTPStatus(answer.status).phrase if answer.status in _KNOWN else ""
+    return {"type": "websocket.close", "code": _REFUSED, "reason": reason}

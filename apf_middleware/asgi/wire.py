@@ -6,8 +6,8 @@ be a program with a mistake in it. One connection at a time has one request, and
 
 import socket
 import struct
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import unquote
 
@@ -44,28 +44,48 @@ def peer_of(stream: SocketStream) -> Peer:
 
 
 class Wire:
-    """The requests that come on ``stream``, answered by ``respond``."""
+    """The requests that come on ``stream``, answered by ``respond``.
 
-    __slots__ = ("_connection", "_peer", "_respond", "_stream")
+    ``since`` is when the present request was first waited for. ``is_idle`` tells that the other side is waited for: to
+    send a request or the rest of it, or to read its answer.
+    """
+
+    __slots__ = ("_connection", "_peer", "_respond", "_scope", "_stream", "is_idle", "since")
 
     def __init__(self, stream: SocketStream, respond: Responder) -> None:
         self._stream = stream
         self._respond = respond
-        self._peer = peer_of(stream)
+        self._peer: Peer = ""
+        self._scope = anyio.CancelScope()
+        self.since: float = anyio.current_time()
+        self.is_idle: bool = True
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
 
     async def run(self) -> None:
-        """Until the other side has no more requests, or makes no sense."""
+        """Until the other side has no more requests, or makes no sense, or `end` is called."""
+        with self._scope, suppress(*_GONE):
+            try:
+                self._peer = peer_of(self._stream)
+                is_over = False
+                while not is_over:
+                    is_over = True
+                    with anyio.move_on_after(_PATIENCE_S):
+                        is_over = not await self._exchange()
+                    self.since = anyio.current_time()
+            except h11.RemoteProtocolError as error:
+                await self._complain(error)
+
+    def end(self) -> None:
+        """Leave the other side, whatever it was about to say or to read."""
+        self._scope.cancel()
+
+    @contextmanager
+    def _idling(self) -> Iterator[None]:
+        self.is_idle = True
         try:
-            is_over = False
-            while not is_over:
-                is_over = True
-                with anyio.move_on_after(_PATIENCE_S):
-                    is_over = not await self._exchange()
-        except h11.RemoteProtocolError as error:
-            await self._complain(error)
-        except _GONE:
-            pass
+            yield
+        finally:
+            self.is_idle = False
 
     async def _exchange(self) -> bool:
         """One request and its answer; False if there won't be another."""
@@ -90,7 +110,8 @@ class Wire:
             if self._connection.they_are_waiting_for_100_continue:
                 await self._write(h11.InformationalResponse(status_code=100, headers=[]))
             try:
-                data = await self._stream.receive(_PART_BYTES)
+                with self._idling():
+                    data = await self._stream.receive(_PART_BYTES)
             except anyio.EndOfStream:
                 data = b""
             self._connection.receive_data(data)
@@ -127,7 +148,8 @@ class Wire:
     async def _write(self, event: h11.Event) -> None:
         data = self._connection.send(event)
         if data:
-            await self._stream.send(data)
+            with self._idling():
+                await self._stream.send(data)
 
 
 def _scope(request: h11.Request) -> Scope:

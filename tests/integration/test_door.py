@@ -8,7 +8,7 @@ import socket
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,82 @@ async def test_who_says_nothing_is_left_after_a_while(directory: Path, monkeypat
     monkeypatch.setattr("apf_middleware.asgi.wire._PATIENCE_S", 0.05)
     async with living(guarded(directory)):
         assert await run_sync(said, directory / f"shop.{os.getpid()}.sock", b"GET / HTTP/1.1\r\n") == b""
+
+
+HALF_ORDER = (
+    b"POST /queues HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n123"
+)
+
+
+def is_open(client: socket.socket) -> bool:
+    client.setblocking(False)  # noqa: FBT003 - it has no name
+    try:
+        while client.recv(65536):
+            pass
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+    return False
+
+
+async def test_connections_that_say_nothing_or_half_do_not_keep_the_owner_out(directory: Path) -> None:
+    halves = (b"", b"GET / HT", HALF_ORDER)
+    async with living(guarded(directory)):
+        path = directory / f"shop.{os.getpid()}.sock"
+        with ExitStack() as opened:
+            clients = []
+            for number in range(100):
+                client = opened.enter_context(socket.socket(socket.AF_UNIX))
+                clients.append(client)
+                client.settimeout(10)
+                await run_sync(client.connect, str(path))
+                client.sendall(halves[number % 3])
+                if number % 10 == 0:
+                    with anyio.fail_after(10):
+                        assert (await run_sync(asked, path, "/flows"))[0] == 200
+            await settle()
+            with anyio.fail_after(10):
+                assert (await run_sync(asked, path, "/flows"))[0] == 200
+            await settle()
+            assert sum(map(is_open, clients)) <= 32
+
+
+async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.door._MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("apf_middleware.asgi.door._PAUSE_S", 0.01)
+    middleware = guarded(directory)
+    door, started = anyio.Event(), 0
+    answer = middleware.service.admin.answer_owner
+
+    async def slow(scope: Scope, receive: Receive, send: Send, name: str) -> None:
+        nonlocal started
+        started += 1
+        await door.wait()
+        await answer(scope, receive, send, name)
+
+    monkeypatch.setattr(middleware.service.admin, "answer_owner", slow)
+    statuses: list[int] = []
+
+    async def ask(path: Path) -> None:
+        statuses.append((await run_sync(asked, path, "/flows"))[0])
+
+    async with living(middleware), anyio.create_task_group() as tasks:
+        path = directory / f"shop.{os.getpid()}.sock"
+        for _ in range(4):
+            tasks.start_soon(ask, path)
+        with anyio.fail_after(10):
+            while started < 2:
+                await anyio.sleep(0.01)
+        await settle()
+        assert (started, statuses) == (2, [])
+        door.set()
+        with anyio.fail_after(10):
+            while len(statuses) < 4:
+                await anyio.sleep(0.01)
+    assert (started, statuses) == (4, [200] * 4)
 
 
 async def test_a_mistake_in_answering_ends_one_connection_and_not_the_server(

@@ -1,10 +1,11 @@
 """WebSockets: admitted at the handshake, denied in the way that the server knows, without seats once accepted."""
 
 import json
+from contextlib import suppress
 
 import anyio
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from tests.integration.conversation import Conversation, websocket_scope
@@ -40,6 +41,50 @@ async def test_an_accepted_websocket_holds_no_seat_and_tells_where_it_belongs() 
             one.say({"type": "websocket.disconnect", "code": 1000})
             await one.end()
             assert one.error is None
+
+
+ADMIN = "/debug/api_priority_and_fairness"
+GUARD = ", authentication: [{type: proxy, networks: [127.0.0.1]}], admin: {operators: [operators]}"
+
+
+@pytest.mark.parametrize("extensions", [DENIAL, {}])
+@pytest.mark.parametrize("path", [ADMIN, f"{ADMIN}/", f"{ADMIN}/dump_requests", f"{ADMIN}/reload"])
+@pytest.mark.parametrize(("group", "status"), [(None, 401), ("users", 403), ("operators", 400)])
+async def test_no_websocket_below_the_admins_path_reaches_the_app(
+    path: str, extensions: object, group: str | None, status: int
+) -> None:
+    headers = [(b"x-remote-user", b"ulla"), (b"x-remote-group", group.encode())] if group else []
+    async with anyio.create_task_group() as tasks:
+        app = APFMiddleware(socket_app, configuration(server=GUARD))
+        scope = websocket_scope(path, extensions=extensions, headers=headers, client=("127.0.0.1", 1))
+        socket = Conversation(app, scope, tasks)
+        socket.say(CONNECT)
+        await socket.start().end()
+
+    assert socket.error is None
+    if extensions:
+        assert (socket.sent[0]["type"], socket.sent[0]["status"]) == ("websocket.http.response.start", status)
+    else:
+        assert [(one["type"], one["code"]) for one in socket.sent] == [("websocket.close", 1008)]
+
+
+async def test_scopes_that_the_admin_cannot_answer_do_not_reach_the_app_below_its_path() -> None:
+    reached = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:  # noqa: RUF029 - an app is asynchronous
+        reached.append(scope["path"])
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(_message: Message) -> None:
+        raise AssertionError
+
+    middleware = APFMiddleware(app, configuration(server=GUARD))
+    for path in (f"{ADMIN}/flows", "/elsewhere"):
+        with suppress(NotImplementedError):
+            await middleware({"type": "webtransport", "path": path, "headers": []}, receive, send)
+    assert reached == ["/elsewhere"]
 
 
 @pytest.mark.parametrize("extensions", [DENIAL, {}, None])

@@ -1,7 +1,7 @@
 """Who may look, who may change what, and how it is answered.
 
-Over HTTP everything below one path is the admin's: nothing of it reaches the app, so that a request that is refused
-here isn't served there. Whoever hasn't shown credentials is refused first, then whoever is in none of the groups, and
+Over HTTP everything below one path is the admin's: nothing of it reaches the app, whatever its scope is, so that a
+request that is refused here isn't served there. Whoever hasn't shown credentials is refused first, then whoever is in none of the groups, and
 only then is looked at what was asked for: strangers can't find out what there is. Who comes by the control socket may
 do everything, for only the server's owner can open it.
 
@@ -66,8 +66,8 @@ class Admin:
         }
 
     def is_for(self, scope: Scope) -> bool:
-        """Whether a request is the admin's to answer."""
-        if not self._settings.is_on or scope["type"] != "http":
+        """Whether what has come, of whatever scope, is at the admin's path: it is the admin's, and not the app's."""
+        if not self._settings.is_on or "path" not in scope:
             return False
         path = path_of(scope)
         return path.startswith(self._below) or path == self._settings.path
@@ -76,6 +76,8 @@ class Admin:
         """Answer ``identity``, as authentication has established it for this request."""
         try:
             who = self._admit(identity)
+            if scope["type"] != "http":
+                raise Trouble(400, "no-http", "Bad Request", "The admin is asked by plain HTTP requests.")
         except Trouble as trouble:
             await send_answer(as_answer(trouble), scope, send)
             return

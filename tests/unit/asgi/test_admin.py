@@ -213,7 +213,8 @@ async def test_without_groups_there_is_no_admin(world: World) -> None:
         (http_scope(f"{PATH}x"), False),
         (http_scope(f"/api{PATH}/flows"), False),
         (http_scope("/"), False),
-        (websocket_scope(f"{PATH}/flows"), False),
+        (websocket_scope(f"{PATH}/flows"), True),
+        (websocket_scope(f"{PATH}x"), False),
     ],
 )
 def test_everything_below_its_path_is_the_admins_and_nothing_else(world: World, scope: Scope, *, is_its: bool) -> None:
