@@ -22,7 +22,7 @@ from typing import Any, Final
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
-from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
+from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, UpstreamEqualSerial
 from apf_middleware.fairqueuing.inspection import check_queues, check_seats, check_turn, picture
 from apf_middleware.fairqueuing.serving import Serving
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
@@ -95,6 +95,8 @@ class QueueSet(Serving):
         self._limit = settings.queue_length_limit
         self.rounds = 0 if strict_upstream else settings.backfill
         self.strict_upstream: bool = strict_upstream
+        if strict_upstream and discipline is EqualSerial:
+            discipline = UpstreamEqualSerial
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
         self.is_steered: bool = ceiling is not None

@@ -1,16 +1,32 @@
-"""`equal-serial`: what Kubernetes runs. Equal allocations, one request of a queue after the other, in a virtual world.
+"""`equal-serial`: equal shares among the queues that wait, measured by the service that each has attained.
 
-One meter R runs for the whole queue set, at the rate of seats per active queue: min(demand, concurrency) / active. A
-queue's next ticket starts virtually at the queue's ``next_dispatch_r`` and would finish at that plus its total work;
-the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is replaced by the
-truth when the ticket finishes. A queue counts as active while something waits or runs in it; lingering is not running.
+The default. Each queue has a meter: the seat-time that its requests have attained since they have had to compete. The
+queue with the least meter is served next. The meter runs in real time at the seats that the queue has in use, so a
+request is charged while it runs, however long that turns out to be. Each seat in use counts as one guess more than it
+has attained, so that queues take turns where several seats come free at once.
 
-Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. It would save
-up credit without bound; anti-windup lifts ``next_dispatch_r`` to the arrival of the oldest waiting ticket. The other
-direction stays as it is upstream.
+Shares are equal among the queues that have something waiting. A queue that cannot use its share leaves the rest to the
+others without anybody having to compute max-min fair shares: it simply has nothing waiting.
 
-Upstream's meters are 64-bit, so it moves all of them back by `R_DECREMENT` whenever they reach `HIGH_R`. Ours never
-wrap; the same epochs are counted, and `as_upstream` shows a meter the way upstream would.
+**No windup.** A meter must neither save up credit nor debt for times without competition:
+
+*Credit.* A queue that begins to wait starts at the virtual time, the meter of the queue that is served next, unless
+its own meter is further on.
+
+*Debt.* The virtual time follows the queues that wait. A queue that alone has something waiting defines it, so nothing
+that it uses counts against it when another queue comes. While nothing waits at all, no meter matters: when competition
+begins, all meters begin at the same value, and seats that are in use count from that moment on.
+
+So a queue is behind or ahead of its share only by what non-preemptive service makes unavoidable, the requests that were
+running: C requests in all, as in `Kubernetes' documentation of queue sets`, whatever happened before.
+
+**Cost.** Meters of queues with seats in use run at different rates, which would make the order of the queues change with
+time. The agenda therefore holds each queue under its meter as it was when something last happened to the queue. Meters
+only grow with time, so an outdated entry is too early, never too late: a queue that comes to the top is put where it
+belongs, and the next one is looked at. Each call is O(log n) amortised. The turn passes to another queue only when a
+ticket arrives, leaves, or gives its seats back: meters are read as of the latest such event.
+
+Kubernetes' own version, with a virtual time that runs at the rate of equal shares, is `upstream_equal_serial`.
 """
 
 from typing import ClassVar, Final
@@ -20,213 +36,223 @@ from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.lineup import Lineup
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.ticket import Ticket
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
-__all__ = ["HIGH_R", "R_DECREMENT", "EqualSerial", "EqualSerialQueue"]
+__all__ = ["EqualSerial", "EqualSerialQueue"]
 
-R_DECREMENT: Final = (2**64 - 1) // 2
-HIGH_R: Final = R_DECREMENT + R_DECREMENT // 2
+_NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 seat-seconds outside
 
 
 class EqualSerialQueue(Queue):
-    """A queue and the virtual time at which its next ticket starts."""
+    """A queue and the service that it had ``attained`` at the time ``mark``, in seat-nanoseconds.
 
-    __slots__ = ("next_dispatch_r",)
+    Both are outdated unless ``period`` is the discipline's. ``listed`` is the meter under which it is on the agenda.
+    """
+
+    __slots__ = ("attained", "listed", "mark", "period")
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
-        self.next_dispatch_r: int = 0
+        self.attained: int = 0
+        self.mark: int = 0
+        self.period: int = -1  # of none yet
+        self.listed: int = 0
 
     def meters(self) -> dict[str, int]:
-        return {"next_dispatch_r": self.next_dispatch_r}
+        return {"next_dispatch_r": self.attained // _NS_PER_UNIT}
 
 
 class EqualSerial(Discipline[EqualSerialQueue]):
-    """The KEP's first solution. ``guess_ns`` is what a request is taken to last until its duration is known."""
+    """Serve the queue that has attained the least. ``guess_ns`` is what each seat in use counts for in advance."""
 
     __slots__ = (
-        "_active",
         "_agenda",
-        "_concurrency",
-        "_dispatch_r",
-        "_epoch_end",
         "_guess_ns",
-        "_latest_s",
+        "_period",
+        "_period_began_at",
+        "_period_r",
+        "_queues",
+        "_read_at",
         "_turn",
-        "epochs",
+        "_waiting_queues",
+        "now",
         "r",
     )
 
     name: ClassVar[str] = "equal-serial"
 
-    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS, *, initial_r: int = 0) -> None:
-        self._concurrency = require_integer("concurrency", concurrency, least=0)
+    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
+        require_integer("concurrency", concurrency, least=0)
         self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
-        self.r: int = require_integer("initial_r", initial_r, least=0)
-        self.epochs: int = 0
-        self._epoch_end = HIGH_R
-        self._active = 0
-        self._turn = 0  # the queue served last; upstream begins after the first one too
-        self._dispatch_r = self._latest_s = self.r  # R and virtual start of the latest dispatch
+        self.now: int = 0
+        self.r: int = 0  # the greatest virtual time so far, in seat-nanoseconds
+        self._read_at = 0  # the time of the latest event: meters are compared as they were then
+        self._period = 0  # the number of the latest period of competition
+        self._period_began_at = 0
+        self._period_r = 0
+        self._waiting_queues = 0
+        self._turn = 0  # the queue served last; as upstream, the first turn is the second queue's
+        self._queues: list[EqualSerialQueue] = []
         self._agenda = Lineup()
 
-    @property
-    def current_r(self) -> int:
-        """R now, as upstream would show it."""
-        return self.as_upstream(self.r)
-
-    @property
-    def robin_index(self) -> int:
-        """The index of the queue served last."""
-        return self._turn
-
-    @property
-    def active_queues(self) -> int:
-        """How many queues have something waiting or running, and so share the seats."""
-        return self._active
-
-    def as_upstream(self, meter: int) -> int:
-        """A meter of this epoch as upstream's 64 bits would hold it."""
-        return meter - self.epochs * R_DECREMENT
-
     def open_queue(self, index: int) -> EqualSerialQueue:
-        return EqualSerialQueue(index)
+        queue = EqualSerialQueue(index)
+        if index == len(self._queues):
+            self._queues.append(queue)
+        else:
+            self._queues[index] = queue
+        return queue
 
-    def advance(self, elapsed_ns: int, demand: int) -> None:
-        active = self._active
-        if not active:
-            return
-        concurrency = self._concurrency
-        # In upstream's order and in doubles, rounded half away from zero: a trace shows the last digit.
-        seats = demand if demand < concurrency else concurrency  # noqa: FURB136 - min() takes three times as long
-        progress = seats / active * elapsed_ns / 10
-        whole = int(progress)
-        self.r = r = self.r + (whole + 1 if progress - whole >= 0.5 else whole)
-        if r >= self._epoch_end:
-            self.epochs += 1
-            self._epoch_end += R_DECREMENT
+    def begin(self, now: int) -> None:
+        self.now = self._read_at = now
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - the queues know their seats
+        self.now += elapsed_ns
+
+    # Meters
+
+    def _meter(self, queue: EqualSerialQueue) -> int:
+        """Return what ``queue`` has attained by the latest event, with what its seats count for in advance."""
+        seats = queue.seats_in_use
+        if queue.period != self._period:
+            return self._period_r + seats * (self._read_at - self._period_began_at + self._guess_ns)
+        return queue.attained + seats * (self._read_at - queue.mark + self._guess_ns)
+
+    def _read(self, queue: EqualSerialQueue, seats: int) -> None:
+        """Bring up to date what ``queue`` has attained, which has had so many ``seats`` until now."""
+        now = self._read_at = self.now
+        if queue.period != self._period:
+            queue.period = self._period
+            queue.attained = self._period_r + seats * (now - self._period_began_at)
+        else:
+            queue.attained += seats * (now - queue.mark)
+        queue.mark = now
+
+    def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
+        """Put ``queue``, whose meter has just been read and which has so many ``seats``, on the agenda."""
+        agenda = self._agenda
+        queue.listed = meter = queue.attained + seats * self._guess_ns
+        if oldest.width == 1 and not agenda.wide:
+            agenda.put(queue.index, meter)
+        else:
+            agenda.place(queue.index, meter, oldest.width)
+
+    # What happens to tickets
 
     def arrive(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = r = self.r
-        if not queue.length:
-            if not queue.executing:
-                self._active += 1
-                queue.next_dispatch_r = r
-            elif queue.next_dispatch_r < r:
-                queue.next_dispatch_r = r  # anti-windup
-            agenda = self._agenda
-            if ticket.width == 1 and not agenda.wide:
-                agenda.put(queue.index, queue.next_dispatch_r + ticket.total_work)
-            else:
-                agenda.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
+        if queue.length:
+            return
+        now, seats = self.now, queue.seats_in_use
+        self._read_at = now
+        if not self._waiting_queues:
+            self._period += 1
+            self._period_began_at = now
+            self._period_r = least = self.r
+        else:
+            least = self._meter(self._queues[self.pick()]) - seats * self._guess_ns
+        self._waiting_queues += 1
+        self._read(queue, seats)
+        if queue.attained < least:
+            queue.attained = least
+        self._list(queue, ticket, seats)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
-            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
         if queue.oldest is ticket:
-            self._schedule(queue, ticket)
+            seats = queue.seats_in_use
+            self._read(queue, seats)
+            self._list(queue, ticket, seats)
 
-    def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        ticket.arrival_r = ticket.start_r = r = self.r
-        if not queue.executing:
-            self._active += 1
-        elif queue.next_dispatch_r > r:
-            ticket.start_r = queue.next_dispatch_r
-        queue.next_dispatch_r = ticket.start_r + ticket.total_work
+    def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:  # noqa: ARG002 - no meter runs without competition
         self._turn = queue.index
-        self._dispatch_r = r
-        self._latest_s = ticket.start_r
 
     def leave(self, queue: EqualSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
-        if was_oldest:
-            if queue.oldest is not None:
-                self._schedule(queue, queue.oldest)
-                return
-            self._agenda.drop(queue.index)
-            if not queue.executing:
-                self._active -= 1
+        if not was_oldest:
+            return
+        oldest, seats = queue.oldest, queue.seats_in_use
+        self._read(queue, seats)
+        if oldest is not None:
+            self._list(queue, oldest, seats)
+        else:
+            self._unlist(queue)
+
+    def _unlist(self, queue: EqualSerialQueue) -> None:
+        self._agenda.drop(queue.index)
+        self._waiting_queues -= 1
 
     def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        ticket.start_r = self._latest_s = start = queue.next_dispatch_r
+        seats = queue.seats_in_use
+        self._read(queue, seats - ticket.width)
         self._turn = queue.index
-        self._dispatch_r = self.r
-        queue.next_dispatch_r = start + ticket.total_work
+        if queue.attained > self.r:
+            self.r = queue.attained
         oldest = queue.oldest
         if oldest is not None:
-            self._schedule(queue, oldest)
+            self._list(queue, oldest, seats)
         else:
-            self._agenda.drop(queue.index)
+            self._unlist(queue)
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        seats = ticket.work.seats
-        units = seats * (self._guess_ns - duration_ns)
-        if 0 <= units < EXACT_BELOW:  # `seat_seconds`, written out for speed
-            queue.next_dispatch_r -= (units + 5) // 10
-        elif -EXACT_BELOW < units < 0:
-            queue.next_dispatch_r += (5 - units) // 10
-        else:
-            queue.next_dispatch_r -= seat_seconds(seats, self._guess_ns - duration_ns)
-        oldest = queue.oldest
-        if oldest is not None:
-            self._schedule(queue, oldest)
-        elif not queue.executing:
-            self._active -= 1
-
-    def _schedule(self, queue: EqualSerialQueue, oldest: Ticket) -> None:
-        """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the agenda."""
-        agenda = self._agenda
-        start = queue.next_dispatch_r
-        if start < oldest.arrival_r:
-            queue.next_dispatch_r = start = oldest.arrival_r
-        if oldest.width == 1 and not agenda.wide:
-            agenda.put(queue.index, start + oldest.total_work)
-        else:
-            agenda.place(queue.index, start + oldest.total_work, oldest.width)
+        if not self._waiting_queues:
+            return
+        seats = queue.seats_in_use
+        self._read(queue, seats)
+        billed = duration_ns - (self.now - ticket.seated_at)
+        if billed:
+            queue.attained += ticket.work.seats * billed
+        if queue.oldest is not None:
+            self._list(queue, queue.oldest, seats if ticket.work.linger_ns else seats - ticket.width)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        """R depends on the sum of all seats alone, which the queue set keeps."""
+        if not self._waiting_queues:
+            return
+        seats = queue.seats_in_use
+        self._read(queue, seats)
+        if queue.oldest is not None:
+            self._list(queue, queue.oldest, seats - ticket.width)
 
     @property
     def is_at_rest(self) -> bool:
-        return True  # R goes on from where it is, and so does a queue that was idle
+        return True  # without competition, no meter runs
 
-    def catch_up(self, queue: EqualSerialQueue, work: int, last_work: int) -> None:
-        self.r += work
-        while self.r >= self._epoch_end:
-            self.epochs += 1
-            self._epoch_end += R_DECREMENT
+    def catch_up(self, queue: EqualSerialQueue, work: int, last_work: int) -> None:  # noqa: ARG002
         self._turn = queue.index
-        self._dispatch_r = self._latest_s = self.r - last_work
-        queue.next_dispatch_r = self.r
 
     def resize(self, concurrency: int) -> None:
-        self._concurrency = concurrency
+        """Shares follow from the seats in use, however many there are."""
 
     def close(self, queue: EqualSerialQueue, *, closing_up: bool) -> None:
         if closing_up:
+            del self._queues[queue.index]
             self._agenda.close_up(queue.index)
             if self._turn >= queue.index:
                 self._turn -= 1
 
     def pick(self, widest: int | None = None) -> int:
-        agenda = self._agenda
-        index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
-        if index is None:
-            raise LookupError("nobody is to be served")
-        return index
+        agenda, queues = self._agenda, self._queues
+        while True:
+            index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+            if index is None:
+                raise LookupError("no queue has anything waiting")
+            queue = queues[index]
+            meter = self._meter(queue)
+            if meter <= queue.listed:
+                return index
+            queue.listed = meter
+            oldest = queue.oldest
+            assert oldest is not None, "a listed queue has something waiting"
+            agenda.place(index, meter, oldest.width)
 
     def meters(self) -> dict[str, int]:
-        return {
-            "current_r": self.current_r,
-            "dispatch_r": self.as_upstream(self._dispatch_r),
-            "latest_s": self.as_upstream(self._latest_s),
-            "robin_index": self._turn,
-            "active_queues": self._active,
-            "epochs": self.epochs,
-        }
+        active = sum(bool(queue.length or queue.executing) for queue in self._queues)
+        return {"current_r": self.r // _NS_PER_UNIT, "robin_index": self._turn, "active_queues": active}
 
     def check(self) -> None:
         self._agenda.check()
+        waiting = [queue for queue in self._queues if queue.length]
+        assert self._waiting_queues == len(waiting), f"{len(waiting)} queues wait, not {self._waiting_queues}"
+        for queue in waiting:
+            listed = self._agenda.finish_of(queue.index)
+            assert listed == queue.listed <= self._meter(queue), f"{queue!r} is listed too late"
 
     def __repr__(self) -> str:
-        return f"<EqualSerial R={self.current_r} active={self._active} last served={self._turn}>"
+        return f"<EqualSerial R={self.r // _NS_PER_UNIT} waiting={self._waiting_queues} last served={self._turn}>"

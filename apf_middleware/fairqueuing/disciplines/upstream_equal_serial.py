@@ -1,0 +1,233 @@
+"""`equal-serial` as Kubernetes runs it, for replay: equal allocations, serial execution in a virtual world.
+
+One meter R runs for the whole queue set, at the rate of seats per active queue: min(demand, concurrency) / active. A
+queue's next ticket starts virtually at the queue's ``next_dispatch_r`` and would finish at that plus its total work;
+the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is replaced by the
+truth when the ticket finishes. A queue counts as active while something waits or runs in it; lingering is not running.
+
+Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. It would save
+up credit without bound; anti-windup lifts ``next_dispatch_r`` to the arrival of the oldest waiting ticket. In the other
+direction there is no bound: a queue that used seats which no other queue wanted runs ahead of R for as long as it does
+so, and is starved afterwards until R has caught up. `equal_serial` is the corrected discipline.
+
+Upstream's meters are 64-bit, so it moves all of them back by `R_DECREMENT` whenever they reach `HIGH_R`. Ours never
+wrap; the same epochs are counted, and `as_upstream` shows a meter the way upstream would.
+"""
+
+from typing import ClassVar, Final
+
+from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Ticket
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
+
+__all__ = ["HIGH_R", "R_DECREMENT", "UpstreamEqualSerial", "UpstreamEqualSerialQueue"]
+
+R_DECREMENT: Final = (2**64 - 1) // 2
+HIGH_R: Final = R_DECREMENT + R_DECREMENT // 2
+
+
+class UpstreamEqualSerialQueue(Queue):
+    """A queue and the virtual time at which its next ticket starts."""
+
+    __slots__ = ("next_dispatch_r",)
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.next_dispatch_r: int = 0
+
+    def meters(self) -> dict[str, int]:
+        return {"next_dispatch_r": self.next_dispatch_r}
+
+
+class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
+    """Kubernetes' implementation of the KEP's first solution. ``guess_ns`` is what a request is taken to last until its duration is known."""
+
+    __slots__ = (
+        "_active",
+        "_agenda",
+        "_concurrency",
+        "_dispatch_r",
+        "_epoch_end",
+        "_guess_ns",
+        "_latest_s",
+        "_turn",
+        "epochs",
+        "r",
+    )
+
+    name: ClassVar[str] = "equal-serial"
+
+    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS, *, initial_r: int = 0) -> None:
+        self._concurrency = require_integer("concurrency", concurrency, least=0)
+        self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.r: int = require_integer("initial_r", initial_r, least=0)
+        self.epochs: int = 0
+        self._epoch_end = HIGH_R
+        self._active = 0
+        self._turn = 0  # the queue served last; upstream begins after the first one too
+        self._dispatch_r = self._latest_s = self.r  # R and virtual start of the latest dispatch
+        self._agenda = Lineup()
+
+    @property
+    def current_r(self) -> int:
+        """R now, as upstream would show it."""
+        return self.as_upstream(self.r)
+
+    @property
+    def robin_index(self) -> int:
+        """The index of the queue served last."""
+        return self._turn
+
+    @property
+    def active_queues(self) -> int:
+        """How many queues have something waiting or running, and so share the seats."""
+        return self._active
+
+    def as_upstream(self, meter: int) -> int:
+        """A meter of this epoch as upstream's 64 bits would hold it."""
+        return meter - self.epochs * R_DECREMENT
+
+    def open_queue(self, index: int) -> UpstreamEqualSerialQueue:
+        return UpstreamEqualSerialQueue(index)
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:
+        active = self._active
+        if not active:
+            return
+        concurrency = self._concurrency
+        # In upstream's order and in doubles, rounded half away from zero: a trace shows the last digit.
+        seats = demand if demand < concurrency else concurrency  # noqa: FURB136 - min() takes three times as long
+        progress = seats / active * elapsed_ns / 10
+        whole = int(progress)
+        self.r = r = self.r + (whole + 1 if progress - whole >= 0.5 else whole)
+        if r >= self._epoch_end:
+            self.epochs += 1
+            self._epoch_end += R_DECREMENT
+
+    def arrive(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+        ticket.arrival_r = r = self.r
+        if not queue.length:
+            if not queue.executing:
+                self._active += 1
+                queue.next_dispatch_r = r
+            elif queue.next_dispatch_r < r:
+                queue.next_dispatch_r = r  # anti-windup
+            agenda = self._agenda
+            if ticket.width == 1 and not agenda.wide:
+                agenda.put(queue.index, queue.next_dispatch_r + ticket.total_work)
+            else:
+                agenda.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
+
+    def rejoin(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+        if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
+            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
+        if queue.oldest is ticket:
+            self._schedule(queue, ticket)
+
+    def serve(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+        ticket.arrival_r = ticket.start_r = r = self.r
+        if not queue.executing:
+            self._active += 1
+        elif queue.next_dispatch_r > r:
+            ticket.start_r = queue.next_dispatch_r
+        queue.next_dispatch_r = ticket.start_r + ticket.total_work
+        self._turn = queue.index
+        self._dispatch_r = r
+        self._latest_s = ticket.start_r
+
+    def leave(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
+        if was_oldest:
+            if queue.oldest is not None:
+                self._schedule(queue, queue.oldest)
+                return
+            self._agenda.drop(queue.index)
+            if not queue.executing:
+                self._active -= 1
+
+    def dispatch(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+        ticket.start_r = self._latest_s = start = queue.next_dispatch_r
+        self._turn = queue.index
+        self._dispatch_r = self.r
+        queue.next_dispatch_r = start + ticket.total_work
+        oldest = queue.oldest
+        if oldest is not None:
+            self._schedule(queue, oldest)
+        else:
+            self._agenda.drop(queue.index)
+
+    def settle(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
+        seats = ticket.work.seats
+        units = seats * (self._guess_ns - duration_ns)
+        if 0 <= units < EXACT_BELOW:  # `seat_seconds`, written out for speed
+            queue.next_dispatch_r -= (units + 5) // 10
+        elif -EXACT_BELOW < units < 0:
+            queue.next_dispatch_r += (5 - units) // 10
+        else:
+            queue.next_dispatch_r -= seat_seconds(seats, self._guess_ns - duration_ns)
+        oldest = queue.oldest
+        if oldest is not None:
+            self._schedule(queue, oldest)
+        elif not queue.executing:
+            self._active -= 1
+
+    def _schedule(self, queue: UpstreamEqualSerialQueue, oldest: Ticket) -> None:
+        """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the agenda."""
+        agenda = self._agenda
+        start = queue.next_dispatch_r
+        if start < oldest.arrival_r:
+            queue.next_dispatch_r = start = oldest.arrival_r
+        if oldest.width == 1 and not agenda.wide:
+            agenda.put(queue.index, start + oldest.total_work)
+        else:
+            agenda.place(queue.index, start + oldest.total_work, oldest.width)
+
+    def vacate(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+        """R depends on the sum of all seats alone, which the queue set keeps."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        return True  # R goes on from where it is, and so does a queue that was idle
+
+    def catch_up(self, queue: UpstreamEqualSerialQueue, work: int, last_work: int) -> None:
+        self.r += work
+        while self.r >= self._epoch_end:
+            self.epochs += 1
+            self._epoch_end += R_DECREMENT
+        self._turn = queue.index
+        self._dispatch_r = self._latest_s = self.r - last_work
+        queue.next_dispatch_r = self.r
+
+    def resize(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+
+    def close(self, queue: UpstreamEqualSerialQueue, *, closing_up: bool) -> None:
+        if closing_up:
+            self._agenda.close_up(queue.index)
+            if self._turn >= queue.index:
+                self._turn -= 1
+
+    def pick(self, widest: int | None = None) -> int:
+        agenda = self._agenda
+        index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+        if index is None:
+            raise LookupError("nobody is to be served")
+        return index
+
+    def meters(self) -> dict[str, int]:
+        return {
+            "current_r": self.current_r,
+            "dispatch_r": self.as_upstream(self._dispatch_r),
+            "latest_s": self.as_upstream(self._latest_s),
+            "robin_index": self._turn,
+            "active_queues": self._active,
+            "epochs": self.epochs,
+        }
+
+    def check(self) -> None:
+        self._agenda.check()
+
+    def __repr__(self) -> str:
+        return f"<UpstreamEqualSerial R={self.current_r} active={self._active} last served={self._turn}>"
