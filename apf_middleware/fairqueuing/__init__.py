@@ -5,7 +5,14 @@ happen next is the result.
 """
 
 from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
-from apf_middleware.fairqueuing.disciplines import DISCIPLINES, Discipline, EqualSerial, MaxMinConcurrent, MaxMinSerial
+from apf_middleware.fairqueuing.disciplines import (
+    DISCIPLINES,
+    Discipline,
+    EqualSerial,
+    MaxMinConcurrent,
+    MaxMinSerial,
+    UpstreamEqualSerial,
+)
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings
 from apf_middleware.fairqueuing.sharing import (
@@ -46,6 +53,7 @@ __all__ = [
     "Ticket",
     "TicketSnapshot",
     "TicketState",
+    "UpstreamEqualSerial",
     "Work",
     "collision_probabilities",
     "duration_per_seat",

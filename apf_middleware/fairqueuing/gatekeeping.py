@@ -16,6 +16,7 @@ from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.deck import Deck
     from apf_middleware.fairqueuing.disciplines import Discipline
+    from apf_middleware.fairqueuing.guarantee import Guarantee
     from apf_middleware.fairqueuing.queue import Queue
 
 __all__ = ["Gatekeeper", "Parking"]
@@ -46,6 +47,7 @@ class Parking(Seats, ABC):
 
     deck: "Deck"
     discipline: "Discipline[Any]"
+    guarantee: "Guarantee | None"
     guess_ns: int
     strict_upstream: bool
     waiting: int
@@ -91,6 +93,7 @@ class Parking(Seats, ABC):
         queue.insert(ticket)
         self.waiting += 1
         self.seats_waiting += ticket.width
+        self._note_wait(queue, ticket.width)
         if ticket.newer is not None:
             self.discipline.rejoin(queue, ticket)
         seated = self._dispatch(now)
@@ -127,6 +130,8 @@ class Parking(Seats, ABC):
         self.waiting -= 1
         self.seats_waiting -= ticket.width
         self.discipline.leave(queue, ticket, was_oldest=was_oldest)
+        if self.guarantee is not None:
+            self.guarantee.leave(queue, ticket.width)
 
     def _turn_down(self, queue: "Queue", ticket: Ticket, reason: Reason) -> None:
         """Reject ``ticket``, which isn't in ``queue`` any more or didn't get into it."""
@@ -146,6 +151,10 @@ class Parking(Seats, ABC):
 
     @abstractmethod
     def _dispatch(self, now: int) -> Sequence[Ticket]: ...
+
+    @abstractmethod
+    def _note_wait(self, queue: "Queue", width: int) -> None:
+        """A request of this ``width`` has joined ``queue`` and waits there."""
 
     @abstractmethod
     def note_demand(self, now: int) -> None:

@@ -40,6 +40,8 @@ def check_queues(queueset: "QueueSet") -> None:
     """Raise AssertionError where deck, discipline, queues and sums contradict each other."""
     queueset.deck.check()
     queueset.discipline.check()
+    if queueset.guarantee is not None and queueset.guarantee.is_tracking:
+        queueset.guarantee.check()
     queues = list(queueset.deck)
     for queue in queues:
         queue.check()
@@ -51,7 +53,7 @@ def check_queues(queueset: "QueueSet") -> None:
 def check_turn(queueset: "QueueSet") -> "Ticket | None":
     """Whose turn it is; AssertionError where the discipline names a queue where nobody waits, or forgets one."""
     try:
-        oldest = queueset.deck.queues[queueset.discipline.pick()].oldest
+        oldest = queueset.next_queue().oldest
     except LookupError:
         assert not queueset.waiting, f"the discipline forgets who waits in {queueset!r}"
         return None

@@ -11,6 +11,7 @@ from apf_middleware.fairqueuing.snapshot import QueueSnapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from apf_middleware.fairqueuing.claim import Claim
     from apf_middleware.fairqueuing.ticket import Ticket
 
 __all__ = ["Queue"]
@@ -24,6 +25,7 @@ class Queue:
     """
 
     __slots__ = (
+        "claim",
         "executing",
         "index",
         "is_listed",
@@ -47,6 +49,7 @@ class Queue:
         self.seats_in_use: int = 0  # the lingering included
         self.owner: int | None = None
         self.is_listed: bool = False
+        self.claim: Claim | None = None  # while the guarantee keeps its demand
 
     @property
     def is_idle(self) -> bool:

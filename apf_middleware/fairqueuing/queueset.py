@@ -23,7 +23,9 @@ from apf_middleware.exceptions import ClockError, InvalidValueError, TicketState
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, UpstreamEqualSerial
+from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.inspection import check_queues, check_seats, check_turn, picture
+from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.serving import Serving
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
@@ -99,6 +101,8 @@ class QueueSet(Serving):
             discipline = UpstreamEqualSerial
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
+        is_guaranteed = self.discipline.is_guaranteed and not (strict_upstream or settings.exempt)
+        self.guarantee = Guarantee(now) if is_guaranteed else None
         self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
@@ -128,6 +132,7 @@ class QueueSet(Serving):
             ticket.total_work = known[work.seats] + work.final_work if width < _GUESSED else work.total(self.guess_ns)
             if not self.waiting and self.seats_in_use + width <= self.concurrency:
                 self.discipline.serve(queue, ticket)
+                guarantee = self.guarantee
                 if width > self.ceiling:
                     self._cut(ticket)
                     width = ticket.width
@@ -138,6 +143,8 @@ class QueueSet(Serving):
                 queue.executing += 1
                 self.seats_in_use += width
                 queue.seats_in_use += width
+                if guarantee is not None and guarantee.is_tracking:
+                    guarantee.occupy(queue, width, len(self.deck.queues))
                 seated = (ticket,)
             else:
                 if queue.length + queue.parked >= self._limit and (
@@ -150,6 +157,7 @@ class QueueSet(Serving):
                     ticket.state = _WAITING
                     self.waiting += 1
                     self.seats_waiting += width
+                    self._note_wait(queue, width)
                 seated = self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
@@ -194,6 +202,9 @@ class QueueSet(Serving):
             ticket.state = TicketState.LINGERING
             self._lingering.add(now + ticket.work.linger_ns, ticket)
         else:
+            guarantee = self.guarantee
+            if guarantee is not None and queue is not None:
+                guarantee.vacate(queue, ticket.width, now - ticket.seated_at)
             if queue is None or self.passed:
                 self._vacate(ticket)
             else:  # likewise, written out for speed
@@ -231,6 +242,8 @@ class QueueSet(Serving):
             if elapsed < 0:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
+            if self.guarantee is not None:
+                self.guarantee.advance(now, self._seats_of_queues())
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(elapsed, demand if self.is_steered else demand + self.seats_waiting)
         if not lets_in or not self.waiting or self.seats_in_use >= self.concurrency:
@@ -244,11 +257,15 @@ class QueueSet(Serving):
         for ends_at, ticket in self._lingering.pop_until(now):
             if ends_at > self._now:
                 waiting = 0 if self.is_steered else self.seats_waiting
+                if self.guarantee is not None:
+                    self.guarantee.advance(ends_at, self._seats_of_queues())
                 self.discipline.advance(ends_at - self._now, self.seats_in_use + waiting - self._queueless_seats)
                 self._now = ends_at
             queue = ticket.queue
             if queue is not None:
                 self.discipline.vacate(queue, ticket)
+                if self.guarantee is not None:
+                    self.guarantee.vacate(queue, ticket.width, ends_at - ticket.seated_at)
             self._vacate(ticket)
             if queue is not None and self.deck.is_watchful:
                 self.deck.leave(queue, ticket.entropy)
@@ -275,6 +292,15 @@ class QueueSet(Serving):
         """The seats in use or waited for are what they are from ``now`` on. Nobody asks where seats are steered."""
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+
+    def _note_wait(self, queue: Queue, width: int) -> None:
+        if self.guarantee is not None:
+            self.guarantee.wait(queue, width, self.deck)
+
+    def _seats_of_queues(self) -> int:
+        """The seats in use that count for fair shares: no more than the level has."""
+        seats = self.seats_in_use - self._queueless_seats
+        return min(seats, self.ceiling)
 
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Where nobody waits, who doesn't fit is rejected."""

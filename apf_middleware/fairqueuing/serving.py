@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.fairqueuing.backfill import fill_behind
 from apf_middleware.fairqueuing.gatekeeping import Parking
+from apf_middleware.fairqueuing.guarantee import Guarantee
+from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _SEATED: Final = TicketState.SEATED
 class Serving(Parking):
     """Seats whoever is next. ``rounds`` is how often others may pass one that doesn't fit."""
 
-    __slots__ = ("no_accommodation", "rounds")
+    __slots__ = ("guarantee", "no_accommodation", "rounds")
 
     ceiling: int
     concurrency: int
@@ -37,12 +39,18 @@ class Serving(Parking):
 
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
         super().__init__(concurrency, ceiling, cuts=cuts, strict=strict)
+        self.guarantee: Guarantee | None = None
         self.rounds: int = 0
         self.no_accommodation: int = 0
 
+    def next_queue(self) -> Queue:
+        """Return the queue that is served next; LookupError when no request waits."""
+        overdue = self.guarantee.overdue() if self.guarantee is not None else None
+        return overdue or self.deck.queues[self.discipline.pick()]
+
     def head(self) -> Ticket:
-        """Who is next; LookupError when nobody waits."""
-        ticket = self.deck.queues[self.discipline.pick()].oldest
+        """Return the request that is next; LookupError when no request waits."""
+        ticket = self.next_queue().oldest
         assert ticket is not None, "a discipline picks a queue where somebody waits"
         return ticket
 
@@ -55,19 +63,23 @@ class Serving(Parking):
         queue.remove(ticket)
         self.waiting -= 1
         self.seats_waiting -= ticket.width
+        asked = ticket.width
         self._occupy(now, ticket)
         self.discipline.dispatch(queue, ticket)
+        if self.guarantee is not None:
+            self.guarantee.dispatch(queue, ticket.width, asked - ticket.width)
 
     def _dispatch(self, now: int) -> Sequence[Ticket]:
         """Seat whoever is next, until one doesn't fit: for that one, seats are saved up."""
         seated: list[Ticket] = []
-        discipline, queues = self.discipline, self.deck.queues
+        discipline, queues, guarantee = self.discipline, self.deck.queues, self.guarantee
         gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
         while self.waiting and self.seats_in_use < self.concurrency:
-            queue = queues[discipline.pick()]  # `head` and `seat_head`, written out for speed
+            overdue = guarantee.overdue() if guarantee is not None else None
+            queue = overdue or queues[discipline.pick()]  # `head` and `seat_head`, written out for speed
             ticket = queue.oldest
             assert ticket is not None, "a discipline picks a queue where somebody waits"
-            width = ticket.width
+            asked = width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 if gatekeeper is not None and gatekeeper.bars(now, ticket):
                     continue  # parked: no seats are saved up for who may not pass anyway
@@ -94,5 +106,7 @@ class Serving(Parking):
             queue.executing += 1
             queue.seats_in_use += width
             discipline.dispatch(queue, ticket)
+            if guarantee is not None:
+                guarantee.dispatch(queue, width, asked - width)
             seated.append(ticket)
         return seated

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from apf_middleware.exceptions import TraceFormatError
-from apf_middleware.fairqueuing import EqualSerial, QueueSet, Reason
-from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerialQueue
+from apf_middleware.fairqueuing import QueueSet, Reason
+from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.testing.trace import FORMAT, Arrival, Cancellation, Event, Trace
 from apf_middleware.testing.world import Call, Rank, World
 
@@ -62,7 +62,7 @@ class Replay:
 
     def __init__(self, trace: Trace, *, strict_upstream: bool) -> None:
         self.trace = trace
-        self.discipline: EqualSerial = EqualSerial(
+        self.discipline: UpstreamEqualSerial = UpstreamEqualSerial(
             trace.settings.concurrency, trace.guess_ns, initial_r=trace.initial_r
         )
         self.queueset: QueueSet = QueueSet(
@@ -155,7 +155,7 @@ class Replay:
     def final_state(self) -> dict[str, Any]:
         """The queue set after the last event, in upstream's terms."""
         queueset, discipline = self.queueset, self.discipline
-        queues = [queue for queue in queueset.deck if isinstance(queue, EqualSerialQueue)]
+        queues = [queue for queue in queueset.deck if isinstance(queue, UpstreamEqualSerialQueue)]
         cancelled = queueset.rejected[Reason.TIME_OUT] + queueset.rejected[Reason.CANCELLED]
         return {
             "current_r": discipline.current_r,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 
-from apf_middleware.fairqueuing import EqualSerial, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
-from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerialQueue
+from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
+from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.queue import Queue
 
 R_DECREMENT = 2**63 - 1
@@ -317,7 +317,7 @@ class Twins:
     ) -> None:
         self.now = self.steps = self.arrived = self.released = 0
         self.thorough = thorough
-        self.discipline = EqualSerial(settings.concurrency, guess_ns, initial_r=initial_r)
+        self.discipline = UpstreamEqualSerial(settings.concurrency, guess_ns, initial_r=initial_r)
         self.queueset = QueueSet(settings, discipline=lambda _concurrency, _guess: self.discipline, guess_ns=guess_ns)
         self.twin = TwinQueueSet(settings, guess_ns, initial_r)
         self.tickets: dict[int, tuple[Ticket, TwinTicket]] = {}  # those that have not come to their end
@@ -394,7 +394,7 @@ class Twins:
         _same(f"waiting work of {name}", ours.waiting_work, twin.work_waiting())
         _same(f"executing of {name}", ours.executing, twin.executing())
         _same(f"seats of {name}", ours.seats_in_use, twin.seats_in_use())
-        assert isinstance(ours, EqualSerialQueue)
+        assert isinstance(ours, UpstreamEqualSerialQueue)
         if twin.is_active():  # else nothing reads it, and upstream sets it to 0 now and then
             _same(f"meter of {name}", self.discipline.as_upstream(ours.next_dispatch_r), twin.next_dispatch_r)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing.disciplines import agenda as agenda_module
-from apf_middleware.fairqueuing.disciplines.agenda import Agenda
+from apf_middleware.fairqueuing.agenda import Agenda
 
 
 class PlainAgenda:

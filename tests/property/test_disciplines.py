@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue, MaxMinShares
+from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld

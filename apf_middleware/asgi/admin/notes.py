@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
-from apf_middleware.fairqueuing import EqualSerial, LevelLimits, Reason, SharedLevel, TicketState, Work
+from apf_middleware.fairqueuing import LevelLimits, Reason, SharedLevel, TicketState, UpstreamEqualSerial, Work
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow, Roll
@@ -181,12 +181,12 @@ def note_queues(view: View) -> list[QueueNote]:
     notes = []
     for level in _levels(view.controller):
         discipline = level.queueset.discipline
-        equal = discipline if isinstance(discipline, EqualSerial) else None
+        equal = discipline if isinstance(discipline, UpstreamEqualSerial) else None
         notes += [_note_queue(level.name, queue, equal) for queue in level.queueset.deck]
     return notes
 
 
-def _note_queue(level: str, queue: Queue, discipline: EqualSerial | None) -> QueueNote:
+def _note_queue(level: str, queue: Queue, discipline: UpstreamEqualSerial | None) -> QueueNote:
     next_r = queue.meters().get("next_dispatch_r")
     if next_r is not None and discipline is not None:
         next_r = discipline.as_upstream(next_r)

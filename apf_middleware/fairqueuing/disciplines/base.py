@@ -45,6 +45,9 @@ class Discipline(ABC, Generic[QueueT]):
     is_restless: ClassVar[bool] = False
     """Whether the turn can pass to another queue by nothing but the passing of time."""
 
+    is_guaranteed: ClassVar[bool] = True
+    """Whether a queue that has fallen too far behind its fair share is served out of turn (see `guarantee`)."""
+
     @abstractmethod
     def open_queue(self, index: int) -> QueueT:
         """A new, idle queue."""

@@ -9,7 +9,7 @@ looked at, so one that fits may be missed there behind one that doesn't.
 
 from typing import Final
 
-from apf_middleware.fairqueuing.disciplines.agenda import OFF, Agenda
+from apf_middleware.fairqueuing.agenda import OFF, Agenda
 
 __all__ = ["Lineup"]
 

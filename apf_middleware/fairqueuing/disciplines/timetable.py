@@ -15,10 +15,11 @@ end that comes up is no event: time doesn't stop there.
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from apf_middleware.fairqueuing.disciplines.agenda import Agenda
+from apf_middleware.fairqueuing.agenda import Agenda
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.lineup import Lineup
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue, MaxMinShares
+from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.ticket import Ticket

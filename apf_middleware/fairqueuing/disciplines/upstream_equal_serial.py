@@ -60,6 +60,8 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     name: ClassVar[str] = "equal-serial"
 
+    is_guaranteed: ClassVar[bool] = False
+
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS, *, initial_r: int = 0) -> None:
         self._concurrency = require_integer("concurrency", concurrency, least=0)
         self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
