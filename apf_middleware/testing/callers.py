@@ -1,0 +1,166 @@
+"""Flows whose load varies in time, before one queue set: each connection calls while its flow is active.
+
+A `Caller` is one flow. Each of its connections makes a call, waits until it has been served and makes the next one after
+a pause (a closed loop); a flow that is ``open`` doesn't wait for its calls. Durations and works are taken in turn from
+the lists that the caller has, the second half of a list of ``later`` durations from a time on. `observe` plays them and
+watches with `Shortfall`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueSetSettings, Work
+from apf_middleware.testing.shortfall import Shortfall
+from apf_middleware.testing.world import Call, Rank, World
+
+__all__ = ["Caller", "Observation", "observe"]
+
+_ENTROPY = 0x9E3779B97F4A7C15  # spreads the numbers of flows over 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One flow with so many ``connections``, active in ``phases`` (from, until), both in nanoseconds.
+
+    ``durations_ns`` and ``works`` are gone through call by call; after ``later_from_ns`` it is ``later_ns``.
+    A connection pauses for ``think_ns`` between two calls. Where calls are ``open``, each connection makes one call every
+    ``think_ns`` whether or not the last one has been served.
+    """
+
+    connections: int
+    durations_ns: Sequence[int]
+    phases: Sequence[tuple[int, int]]
+    works: Sequence[Work] = field(default_factory=lambda: (Work(),))
+    think_ns: int = 0
+    is_open: bool = False
+    later_ns: Sequence[int] = ()
+    later_from_ns: int = 0
+
+    def __post_init__(self) -> None:
+        require_integer("connections", self.connections, least=1)
+        require_integer("think_ns", self.think_ns, least=1 if self.is_open else 0)
+        for name in ("durations_ns", "phases", "works"):
+            if not getattr(self, name):
+                raise InvalidValueError(name, getattr(self, name), "there must be at least one")
+
+    def next_active(self, now: int) -> int | None:
+        """The first time from ``now`` on at which it calls."""
+        return min((max(begin, now) for begin, end in self.phases if end > now), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What came of it. ``served[window][flow]`` is how many requests were seated in each window."""
+
+    shortfall: Shortfall
+    served: Sequence[Sequence[int]]
+    queueset: QueueSet
+    calls: int
+    ended_at: int
+
+
+def observe(
+    settings: QueueSetSettings,
+    callers: Sequence[Caller],
+    *,
+    discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
+    most_calls: int | None = None,
+    resizes: Sequence[tuple[int, QueueSetSettings]] = (),
+    windows_ns: int = 0,
+    strict_upstream: bool = False,
+    is_checked: bool = False,
+) -> Observation:
+    """Play until every call has been served; nobody calls after ``most_calls``."""
+    queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict_upstream)
+    play = _Play(queueset, callers, most_calls, windows_ns, is_checked=is_checked)
+    for time, other in resizes:
+        play.world.at(time, partial(play.resize, other), Rank.RECONFIGURE)
+    play.world.run()
+    play.shortfall.advance(play.world.now)
+    return Observation(play.shortfall, play.served, queueset, play.calls, play.world.now)
+
+
+class _Play:
+    """One run."""
+
+    def __init__(
+        self,
+        queueset: QueueSet,
+        callers: Sequence[Caller],
+        most_calls: int | None,
+        windows_ns: int,
+        *,
+        is_checked: bool,
+    ) -> None:
+        self.world = World(queueset)
+        self.shortfall = Shortfall(queueset.concurrency)
+        self.calls = 0
+        self.served: list[list[int]] = []
+        self._callers = callers
+        self._most_calls = most_calls
+        self._windows_ns = windows_ns
+        self._is_checked = is_checked
+        self._made = [0] * len(callers)
+        for flow, caller in enumerate(callers):
+            begin = caller.next_active(0)
+            if begin is not None:
+                for connection in range(caller.connections):
+                    offset = caller.think_ns * connection // caller.connections if caller.is_open else 0
+                    self.world.at(begin + offset, partial(self._call, flow), Rank.ARRIVE)
+
+    def resize(self, settings: QueueSetSettings) -> None:
+        self.shortfall.resize(self.world.now, settings.concurrency)
+        self.world.reconfigure(settings)
+
+    def _call(self, flow: int) -> None:
+        now, caller = self.world.now, self._callers[flow]
+        begin = caller.next_active(now)
+        if begin is None or (self._most_calls is not None and self.calls >= self._most_calls):
+            return
+        if begin > now:
+            self.world.at(begin, partial(self._call, flow), Rank.ARRIVE)
+            return
+        if caller.is_open:
+            self.world.at(now + caller.think_ns, partial(self._call, flow), Rank.ARRIVE)
+        made = self._made[flow]
+        self._made[flow] += 1
+        self.calls += 1
+        durations = caller.later_ns if caller.later_ns and now >= caller.later_from_ns else caller.durations_ns
+        work = caller.works[made % len(caller.works)]
+        call = Call(
+            str(flow),
+            (flow + 1) * _ENTROPY % 2**64,
+            work,
+            durations[made % len(durations)],
+            on_seated=partial(self._seated, flow, work.width),
+            on_finish=partial(self._finished, flow),
+            on_vacated=partial(self._vacated, flow),
+        )
+        self.shortfall.wait(now, flow, work.width)
+        self.world.arrive(call)
+        if call.is_rejected:
+            raise InvalidValueError("callers", self._callers, f"{call!r} was rejected: let more requests wait")
+        if self._is_checked:
+            self.world.queueset.check()
+
+    def _seated(self, flow: int, width: int, call: Call) -> None:
+        now = self.world.now
+        self.shortfall.wait(now, flow, width, -1)
+        self.shortfall.occupy(now, flow, call.width)
+        self.shortfall.serve(call.width, call.duration_ns + call.work.linger_ns)
+        if self._windows_ns:
+            window = now // self._windows_ns
+            while window >= len(self.served):
+                self.served.append([0] * len(self._callers))
+            self.served[window][flow] += 1
+
+    def _finished(self, flow: int, _call: Call) -> None:
+        caller = self._callers[flow]
+        if not caller.is_open:
+            self.world.at(self.world.now + caller.think_ns, partial(self._call, flow), Rank.ARRIVE)
+
+    def _vacated(self, flow: int, call: Call) -> None:
+        self.shortfall.occupy(self.world.now, flow, -call.width)

@@ -1,0 +1,145 @@
+"""Random worlds of flows before one queue set, by kind: what can make it hard to give every flow its share.
+
+Each kind of world varies one thing, so that a failure says what a discipline can't cope with; "all" varies everything.
+Times are multiples of a base that differs from world to world, from a millisecond to ten seconds, so that no guess of
+how long a request takes fits all of them.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from apf_middleware.fairqueuing import Discipline, QueueSetSettings, Work
+from apf_middleware.testing.callers import Caller, Observation, observe
+
+__all__ = ["KINDS", "FairWorld", "fair_world"]
+
+_MS: Final = 10**6
+_BASES: Final = (_MS, 3 * _MS, 10 * _MS, 50 * _MS, 300 * _MS, 1000 * _MS, 10_000 * _MS)
+_EXACT: Final = 64
+
+KINDS: Final = (
+    "equal durations",
+    "a duration for each flow",
+    "erratic durations",
+    "longer and shorter later",
+    "crowds",
+    "linger",
+    "uneven linger",
+    "wide",
+    "too wide",
+    "resized",
+    "all",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FairWorld:
+    """A level, who calls, and when its seats change."""
+
+    settings: QueueSetSettings
+    callers: Sequence[Caller]
+    resizes: Sequence[tuple[int, QueueSetSettings]]
+    most_calls: int
+
+    def play(self, discipline: Callable[[int, int], Discipline[Any]], *, is_checked: bool = False) -> Observation:
+        return observe(
+            self.settings,
+            self.callers,
+            discipline=discipline,
+            most_calls=self.most_calls,
+            resizes=self.resizes,
+            is_checked=is_checked,
+        )
+
+
+def fair_world(kind: str, seed: int, *, most_calls: int = 400) -> FairWorld:
+    """The world of this kind and seed."""
+    return _Maker(kind, random.Random(f"{kind} {seed}")).make(most_calls)
+
+
+class _Maker:
+    def __init__(self, kind: str, chance: random.Random) -> None:
+        self.kind = kind
+        self.chance = chance
+        self.base = chance.choice(_BASES)
+        self.seats = chance.choice((1, 2, 3, 4, 4, 6, 8, 16))
+        self.horizon = 0
+
+    def varies(self, kind: str) -> bool:
+        return self.kind == kind or (self.kind == "all" and self.chance.random() < 0.5)
+
+    def make(self, most_calls: int) -> FairWorld:
+        chance = self.chance
+        flows = chance.randint(2, 12)
+        self.horizon = self.base * most_calls // self.seats
+        settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=chance.choice((0, 2)))
+        callers = [self.caller() for _ in range(flows)]
+        resizes: list[tuple[int, QueueSetSettings]] = []
+        if self.varies("resized"):
+            for _ in range(chance.randint(1, 6)):
+                other = replace(settings, concurrency=chance.choice((1, 2, 3, 4, 8, 16)))
+                resizes.append((chance.randint(0, self.horizon), other))
+        return FairWorld(settings, callers, sorted(resizes, key=lambda one: one[0]), most_calls)
+
+    def caller(self) -> Caller:
+        chance = self.chance
+        is_crowd = self.varies("crowds") and chance.random() < 0.7
+        later = self.durations() if self.varies("longer and shorter later") else ()
+        return Caller(
+            connections=chance.choice((1, 1, 1, 2, 4)) if is_crowd else chance.choice((1, 1, 2, 4, 7, 8, 20)),
+            durations_ns=self.durations(),
+            phases=self.bursts() if is_crowd else self.phases(),
+            works=self.works(),
+            think_ns=chance.choice((0, 0, 0, 1, self.base // 7, self.base, 5 * self.base)),
+            later_ns=later,
+            later_from_ns=chance.randint(0, self.horizon),
+        )
+
+    def durations(self) -> Sequence[int]:
+        chance = self.chance
+        if self.varies("erratic durations"):
+            return [self.duration() for _ in range(chance.choice((2, 5, 17)))]
+        if self.varies("a duration for each flow") or self.kind == "longer and shorter later":
+            return (self.duration(),)
+        return (self.base,)
+
+    def duration(self) -> int:
+        """From a hundredth of the base to its hundredfold, within 1 ms and 10 s."""
+        return min(10**10, max(_MS, int(self.base * 10 ** self.chance.uniform(-2, 2))))
+
+    def phases(self) -> Sequence[tuple[int, int]]:
+        """Always, from some time on, until some time, or on and off."""
+        chance, horizon = self.chance, self.horizon
+        what = chance.random()
+        if what < 0.3:
+            return ((0, 10 * horizon),)
+        if what < 0.6:
+            return ((chance.randint(0, horizon), 10 * horizon),)
+        times = sorted(chance.sample(range(2 * horizon), 2 * chance.randint(1, 4)))
+        return tuple(zip(times[::2], times[1::2], strict=True))
+
+    def bursts(self) -> Sequence[tuple[int, int]]:
+        """At some instants; each connection calls once."""
+        times = sorted({self.chance.randint(0, 6) * self.horizon // 7 for _ in range(self.chance.randint(1, 5))})
+        return tuple((time, time + 1) for time in times)
+
+    def works(self) -> Sequence[Work]:
+        chance = self.chance
+        if not (is_wide := self.varies("wide") or self.varies("too wide")):
+            return (self.work(1),)
+        most = 2 * self.seats if self.varies("too wide") else self.seats
+        assert is_wide
+        if chance.random() < 0.3:
+            return (self.work(1),)
+        return [self.work(chance.randint(1, most)) for _ in range(chance.choice((1, 1, 3)))]
+
+    def work(self, seats: int) -> Work:
+        chance = self.chance
+        linger = chance.choice((1, self.base // 3, self.base, 3 * self.base))
+        if self.varies("linger"):
+            return Work(seats, seats, linger)
+        if self.varies("uneven linger"):
+            return Work(seats, chance.randint(1, self.seats), linger)
+        return Work(seats)
