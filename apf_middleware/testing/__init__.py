@@ -1,27 +1,34 @@
 """For tests: virtual time around the algorithm, scenarios and what they come to, and replay of recorded traces."""
 
+from apf_middleware.testing.callers import Caller, Observation, observe
 from apf_middleware.testing.fairness import jain_index, max_min_fair
 from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.replay import Difference, Replay, replay
 from apf_middleware.testing.scenario import Client, Outcome, Scenario, play
+from apf_middleware.testing.shortfall import Finding, Shortfall
 from apf_middleware.testing.trace import Trace
 from apf_middleware.testing.trace import load as load_trace
 from apf_middleware.testing.world import Call, Rank, World
 
 __all__ = [
     "Call",
+    "Caller",
     "Client",
     "Difference",
+    "Finding",
+    "Observation",
     "Outcome",
     "Rank",
     "Replay",
     "Scenario",
     "ServiceGap",
+    "Shortfall",
     "Trace",
     "World",
     "jain_index",
     "load_trace",
     "max_min_fair",
+    "observe",
     "play",
     "replay",
 ]

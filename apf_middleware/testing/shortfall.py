@@ -19,7 +19,8 @@ occupied its seats so far, where n is the most flows that had something waiting 
 it. Nobody can be served with them, so the seats that are shared out are those in use (never more than C). A discipline
 which leaves seats free that a request of one seat waits for isn't excused: then the shares come from all C seats.
 
-A flow that stops waiting and starts again at the same instant counts as waiting throughout.
+An interval ends as soon as nothing of the flow waits, also if something does again at the same instant: in between the
+discipline had nobody to serve.
 """
 
 from collections import Counter
@@ -142,6 +143,8 @@ class Shortfall:
             del self._widths[width]
         account.waiting += requests * width
         self._waiting_flows += (account.waiting > 0) - was_waiting
+        if not account.waiting:
+            account.shortfall = account.drought = account.crowd = 0
         self._end(account)
 
     def occupy(self, now: int, flow: Hashable, seats: int) -> None:
@@ -183,7 +186,6 @@ class Shortfall:
     def _judge(self, flow: Hashable, account: _Account, level: int, elapsed: int) -> None:
         """Follow one flow over a time in which nothing changed."""
         if not account.waiting:
-            account.shortfall = account.drought = account.crowd = 0
             return
         scale, seats = self._scale, account.seats
         share = min((account.waiting + seats) * scale, level)
