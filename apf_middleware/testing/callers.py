@@ -1,9 +1,8 @@
 """Flows whose load varies in time, before one queue set: each connection calls while its flow is active.
 
-A `Caller` is one flow. Each of its connections makes a call, waits until it has been served and makes the next one after
-a pause (a closed loop); a flow that is ``open`` doesn't wait for its calls. Durations and works are taken in turn from
-the lists that the caller has, the second half of a list of ``later`` durations from a time on. `observe` plays them and
-watches with `Shortfall`.
+A `Caller` is one flow. Each of its connections makes a call, waits until it has been served and makes the next one
+after a pause (a closed loop); the calls of an open flow don't wait for one another. Durations and works are taken in
+turn from the lists of the caller. `observe` plays callers in virtual time and measures their `Shortfall`.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +24,9 @@ _ENTROPY = 0x9E3779B97F4A7C15  # spreads the numbers of flows over 64 bits
 class Caller:
     """One flow with so many ``connections``, active in ``phases`` (from, until), both in nanoseconds.
 
-    ``durations_ns`` and ``works`` are gone through call by call; after ``later_from_ns`` it is ``later_ns``.
-    A connection pauses for ``think_ns`` between two calls. Where calls are ``open``, each connection makes one call every
-    ``think_ns`` whether or not the last one has been served.
+    Calls take their duration from ``durations_ns`` and their work from ``works``, one after the other; from
+    ``later_from_ns`` on they take the duration from ``later_ns``, if there are any. A connection pauses for
+    ``think_ns`` after each call. If the flow ``is_open``, each connection makes a call every ``think_ns`` instead.
     """
 
     connections: int

@@ -15,9 +15,9 @@ fair share beside those that it has. A drought is an interval in which that hold
 reaches its fair share, to within one request. Its bound is C + n times the longest time for which a request has
 occupied its seats so far, where n is the most flows that had something waiting at once during the drought.
 
-**Seats that can't be used.** While a request waits that is wider than the free seats, seats may have to be kept free for
-it. Nobody can be served with them, so the seats that are shared out are those in use (never more than C). A discipline
-which leaves seats free that a request of one seat waits for isn't excused: then the shares come from all C seats.
+**Seats that can't be used.** While a request waits that is wider than the free seats, seats may have to be kept free
+for it, and no other request can be served with them. Then the seats that are shared out are those in use (never more
+than C). Seats that are free although every waiting request would fit are no excuse: then all C seats are shared out.
 
 An interval ends as soon as nothing of the flow waits, also if something does again at the same instant: in between the
 discipline had nobody to serve.

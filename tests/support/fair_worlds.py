@@ -54,7 +54,7 @@ class FairWorld:
         )
 
 
-def fair_world(kind: str, seed: int, *, most_calls: int = 400) -> FairWorld:
+def fair_world(kind: str, seed: int, *, most_calls: int = 250) -> FairWorld:
     """The world of this kind and seed."""
     return _Maker(kind, random.Random(f"{kind} {seed}")).make(most_calls)
 
