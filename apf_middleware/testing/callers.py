@@ -5,9 +5,11 @@ after a pause (a closed loop); the calls of an open flow don't wait for one anot
 turn from the lists of the caller. `observe` plays callers in virtual time and measures their `Shortfall`.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from apf_middleware.exceptions import InvalidValueError, require_integer
@@ -52,13 +54,16 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of it. ``served[window][flow]`` is how many requests were seated in each window."""
+    """What came of it, flow by flow and window by window.
+
+    ``served[window][flow]`` is how many requests were seated, ``seats[window][flow]`` the seats in use on average.
+    """
 
     shortfall: Shortfall
     served: Sequence[Sequence[int]]
+    seats: Sequence[Sequence[float]]
     queueset: QueueSet
     calls: int
-    ended_at: int
 
 
 def observe(
@@ -68,18 +73,20 @@ def observe(
     discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
     most_calls: int | None = None,
     resizes: Sequence[tuple[int, QueueSetSettings]] = (),
-    windows_ns: int = 0,
+    windows: Sequence[int] = (),
     strict_upstream: bool = False,
-    is_checked: bool = False,
 ) -> Observation:
-    """Play until every call has been served; nobody calls after ``most_calls``."""
+    """Play until every call has been served; no flow calls after ``most_calls``. Each window ends where the next begins.
+
+    ``resizes`` are times and the settings from then on.
+    """
     queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict_upstream)
-    play = _Play(queueset, callers, most_calls, windows_ns, is_checked=is_checked)
+    play = _Play(queueset, callers, most_calls, windows)
     for time, other in resizes:
         play.world.at(time, partial(play.resize, other), Rank.RECONFIGURE)
     play.world.run()
     play.shortfall.advance(play.world.now)
-    return Observation(play.shortfall, play.served, queueset, play.calls, play.world.now)
+    return Observation(play.shortfall, play.served, play.seats(), queueset, play.calls)
 
 
 class _Play:
@@ -90,18 +97,16 @@ class _Play:
         queueset: QueueSet,
         callers: Sequence[Caller],
         most_calls: int | None,
-        windows_ns: int,
-        *,
-        is_checked: bool,
+        windows: Sequence[int],
     ) -> None:
         self.world = World(queueset)
         self.shortfall = Shortfall(queueset.concurrency)
         self.calls = 0
-        self.served: list[list[int]] = []
+        self._windows = windows
+        self.served: list[list[int]] = [[0] * len(callers) for _ in windows[1:]]
+        self._occupied: list[list[int]] = [[0] * len(callers) for _ in windows[1:]]
         self._callers = callers
         self._most_calls = most_calls
-        self._windows_ns = windows_ns
-        self._is_checked = is_checked
         self._made = [0] * len(callers)
         for flow, caller in enumerate(callers):
             begin = caller.next_active(0)
@@ -113,6 +118,11 @@ class _Play:
     def resize(self, settings: QueueSetSettings) -> None:
         self.shortfall.resize(self.world.now, settings.concurrency)
         self.world.reconfigure(settings)
+
+    def seats(self) -> list[list[float]]:
+        """Seats in use on average, window by window and flow by flow."""
+        lengths = [end - begin for begin, end in pairwise(self._windows)]
+        return [[work / length for work in row] for row, length in zip(self._occupied, lengths, strict=True)]
 
     def _call(self, flow: int) -> None:
         now, caller = self.world.now, self._callers[flow]
@@ -142,18 +152,14 @@ class _Play:
         self.world.arrive(call)
         if call.is_rejected:
             raise InvalidValueError("callers", self._callers, f"{call!r} was rejected: let more requests wait")
-        if self._is_checked:
-            self.world.queueset.check()
 
     def _seated(self, flow: int, width: int, call: Call) -> None:
         now = self.world.now
         self.shortfall.wait(now, flow, width, -1)
         self.shortfall.occupy(now, flow, call.width)
         self.shortfall.serve(call.width, call.duration_ns + call.work.linger_ns)
-        if self._windows_ns:
-            window = now // self._windows_ns
-            while window >= len(self.served):
-                self.served.append([0] * len(self._callers))
+        window = bisect_right(self._windows, now) - 1
+        if 0 <= window < len(self.served):
             self.served[window][flow] += 1
 
     def _finished(self, flow: int, _call: Call) -> None:
@@ -162,4 +168,10 @@ class _Play:
             self.world.at(self.world.now + caller.think_ns, partial(self._call, flow), Rank.ARRIVE)
 
     def _vacated(self, flow: int, call: Call) -> None:
-        self.shortfall.occupy(self.world.now, flow, -call.width)
+        now, windows = self.world.now, self._windows
+        self.shortfall.occupy(now, flow, -call.width)
+        for window in range(max(0, bisect_right(windows, call.seated_at) - 1), len(self._occupied)):
+            if windows[window] >= now:
+                break
+            held = min(now, windows[window + 1]) - max(call.seated_at, windows[window])
+            self._occupied[window][flow] += call.width * held

@@ -238,7 +238,9 @@ class Shortfall:
     def _begin(self, now: int, flow: Hashable) -> _Account:
         """The account of ``flow``, up to date and taken out of the demands, to be changed."""
         self.advance(now)
-        account = self._accounts.setdefault(flow, _Account())
+        account = self._accounts.get(flow)
+        if account is None:
+            account = self._accounts[flow] = _Account()
         demand = account.waiting + account.seats
         if demand:
             self._demands[demand] -= 1

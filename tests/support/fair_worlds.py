@@ -43,14 +43,13 @@ class FairWorld:
     resizes: Sequence[tuple[int, QueueSetSettings]]
     most_calls: int
 
-    def play(self, discipline: Callable[[int, int], Discipline[Any]], *, is_checked: bool = False) -> Observation:
+    def play(self, discipline: Callable[[int, int], Discipline[Any]]) -> Observation:
         return observe(
             self.settings,
             self.callers,
             discipline=discipline,
             most_calls=self.most_calls,
             resizes=self.resizes,
-            is_checked=is_checked,
         )
 
 

@@ -1,10 +1,11 @@
-"""A plain discipline that is fair by construction: it shows what can be reached, and that the judge can be satisfied.
+"""A plain discipline that is fair by construction: it shows what can be reached, and that the oracle can be satisfied.
 
-It serves the queue whose shortfall is the largest. The shortfall is the oracle's own: the integral of the max-min fair
-share minus that of the seats in use, from the time at which it was last zero, and zero while nothing waits. It knows no
-durations and guesses none. Every call looks at every queue.
+Of the queues that have fewer seats than their fair share, it serves the one with the largest shortfall. The shortfall
+is the integral of the max-min fair share minus that of the seats in use, never less than zero, and zero while nothing
+waits. No duration is known or guessed. Every call looks at every queue.
 """
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import ClassVar
 
@@ -38,18 +39,24 @@ class LeastServed(Discipline[LeastServedQueue]):
         return self._queues.setdefault(index, LeastServedQueue(index))
 
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts
+        in_use = sum(queue.seats_in_use for queue in self._queues.values())
+        for queue, share in self._shares(min(self._concurrency, in_use)):
+            change = (share - queue.seats_in_use) * elapsed_ns
+            queue.shortfall = max(Fraction(0), queue.shortfall + change) if queue.length else Fraction(0)
+
+    def _shares(self, seats: int) -> Iterator[tuple[LeastServedQueue, Fraction]]:
+        """The max-min fair part of so many seats for each queue."""
         demands = {
             queue: queue.seats_in_use + sum(ticket.width for ticket in queue)
             for queue in self._queues.values()
             if not queue.is_idle
         }
-        left, unfilled = Fraction(min(self._concurrency, sum(queue.seats_in_use for queue in demands))), len(demands)
+        left, unfilled = Fraction(seats), len(demands)
         for queue in sorted(demands, key=demands.__getitem__):
             share = min(Fraction(demands[queue]), left / unfilled)
             left -= share
             unfilled -= 1
-            change = (share - queue.seats_in_use) * elapsed_ns
-            queue.shortfall = max(Fraction(0), queue.shortfall + change) if queue.length else Fraction(0)
+            yield queue, share
 
     def arrive(self, queue: LeastServedQueue, ticket: Ticket) -> None:
         pass
@@ -78,13 +85,13 @@ class LeastServed(Discipline[LeastServedQueue]):
 
     def pick(self, widest: int | None = None) -> int:
         waiting = [
-            queue
-            for queue in self._queues.values()
+            (queue.seats_in_use >= share, -queue.shortfall, queue.seats_in_use, queue.turn, queue.index)
+            for queue, share in self._shares(self._concurrency)
             if queue.oldest is not None and (widest is None or queue.oldest.width <= widest)
         ]
         if not waiting:
-            raise LookupError("nobody is to be served")
-        return min(waiting, key=lambda queue: (-queue.shortfall, queue.seats_in_use, queue.turn)).index
+            raise LookupError("no request waits")
+        return min(waiting)[-1]
 
     def meters(self) -> dict[str, int]:
         return {}
