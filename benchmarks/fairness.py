@@ -135,7 +135,7 @@ def _starve(case: StarvationCase, variant: Variant) -> Row:
         "seats": [round(seats, 2) for seats in seen.seats[0]],
         "expected": [round(seats, 2) for seats in case.expected],
     }
-    row |= {"served": [window[0] for window in seen.served], **_shortfall(seen.shortfall)}
+    row |= {"served": " ".join(str(window[0]) for window in seen.served), **_shortfall(seen.shortfall)}
     row |= {"drought": round(drought.seconds, 3) if drought else 0.0}
     row |= {"drought_bound": round(drought.bound / _NS, 3) if drought else 0.0}
     return row | {"must_be_fair": not strict, "as_it_must_be": is_fair or strict, "is_fair": is_fair}
@@ -220,8 +220,6 @@ def _print_by_discipline(lines: Sequence[Row], header: Sequence[str]) -> None:
 def _listed(value: object) -> object:
     if not isinstance(value, list):
         return value
-    if isinstance(value[0], int):
-        return " ".join(map(str, value))
     if len(value) > _SHOWN:
         return f"{min(value):g} to {max(value):g}"
     return " / ".join(f"{seats:g}" for seats in value)

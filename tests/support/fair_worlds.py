@@ -25,6 +25,7 @@ KINDS: Final = (
     "erratic durations",
     "longer and shorter later",
     "crowds",
+    "open arrivals",
     "linger",
     "uneven linger",
     "wide",
@@ -53,9 +54,10 @@ class FairWorld:
         )
 
 
-def fair_world(kind: str, seed: int, *, most_calls: int = 250) -> FairWorld:
+def fair_world(kind: str, seed: int, *, most_calls: int | None = None) -> FairWorld:
     """The world of this kind and seed."""
-    return _Maker(kind, random.Random(f"{kind} {seed}")).make(most_calls)
+    chance = random.Random(f"{kind} {seed}")
+    return _Maker(kind, chance).make(most_calls or chance.choice((60, 200, 200, 200, 800)))
 
 
 class _Maker:
@@ -86,6 +88,8 @@ class _Maker:
         chance = self.chance
         is_crowd = self.varies("crowds") and chance.random() < 0.7
         later = self.durations() if self.varies("longer and shorter later") else ()
+        if self.varies("open arrivals") and chance.random() < 0.7:
+            return self.open_caller()
         return Caller(
             connections=chance.choice((1, 1, 1, 2, 4)) if is_crowd else chance.choice((1, 1, 2, 4, 7, 8, 20)),
             durations_ns=self.durations(),
@@ -95,6 +99,13 @@ class _Maker:
             later_ns=later,
             later_from_ns=chance.randint(0, self.horizon),
         )
+
+    def open_caller(self) -> Caller:
+        """Asks for a hundredth of the seats up to twice as many as there are, whether or not it is served."""
+        chance = self.chance
+        connections, load = chance.choice((1, 2, 5)), self.seats * chance.uniform(0.01, 2)
+        between = max(1, int(self.base * connections / load))
+        return Caller(connections, self.durations(), self.phases(), self.works(), think_ns=between, is_open=True)
 
     def durations(self) -> Sequence[int]:
         chance = self.chance
@@ -126,11 +137,8 @@ class _Maker:
 
     def works(self) -> Sequence[Work]:
         chance = self.chance
-        if not (is_wide := self.varies("wide") or self.varies("too wide")):
-            return (self.work(1),)
-        most = 2 * self.seats if self.varies("too wide") else self.seats
-        assert is_wide
-        if chance.random() < 0.3:
+        most = 2 * self.seats if self.varies("too wide") else self.seats if self.varies("wide") else 1
+        if most == 1 or chance.random() < 0.3:
             return (self.work(1),)
         return [self.work(chance.randint(1, most)) for _ in range(chance.choice((1, 1, 3)))]
 
