@@ -21,6 +21,7 @@ _EXACT: Final = 64
 
 KINDS: Final = (
     "equal durations",
+    "history",
     "a duration for each flow",
     "erratic durations",
     "longer and shorter later",
@@ -76,13 +77,24 @@ class _Maker:
         flows = chance.randint(2, 12)
         self.horizon = self.base * most_calls // self.seats
         settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=chance.choice((0, 2)))
-        callers = [self.caller() for _ in range(flows)]
+        callers = self.history(flows) if self.kind == "history" else [self.caller() for _ in range(flows)]
         resizes: list[tuple[int, QueueSetSettings]] = []
         if self.varies("resized"):
             for _ in range(chance.randint(1, 6)):
                 other = replace(settings, concurrency=chance.choice((1, 2, 3, 4, 8, 16)))
                 resizes.append((chance.randint(0, self.horizon), other))
         return FairWorld(settings, callers, sorted(resizes, key=lambda one: one[0]), most_calls)
+
+    def history(self, flows: int) -> Sequence[Caller]:
+        """An elephant and some mice run for most of the time, and then the others come one by one."""
+        chance, end = self.chance, 10 * self.horizon
+        mice = chance.randint(0, flows - 2)
+        callers = [Caller(self.seats * 2, (self.base,), ((0, end),))]
+        callers += [Caller(1, (self.base,), ((0, end),)) for _ in range(mice)]
+        for _ in range(flows - mice - 1):
+            begin = chance.randint(self.horizon // 2, self.horizon)
+            callers.append(Caller(chance.choice((1, 4, 7, 8, 20)), (self.base,), ((begin, end),)))
+        return [replace(caller, think_ns=chance.choice((0, 0, 1, self.base // 7))) for caller in callers]
 
     def caller(self) -> Caller:
         chance = self.chance
