@@ -1,6 +1,8 @@
 """Random worlds of flows before one queue set, by kind: what can make it hard to give every flow its share.
 
-Each kind of world varies one thing, so that a failure says what a discipline can't cope with; "all" varies everything.
+Each kind of world varies one thing, so that a failure says what a discipline can't cope with; "all" varies everything
+but back-fill, with which a flow of different widths may fall behind without bound: each of its wide requests may be
+passed by others that take long, however short it is itself.
 Times are multiples of a base that differs from world to world, from a millisecond to ten seconds, so that no guess of
 how long a request takes fits all of them.
 """
@@ -30,6 +32,7 @@ KINDS: Final = (
     "linger",
     "uneven linger",
     "wide",
+    "wide and back-fill",
     "too wide",
     "resized",
     "all",
@@ -68,6 +71,7 @@ class _Maker:
         self.base = chance.choice(_BASES)
         self.seats = chance.choice((1, 2, 3, 4, 4, 6, 8, 16))
         self.horizon = 0
+        self.backfill = 2 if kind == "wide and back-fill" else 0
 
     def varies(self, kind: str) -> bool:
         return self.kind == kind or (self.kind == "all" and self.chance.random() < 0.5)
@@ -76,7 +80,7 @@ class _Maker:
         chance = self.chance
         flows = chance.randint(2, 12)
         self.horizon = self.base * most_calls // self.seats
-        settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=chance.choice((0, 2)))
+        settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=self.backfill)
         callers = self.history(flows) if self.kind == "history" else [self.caller() for _ in range(flows)]
         resizes: list[tuple[int, QueueSetSettings]] = []
         if self.varies("resized"):
@@ -149,7 +153,7 @@ class _Maker:
 
     def works(self) -> Sequence[Work]:
         chance = self.chance
-        most = 2 * self.seats if self.varies("too wide") else self.seats if self.varies("wide") else 1
+        most = 2 * self.seats if self.varies("too wide") else self.seats if self.varies("wide") or self.backfill else 1
         if most == 1 or chance.random() < 0.3:
             return (self.work(1),)
         return [self.work(chance.randint(1, most)) for _ in range(chance.choice((1, 1, 3)))]
