@@ -86,6 +86,7 @@ class Shortfall:
         "_capacity",
         "_demands",
         "_in_use",
+        "_judged",
         "_level",
         "_longest",
         "_most",
@@ -106,6 +107,7 @@ class Shortfall:
         self._now = require_integer("now", now)
         self._watched = watched
         self._accounts: dict[Hashable, _Account] = {}
+        self._judged: dict[Hashable, _Account] = {}
         self._demands: Counter[int] = Counter()  # how many flows demand so many seats
         self._widths: Counter[int] = Counter()  # how many requests of this width wait
         self._waiting_flows = self._in_use = 0
@@ -179,14 +181,12 @@ class Shortfall:
         numerator, denominator = self._level
         self._refine(denominator)
         level = numerator * (self._scale // denominator)
-        for flow, account in self._accounts.items():
-            if self._watched is None or flow in self._watched:
+        for flow, account in self._judged.items():
+            if account.waiting:
                 self._judge(flow, account, level, elapsed)
 
     def _judge(self, flow: Hashable, account: _Account, level: int, elapsed: int) -> None:
-        """Follow one flow over a time in which nothing changed."""
-        if not account.waiting:
-            return
+        """Follow a flow that waits over a time in which nothing changed."""
         scale, seats = self._scale, account.seats
         share = min((account.waiting + seats) * scale, level)
         before = account.shortfall
@@ -232,7 +232,7 @@ class Shortfall:
         finer = denominator // gcd(self._scale, denominator)
         if finer > 1:
             self._scale *= finer
-            for account in self._accounts.values():
+            for account in self._judged.values():
                 account.shortfall *= finer
 
     def _begin(self, now: int, flow: Hashable) -> _Account:
@@ -241,6 +241,8 @@ class Shortfall:
         account = self._accounts.get(flow)
         if account is None:
             account = self._accounts[flow] = _Account()
+            if self._watched is None or flow in self._watched:
+                self._judged[flow] = account
         demand = account.waiting + account.seats
         if demand:
             self._demands[demand] -= 1
