@@ -202,17 +202,20 @@ class Shortfall:
 
     def _note_shortfall(self, flow: Hashable, shortfall: int) -> None:
         known, worst, bound = self.largest.get(flow), self.worst, self.bound
-        if known is None or shortfall > known.amount * self._scale:
+        # Integers are compared, not fractions: this happens at almost every event.
+        if known is None or shortfall * known.amount.denominator > known.amount.numerator * self._scale:
             self.largest[flow] = Finding(flow, self._now, Fraction(shortfall, self._scale), bound)
-        if worst is None or shortfall * worst.bound > worst.amount * self._scale * bound:
+        if worst is None or (
+            shortfall * worst.bound * worst.amount.denominator > worst.amount.numerator * self._scale * bound
+        ):
             self.worst = Finding(flow, self._now, Fraction(shortfall, self._scale), bound)
 
     def _note_drought(self, flow: Hashable, account: _Account) -> None:
         bound = (self._most + account.crowd) * self._longest
         known, worst, drought = self.longest_drought.get(flow), self.worst_drought, account.drought
-        if known is None or drought > known.amount:
+        if known is None or drought > known.amount.numerator:
             self.longest_drought[flow] = Finding(flow, self._now, Fraction(drought), bound)
-        if worst is None or drought * worst.bound > worst.amount * bound:
+        if worst is None or drought * worst.bound > worst.amount.numerator * bound:
             self.worst_drought = Finding(flow, self._now, Fraction(drought), bound)
 
     def _fill(self) -> tuple[int, int]:
