@@ -9,7 +9,15 @@ our own (`more_scenarios`) have no verdict, for what they show is the difference
 ``--compare`` plays those scenarios that tell the disciplines apart with each of them, and prints one table.
 
 ``gap`` is the largest difference in seat-seconds that ever came about between two clients while requests of both
-waited; ``utilisation`` is the seats in use by those that would be in use with fair shares and no seat left idle.
+waited; ``shortfall`` is by how many seat-seconds a client ever fell behind its fair share while it waited, and
+``bound`` is by how many it may where each flow has a queue of its own (C + 1 of the longest requests);
+``utilisation`` is the seats in use by those that would be in use with fair shares and no seat left idle.
+
+``--starvation`` plays the scenarios in which a flow may starve for what happened before, always with a queue for each
+flow. In each row: the seats of each flow in the first three seconds after something has changed, the requests of the
+first flow that are served in each three seconds, and its shortfall and bound. ``drought`` is the longest time for which
+a waiting flow had less than its share, to within one request; its bound is C plus the number of waiting flows times the
+longest service time. The verdict is "fair" when both bounds are kept.
 """
 
 import argparse
@@ -20,19 +28,28 @@ from itertools import chain
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline
-from apf_middleware.testing import jain_index, play
+from apf_middleware.testing import Shortfall, jain_index, observe, play
 from benchmarks.level_scenario import EXPECTED, play_levels
 from benchmarks.measure import print_json, print_table
 from benchmarks.more_scenarios import MORE_SCENARIOS
 from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
+from benchmarks.starvation_scenarios import STARVATION_SCENARIOS, StarvationCase
 
 __all__ = ["Variant", "measure"]
 
 Row = dict[str, Any]
 
+_NS: Final = 10**9
 _PLACES: Final = 2048  # more than any scenario has flows
 _TELLING: Final = ("uniform flows, hand of 3", "different widths", "too wide", "windup, upper bound")
 _SHOWN: Final = 8  # of more clients, the least and the most
+_HEADER: Final = (
+    *("scenario", "window", "seats", "expected", "deviation", "gap", "shortfall", "bound", "jain", "utilisation"),
+    "verdict",
+)
+_STARVATION: Final = (
+    *("scenario", "seats", "expected", "served", "shortfall", "bound", "drought", "drought_bound", "verdict"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +84,7 @@ def _play(case: FairnessCase, variant: Variant, *, is_judged: bool) -> Iterator[
     for window, expectation in enumerate(case.expectations):
         expected = case.expected(window)
         row = _row(case.name, variant, outcome.averages[window], expected, outcome.gap)
+        row |= _shortfall(outcome.shortfall)
         row |= {"window": window + 1, "deviation": round(worst_deviation(expected, outcome, window), 4)}
         row["rejected"] = sum(outcome.rejected)
         if is_judged:
@@ -93,6 +111,36 @@ def _row(name: str, variant: Variant, got: Sequence[float], expected: Sequence[f
     }
 
 
+def _shortfall(shortfall: Shortfall) -> Row:
+    worst = shortfall.worst
+    if worst is None:
+        return {"shortfall": 0.0, "bound": round(shortfall.bound / _NS, 3)}
+    return {"shortfall": round(worst.seconds, 3), "bound": round(worst.bound / _NS, 3)}
+
+
+def starvation(variant: Variant) -> Iterator[Row]:
+    """The scenarios in which a flow may starve."""
+    for case in STARVATION_SCENARIOS:
+        yield _starve(case, variant)
+
+
+def _starve(case: StarvationCase, variant: Variant) -> Row:
+    settings = replace(case.settings, backfill=variant.backfill)
+    strict = variant.strict_upstream
+    seen = observe(settings, case.callers, discipline=variant.make, windows=case.windows, strict_upstream=strict)
+    worst, drought = seen.shortfall.worst, seen.shortfall.worst_drought
+    is_fair = (worst is None or worst.ratio <= 1) and (drought is None or drought.ratio <= 1)
+    row = {"scenario": case.name, "discipline": variant.discipline, "exact": True, "backfill": variant.backfill}
+    row |= {
+        "seats": [round(seats, 2) for seats in seen.seats[0]],
+        "expected": [round(seats, 2) for seats in case.expected],
+    }
+    row |= {"served": " ".join(str(window[0]) for window in seen.served), **_shortfall(seen.shortfall)}
+    row |= {"drought": round(drought.seconds, 3) if drought else 0.0}
+    row |= {"drought_bound": round(drought.bound / _NS, 3) if drought else 0.0}
+    return row | {"must_be_fair": not strict, "as_it_must_be": is_fair or strict, "is_fair": is_fair}
+
+
 def _levels(variant: Variant) -> Row:
     got, gap = play_levels(variant.make, _PLACES if variant.exact else 0, variant.backfill)
     return _row("weights through levels", variant, got, EXPECTED, gap)
@@ -110,6 +158,8 @@ def compare() -> Iterator[Row]:
 
 
 def verdict(line: Row) -> str:
+    if line.get("is_fair") is False and line["as_it_must_be"]:
+        return "unfair, as upstream"
     if "as_it_must_be" not in line:
         return "-"
     if not line["as_it_must_be"]:
@@ -142,23 +192,29 @@ def main() -> None:
     parser.add_argument("--backfill", type=int, default=0, metavar="ROUNDS", help="let others pass wide requests")
     parser.add_argument("--strict", action="store_true", help="reproduce upstream's known defects too")
     parser.add_argument("--compare", action="store_true", help="all disciplines, where they differ")
+    parser.add_argument("--starvation", action="store_true", help="only the scenarios in which a flow may starve")
     options = parser.parse_args()
     disciplines = [options.discipline] if options.discipline else DISCIPLINES
     variants = [Variant(name, options.exact, options.backfill, options.strict) for name in disciplines]
-    lines = list(compare() if options.compare else chain.from_iterable(map(measure, variants)))
+    played = starvation if options.starvation else measure
+    lines = list(compare() if options.compare else chain.from_iterable(map(played, variants)))
     if options.json:
         print_json(lines)
     elif options.compare:
         _print_comparison(lines)
     else:
-        header = ("scenario", "window", "seats", "expected", "deviation", "gap", "jain", "utilisation", "verdict")
-        for name in disciplines:
-            rows = [{**line, "verdict": verdict(line)} for line in lines if line["discipline"] == name]
-            if len(variants) > 1:
-                print(f"\n{name}\n")
-            print_table(header, ([_listed(line[column]) for column in header] for line in rows))
+        _print_by_discipline(lines, _STARVATION if options.starvation else _HEADER)
     if not all(line.get("as_it_must_be", True) for line in lines):
         sys.exit(1)
+
+
+def _print_by_discipline(lines: Sequence[Row], header: Sequence[str]) -> None:
+    names = dict.fromkeys(line["discipline"] for line in lines)
+    for name in names:
+        rows = [{**line, "verdict": verdict(line)} for line in lines if line["discipline"] == name]
+        if len(names) > 1:
+            print(f"\n{name}\n")
+        print_table(header, ([_listed(line.get(column, "-")) for column in header] for line in rows))
 
 
 def _listed(value: object) -> object:

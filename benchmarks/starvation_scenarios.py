@@ -23,13 +23,11 @@ _AFTERWARDS_NS: Final = 15 * WINDOW_NS
 
 @dataclass(frozen=True, slots=True)
 class StarvationCase:
-    """Callers before ``seats``; something ``changes_at``, and ``judged`` is the flow to look at afterwards."""
+    """Callers before four seats; something ``changes_at``, and the first caller has been there before."""
 
     name: str
     callers: Sequence[Caller]
     changes_at: int
-    judged: int = 0
-    window_ns: int = WINDOW_NS
 
     @property
     def settings(self) -> QueueSetSettings:
@@ -38,8 +36,7 @@ class StarvationCase:
     @property
     def windows(self) -> Sequence[int]:
         """The times from the change on at which windows begin, and the end of the last one."""
-        last = self.changes_at + _AFTERWARDS_NS
-        return range(self.changes_at, last + 1, self.window_ns)
+        return range(self.changes_at, self.changes_at + _AFTERWARDS_NS + 1, WINDOW_NS)
 
     @property
     def expected(self) -> list[float]:
@@ -78,24 +75,20 @@ def _pauses() -> Iterator[StarvationCase]:
     end = change + _AFTERWARDS_NS
     phases = [(begin, begin + 6 * SECOND) for begin in begins[:-1]]
     steady, mouse = _flow(8, 50 * _MS, (0, end)), _flow(1, 50 * _MS, (0, end))
-    for judged, name in enumerate(("elephant beside one that pauses", "elephant that pauses")):
-        yield StarvationCase(name, (steady, _flow(8, 50 * _MS, *phases, (change, end)), mouse), change, judged)
+    yield StarvationCase("elephant that pauses", (steady, _flow(8, 50 * _MS, *phases, (change, end)), mouse), change)
 
 
 def _lengths() -> Iterator[StarvationCase]:
-    """Long and short requests together, then silence, then both again; and two that exchange their lengths."""
+    """Long and short requests beside steady ones, then silence, then both again, or each with the other's length."""
     change = 80 * SECOND
     end = change + _AFTERWARDS_NS
     phases = ((0, 20 * SECOND), (change, end))
-    window = 15 * SECOND
     long, short, steady = 3 * SECOND, 30 * _MS, _flow(8, 100 * _MS, (0, end))
-    pair = (_flow(8, long, *phases), _flow(8, short, *phases), steady)
-    for judged, name in enumerate(("long requests after silence", "short requests after silence")):
-        yield StarvationCase(name, pair, change, judged, window)
-    exchanged = (_flow(8, long, *phases, later_ns=short, at=change), _flow(8, short, *phases, later_ns=long, at=change))
-    for judged, name in enumerate(("short instead of long requests", "long instead of short requests")):
-        yield StarvationCase(name, (*exchanged, steady), change, judged, window)
+    same = (_flow(8, short, *phases), _flow(8, long, *phases), steady)
+    yield StarvationCase("long and short after silence", same, change)
+    other = (_flow(8, long, *phases, later_ns=short, at=change), _flow(8, short, *phases, later_ns=long, at=change))
+    yield StarvationCase("lengths exchanged after silence", (*other, steady), change)
 
 
-STARVATION_SCENARIOS: Sequence[StarvationCase] = (*_histories(), *_arrivals(), *_pauses(), *_lengths())
+STARVATION_SCENARIOS: Final[Sequence[StarvationCase]] = (*_histories(), *_arrivals(), *_pauses(), *_lengths())
 """All of them."""

@@ -185,12 +185,12 @@ class Guarantee:
         work = width * held_ns
         if work > self._longest:
             self._longest = work
-            self._threshold = max(work, self._longest_before) << _GRAIN_BITS
+            self._threshold = max(work, self._longest_before) * 3 << _GRAIN_BITS - 2
         self._remaining -= 1
         if not self._remaining:
             self._remaining = _REMEMBERED
             self._longest_before, self._longest = self._longest, 0
-            self._threshold = self._longest_before << _GRAIN_BITS
+            self._threshold = self._longest_before * 3 << _GRAIN_BITS - 2
         claim = queue.claim
         if claim is None:
             return

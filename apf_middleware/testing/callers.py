@@ -76,7 +76,7 @@ def observe(
     windows: Sequence[int] = (),
     strict_upstream: bool = False,
 ) -> Observation:
-    """Play until every call has been served; no flow calls after ``most_calls``. Each window ends where the next begins.
+    """Play until every call has been served; no flow calls after ``most_calls``. Windows end where the next one begins.
 
     ``resizes`` are times and the settings from then on.
     """

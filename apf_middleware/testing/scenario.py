@@ -15,6 +15,7 @@ from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueS
 from apf_middleware.fairqueuing.demand import Demand, DemandStatistics
 from apf_middleware.testing.fairness import max_min_fair
 from apf_middleware.testing.gap import ServiceGap
+from apf_middleware.testing.shortfall import Shortfall
 from apf_middleware.testing.world import Call, Rank, World
 
 __all__ = ["Client", "Outcome", "Scenario", "play"]
@@ -74,8 +75,8 @@ class Scenario:
 class Outcome:
     """What came of it: ``averages[window][client]`` seats in use on average, by the initial width.
 
-    ``gap`` is the largest service gap between two clients, in seat-seconds (see `ServiceGap`); of many clients, the
-    first and the last ones are compared.
+    ``gap`` is the largest service gap between two clients, in seat-seconds (see `ServiceGap`), and ``shortfall`` tells
+    how far a client fell behind its fair share; of many clients, the first and the last ones are looked at.
     """
 
     averages: Sequence[Sequence[float]]
@@ -85,6 +86,7 @@ class Outcome:
     demand_kept: DemandStatistics
     queueset: QueueSet
     gap: float
+    shortfall: Shortfall
 
 
 def play(
@@ -101,7 +103,7 @@ def play(
     demand, kept = play.demand.results(play.world.now), queueset.demand.results(play.world.now)
     gap = play.gap.seat_seconds
     play.world.run()
-    return Outcome(averages, play.executed, play.rejected, demand, kept, queueset, gap)
+    return Outcome(averages, play.executed, play.rejected, demand, kept, queueset, gap, play.shortfall)
 
 
 class _Play:
@@ -113,7 +115,9 @@ class _Play:
         self._demanded = 0
         clients = scenario.clients
         self._seats = [0] * len(clients)
-        self.gap = ServiceGap([place for place in range(len(clients)) if min(place, len(clients) - place) <= _COMPARED])
+        compared = [place for place in range(len(clients)) if min(place, len(clients) - place) <= _COMPARED]
+        self.gap = ServiceGap(compared)
+        self.shortfall = Shortfall(world.queueset.concurrency, frozenset(compared))
         self._waiting: set[Call] = set()
         self._watches = [Demand(0) for _ in clients]
         self.executed = [0] * len(clients)
@@ -140,9 +144,10 @@ class _Play:
             client.serve_ns,
             on_seated=partial(self._seated, place, client, left - 1),
             on_finish=partial(self._finished, place),
-            on_vacated=partial(self._want, -client.work.width),
+            on_vacated=partial(self._vacated, place, client),
         )
         self._want(client.work.width)
+        self.shortfall.wait(self.world.now, place, client.work.width)
         self.world.arrive(call)
         if call.is_waiting:
             self._waiting.add(call)
@@ -150,8 +155,9 @@ class _Play:
         if call.is_rejected:
             self.rejected[place] += 1
             self._want(-client.work.width)
+            self.shortfall.wait(self.world.now, place, client.work.width, -1)
 
-    def _want(self, seats: int, _call: Call | None = None) -> None:
+    def _want(self, seats: int) -> None:
         self._demanded += seats
         self.demand.set(self.world.now, self._demanded)
 
@@ -159,6 +165,9 @@ class _Play:
         if call in self._waiting:
             self._waiting.remove(call)
             self.gap.wait(self.world.now, place, -1)
+        self.shortfall.wait(self.world.now, place, client.work.width, -1)
+        self.shortfall.occupy(self.world.now, place, call.width)
+        self.shortfall.serve(call.width, call.duration_ns + call.work.linger_ns)
         self.executed[place] += 1
         self._occupy(place, client.work.seats)
         if left:
@@ -167,6 +176,10 @@ class _Play:
 
     def _finished(self, place: int, call: Call) -> None:
         self._occupy(place, -call.work.seats)
+
+    def _vacated(self, place: int, client: Client, call: Call) -> None:
+        self._want(-client.work.width)
+        self.shortfall.occupy(self.world.now, place, -call.width)
 
     def _occupy(self, place: int, seats: int) -> None:
         self.gap.occupy(self.world.now, place, seats)

@@ -86,6 +86,7 @@ class Shortfall:
         "_capacity",
         "_demands",
         "_in_use",
+        "_judged",
         "_level",
         "_longest",
         "_most",
@@ -106,6 +107,7 @@ class Shortfall:
         self._now = require_integer("now", now)
         self._watched = watched
         self._accounts: dict[Hashable, _Account] = {}
+        self._judged: dict[Hashable, _Account] = {}
         self._demands: Counter[int] = Counter()  # how many flows demand so many seats
         self._widths: Counter[int] = Counter()  # how many requests of this width wait
         self._waiting_flows = self._in_use = 0
@@ -179,14 +181,12 @@ class Shortfall:
         numerator, denominator = self._level
         self._refine(denominator)
         level = numerator * (self._scale // denominator)
-        for flow, account in self._accounts.items():
-            if self._watched is None or flow in self._watched:
+        for flow, account in self._judged.items():
+            if account.waiting:
                 self._judge(flow, account, level, elapsed)
 
     def _judge(self, flow: Hashable, account: _Account, level: int, elapsed: int) -> None:
-        """Follow one flow over a time in which nothing changed."""
-        if not account.waiting:
-            return
+        """Follow a flow that waits over a time in which nothing changed."""
         scale, seats = self._scale, account.seats
         share = min((account.waiting + seats) * scale, level)
         before = account.shortfall
@@ -202,17 +202,20 @@ class Shortfall:
 
     def _note_shortfall(self, flow: Hashable, shortfall: int) -> None:
         known, worst, bound = self.largest.get(flow), self.worst, self.bound
-        if known is None or shortfall > known.amount * self._scale:
+        # Integers are compared, not fractions: this happens at almost every event.
+        if known is None or shortfall * known.amount.denominator > known.amount.numerator * self._scale:
             self.largest[flow] = Finding(flow, self._now, Fraction(shortfall, self._scale), bound)
-        if worst is None or shortfall * worst.bound > worst.amount * self._scale * bound:
+        if worst is None or (
+            shortfall * worst.bound * worst.amount.denominator > worst.amount.numerator * self._scale * bound
+        ):
             self.worst = Finding(flow, self._now, Fraction(shortfall, self._scale), bound)
 
     def _note_drought(self, flow: Hashable, account: _Account) -> None:
         bound = (self._most + account.crowd) * self._longest
         known, worst, drought = self.longest_drought.get(flow), self.worst_drought, account.drought
-        if known is None or drought > known.amount:
+        if known is None or drought > known.amount.numerator:
             self.longest_drought[flow] = Finding(flow, self._now, Fraction(drought), bound)
-        if worst is None or drought * worst.bound > worst.amount * bound:
+        if worst is None or drought * worst.bound > worst.amount.numerator * bound:
             self.worst_drought = Finding(flow, self._now, Fraction(drought), bound)
 
     def _fill(self) -> tuple[int, int]:
@@ -232,7 +235,7 @@ class Shortfall:
         finer = denominator // gcd(self._scale, denominator)
         if finer > 1:
             self._scale *= finer
-            for account in self._accounts.values():
+            for account in self._judged.values():
                 account.shortfall *= finer
 
     def _begin(self, now: int, flow: Hashable) -> _Account:
@@ -241,6 +244,8 @@ class Shortfall:
         account = self._accounts.get(flow)
         if account is None:
             account = self._accounts[flow] = _Account()
+            if self._watched is None or flow in self._watched:
+                self._judged[flow] = account
         demand = account.waiting + account.seats
         if demand:
             self._demands[demand] -= 1

@@ -1,6 +1,8 @@
 """Random worlds of flows before one queue set, by kind: what can make it hard to give every flow its share.
 
-Each kind of world varies one thing, so that a failure says what a discipline can't cope with; "all" varies everything.
+Each kind of world varies one thing, so that a failure says what a discipline can't cope with; "all" varies everything
+but back-fill, with which a flow of different widths may fall behind without bound: each of its wide requests may be
+passed by others that take long, however short it is itself.
 Times are multiples of a base that differs from world to world, from a millisecond to ten seconds, so that no guess of
 how long a request takes fits all of them.
 """
@@ -21,13 +23,16 @@ _EXACT: Final = 64
 
 KINDS: Final = (
     "equal durations",
+    "history",
     "a duration for each flow",
     "erratic durations",
     "longer and shorter later",
     "crowds",
+    "open arrivals",
     "linger",
     "uneven linger",
     "wide",
+    "wide and back-fill",
     "too wide",
     "resized",
     "all",
@@ -53,9 +58,10 @@ class FairWorld:
         )
 
 
-def fair_world(kind: str, seed: int, *, most_calls: int = 250) -> FairWorld:
+def fair_world(kind: str, seed: int, *, most_calls: int | None = None) -> FairWorld:
     """The world of this kind and seed."""
-    return _Maker(kind, random.Random(f"{kind} {seed}")).make(most_calls)
+    chance = random.Random(f"{kind} {seed}")
+    return _Maker(kind, chance).make(most_calls or chance.choice((60, 200, 200, 200, 800)))
 
 
 class _Maker:
@@ -65,6 +71,7 @@ class _Maker:
         self.base = chance.choice(_BASES)
         self.seats = chance.choice((1, 2, 3, 4, 4, 6, 8, 16))
         self.horizon = 0
+        self.backfill = 2 if kind == "wide and back-fill" else 0
 
     def varies(self, kind: str) -> bool:
         return self.kind == kind or (self.kind == "all" and self.chance.random() < 0.5)
@@ -73,8 +80,8 @@ class _Maker:
         chance = self.chance
         flows = chance.randint(2, 12)
         self.horizon = self.base * most_calls // self.seats
-        settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=chance.choice((0, 2)))
-        callers = [self.caller() for _ in range(flows)]
+        settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=self.backfill)
+        callers = self.history(flows) if self.kind == "history" else [self.caller() for _ in range(flows)]
         resizes: list[tuple[int, QueueSetSettings]] = []
         if self.varies("resized"):
             for _ in range(chance.randint(1, 6)):
@@ -82,10 +89,23 @@ class _Maker:
                 resizes.append((chance.randint(0, self.horizon), other))
         return FairWorld(settings, callers, sorted(resizes, key=lambda one: one[0]), most_calls)
 
+    def history(self, flows: int) -> Sequence[Caller]:
+        """An elephant and some mice run for most of the time, and then the others come one by one."""
+        chance, end = self.chance, 10 * self.horizon
+        mice = chance.randint(0, flows - 2)
+        callers = [Caller(self.seats * 2, (self.base,), ((0, end),))]
+        callers += [Caller(1, (self.base,), ((0, end),)) for _ in range(mice)]
+        for _ in range(flows - mice - 1):
+            begin = chance.randint(self.horizon // 2, self.horizon)
+            callers.append(Caller(chance.choice((1, 4, 7, 8, 20)), (self.base,), ((begin, end),)))
+        return [replace(caller, think_ns=chance.choice((0, 0, 1, self.base // 7))) for caller in callers]
+
     def caller(self) -> Caller:
         chance = self.chance
         is_crowd = self.varies("crowds") and chance.random() < 0.7
         later = self.durations() if self.varies("longer and shorter later") else ()
+        if self.varies("open arrivals") and chance.random() < 0.7:
+            return self.open_caller()
         return Caller(
             connections=chance.choice((1, 1, 1, 2, 4)) if is_crowd else chance.choice((1, 1, 2, 4, 7, 8, 20)),
             durations_ns=self.durations(),
@@ -95,6 +115,13 @@ class _Maker:
             later_ns=later,
             later_from_ns=chance.randint(0, self.horizon),
         )
+
+    def open_caller(self) -> Caller:
+        """Asks for a hundredth of the seats up to twice as many as there are, whether or not it is served."""
+        chance = self.chance
+        connections, load = chance.choice((1, 2, 5)), self.seats * chance.uniform(0.01, 2)
+        between = max(1, int(self.base * connections / load))
+        return Caller(connections, self.durations(), self.phases(), self.works(), think_ns=between, is_open=True)
 
     def durations(self) -> Sequence[int]:
         chance = self.chance
@@ -126,11 +153,8 @@ class _Maker:
 
     def works(self) -> Sequence[Work]:
         chance = self.chance
-        if not (is_wide := self.varies("wide") or self.varies("too wide")):
-            return (self.work(1),)
-        most = 2 * self.seats if self.varies("too wide") else self.seats
-        assert is_wide
-        if chance.random() < 0.3:
+        most = 2 * self.seats if self.varies("too wide") else self.seats if self.varies("wide") or self.backfill else 1
+        if most == 1 or chance.random() < 0.3:
             return (self.work(1),)
         return [self.work(chance.randint(1, most)) for _ in range(chance.choice((1, 1, 3)))]
 
