@@ -13,6 +13,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from apf_middleware.asgi.body import Body, is_announced
 from apf_middleware.asgi.hangup import Hearing, begin_to_listen
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
@@ -24,7 +25,7 @@ from apf_middleware.asgi.responses import (
     send_answer,
 )
 from apf_middleware.asgi.service import Service
-from apf_middleware.asgi.streams import begin_response, follow, is_event_stream, prepare
+from apf_middleware.asgi.streams import Extras, begin_response, follow, is_event_stream, prepare
 from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
@@ -40,6 +41,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 
 _SEATED: Final = TicketState.SEATED
 _UNHEARD: Hearing | None = None
+_UNREAD: Body | None = None
 _WAITING: Final = TicketState.WAITING
 _E: Final = frozenset(b"eE")  # of text/event-stream
 _Reply = tuple[Send, list[tuple[bytes, bytes]], Admission]  # senders are its methods: a partial's calls cost more
@@ -97,19 +99,19 @@ class APFMiddleware:
             await self._other(scope, receive, send)
             return
         service = self.service
-        now = service.now()
+        now, body = service.now(), _UNREAD
         seen = service.reception.recall(scope)
-        if seen is None or seen.until <= now or service.due <= now:
-            seen = await self._receive(scope, receive, send, now)
-            if seen is None:
+        if seen is None or seen.awaits_body or seen.until <= now or service.due <= now:
+            if (found := await self._receive(scope, receive, send, now, seen)) is None:
                 return
-            if seen.gates or seen.body is not None:
-                sender, receive = _suit(seen, scope, sender, receive)
+            seen, body = found
+            if seen.gates:
+                sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
         controller, extras = service.controller, seen.extras
         admission, hearing = Admission(seen), _UNHEARD
         try:
-            if extras is None or prepare(now, admission, extras, scope):
+            if (extras is None and body is None) or _may_arrive(now, admission, extras, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
                 limit_ns = seen.at_work.wait_limit_ns
@@ -119,8 +121,8 @@ class APFMiddleware:
             if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
                 return
-            if extras is not None:
-                send = follow(admission, extras, scope, send)
+            if extras is not None or body is not None:
+                receive, send = _follow(admission, extras, body, scope, receive, send)
             scope["apf"] = admission
             await self.app(scope, receive, MethodType(sender, (send, seen.headers, admission)))
         except BaseException as error:
@@ -129,11 +131,40 @@ class APFMiddleware:
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if hearing is not None or admission.stream is not None or seen.gates:
-                _end(admission, hearing)
+            if hearing is not None or admission.stream is not None or seen.gates or body is not None:
+                _end(admission, hearing, body)
 
-    async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
-        """Find out what isn't known about a request; None when it has been answered already."""
+    async def _receive(
+        self, scope: Scope, receive: Receive, send: Send, now: int, seen: Seen | None
+    ) -> tuple[Seen, Body | None] | None:
+        """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
+        service, body = self.service, _UNREAD
+        try:
+            while True:
+                if seen is None or seen.until <= now or service.due <= now:
+                    seen = await self._find(scope, receive if body is None else body, send, now)
+                    if seen is None:
+                        break
+                    body = seen.body or body
+                if not seen.awaits_body or service.controller.is_closing or not (body or is_announced(scope)):
+                    return seen, body
+                bodies, reception = service.controller.bodies, service.reception
+                body = body or Body(bodies, seen.classification, receive)
+                await body.gather(bodies.settings.buffer)
+                now = service.now()
+                if service.reception is reception and seen.until > now:
+                    return seen, body
+                seen = None  # it took so long that something else may hold
+        except BaseException:
+            if body is not None:
+                body.close()
+            raise
+        if body is not None:
+            body.close()
+        return None
+
+    async def _find(self, scope: Scope, receive: Receive | Body, send: Send, now: int) -> Seen | None:
+        """Find out where a request goes; None when it has been answered already."""
         service = self.service
         if service.due <= now:
             service.keep_house(now)
@@ -151,13 +182,14 @@ class APFMiddleware:
             await send_answer(answer_unknown_queue(found.status, found.reason, service.labels), scope, send)
             return None
         if isinstance(found, Identity):
-            await service.admin.answer(scope, receive, send, found)
+            messages = receive.receive if isinstance(receive, Body) else receive
+            await service.admin.answer(scope, messages, send, found)
             return None
         return found
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
-        _end(admission, hearing)
+        _end(admission, hearing, None)
         service = self.service
         service.rejections.note(admission)
         if service.tracing is not None:
@@ -191,7 +223,25 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return (source,) if isinstance(source, str | PathLike) else tuple(source)
 
 
-def _end(admission: Admission, hearing: Hearing | None) -> None:
+def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: Body | None, scope: Scope) -> bool:
+    """Whether a request asks for seats; it is refused otherwise."""
+    if body is not None and body.reason is not None:
+        admission.destination.controller.refuse(now, admission, body.reason)
+        return False
+    return extras is None or prepare(now, admission, extras, scope)
+
+
+def _follow(
+    admission: Admission, extras: Extras | None, body: Body | None, scope: Scope, receive: Receive, send: Send
+) -> tuple[Receive, Send]:
+    """What to call an app with whose body was received before, or that is more than a seat."""
+    return (
+        receive if body is None else body.before(receive),
+        send if extras is None else follow(admission, extras, scope, send),
+    )
+
+
+def _end(admission: Admission, hearing: Hearing | None, body: Body | None) -> None:
     """Nobody listens to the client any more, and what lasts as long as the request is over."""
     destination = admission.destination
     destination.controller.end(admission)
@@ -201,6 +251,8 @@ def _end(admission: Admission, hearing: Hearing | None) -> None:
         admission.stream.close()
     if hearing is not None:
         hearing.stop()
+    if body is not None:
+        body.close()
 
 
 def _send_http(reply: _Reply, message: Message) -> Awaitable[None]:
@@ -248,11 +300,3 @@ def _send_gated_http(reply: _Reply, message: Message) -> Awaitable[None]:
 _Sender = Callable[[_Reply, Message], Awaitable[None]]
 _SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}
 _GATED_SENDERS: Final[dict[str, _Sender]] = {"http": _send_gated_http, "websocket": _send_websocket}
-
-
-def _suit(seen: Seen, scope: Scope, sender: _Sender, receive: Receive) -> tuple[_Sender, Receive]:
-    """How to send to a request that has gates to pass, and to receive from one of which a part was read."""
-    return (
-        _GATED_SENDERS[scope["type"]] if seen.gates else sender,
-        receive if seen.body is None else seen.body.receive,
-    )

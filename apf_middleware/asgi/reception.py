@@ -9,12 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.admin import Details
-from apf_middleware.asgi.body import Body, is_readable
+from apf_middleware.asgi.body import LONGEST_BODY, Body, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.memory import REMEMBERED, Memory
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GatedSeen", "Reception", "Seen"]
 
+_BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
 _ONE_SEAT: Final = Estimate(Work(), 1)
@@ -51,7 +53,7 @@ class Seen(Destination):
     ``headers`` go back with their responses. ``extras`` are there where a request may be more than a seat.
     """
 
-    __slots__ = ("body", "details", "extras", "headers", "until")
+    __slots__ = ("awaits_body", "body", "details", "extras", "headers", "until")
 
     details: Details
 
@@ -68,6 +70,7 @@ class Seen(Destination):
         self.until: int = caller.until
         self.extras: Extras | None = None
         self.body: Body | None = None  # what was read of it, for this request alone
+        self.awaits_body: bool = False  # whether its body is received before it asks for seats, if it has one
 
 
 class GatedSeen(Seen):
@@ -121,16 +124,21 @@ class _Costs:
         self.learned = sources.costs if self.dependence.changing else None
 
     async def find(
-        self, digest: RequestDigest, classification: Classification, scope: Scope, messages: Receive
+        self,
+        digest: RequestDigest,
+        classification: Classification,
+        scope: Scope,
+        body: Callable[[Classification], Body],
     ) -> "_Cost":
         """The estimate, for which the body may have to be read, and functions to be awaited."""
         assert self._estimation is not None, "then what it costs is usual"
-        choice, body = self._estimation.choose(digest, classification), None
+        choice, read = self._estimation.choose(digest, classification), None
         if choice.wants_body(digest) and is_readable(scope):
-            body = Body(messages)
-            digest.body = await body.read()
+            read = body(classification)
+            await read.gather(LONGEST_BODY)
+            digest.body = read.parsed()
         estimate = choice.estimate(digest, classification)
-        return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, body)
+        return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, read)
 
 
 class Reception:
@@ -166,6 +174,7 @@ class Reception:
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
         self._gating = Gating(configuration) if configuration.has_gates else None
+        self._receives_bodies = not configuration.server.bodies.hold_seats
         self._keys = Keys(configuration, chain, self._costs.dependence)
         self._memory: Memory[Seen] = Memory(self._keys)
         self.recall: Callable[[Scope], Seen | None] = self._memory.recall
@@ -178,8 +187,8 @@ class Reception:
         """Where costs are to be noted, if estimates are learned from them."""
         return self._learned
 
-    async def receive(self, scope: Scope, now: int, messages: Receive) -> Seen | Refused | UnknownQueue:
-        """Find out about a request that wasn't seen lately, and remember it."""
+    async def receive(self, scope: Scope, now: int, messages: Receive | Body) -> Seen | Refused | UnknownQueue:
+        """Find out about a request that wasn't seen lately, and remember it. ``messages`` may have been read before."""
         key = self._key(scope)
         known = None if key is None else self._memory.get(key)
         if known is not None and known.until > now:
@@ -200,8 +209,9 @@ class Reception:
                 return self._miss(placed)
             classification = placed
         usual = self._costs.usual
-        choice, estimate, body = usual or await self._costs.find(digest, classification, scope, messages)
-        messages = messages if body is None else body.receive
+        body_of = partial(Body.of, self._controller.bodies, messages)
+        choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
+        messages = messages if body is None else body
         if self.successor is not None:
             return _with_body(await self.successor.receive(scope, now, messages), body)
         seen = self._seen(digest, classification, caller, estimate, scope)
@@ -222,6 +232,7 @@ class Reception:
             seen = Seen(self._controller, classification, caller, headers, work)
         if self._controller.roll is not None:  # somebody may ask
             seen.details = Details(digest.verb, digest.path, digest.resource)
+        seen.awaits_body = self._receives_bodies and digest.method not in _BODILESS and not seen.at_work.shared.exempt
         if self._learned is not None:
             seen.route = route_key(digest)
         seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)

@@ -31,6 +31,7 @@ from apf_middleware.config.authentication import (
     UserSettings,
 )
 from apf_middleware.config.dialects.apf import VERSION
+from apf_middleware.config.dialects.bodies import bodies_part
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.queuing import BACKFILL
@@ -104,6 +105,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
         gates=[_gate_part(gate) for gate in settings.gates],
         queues=_changed(settings.queues),
         streams=streams_part(settings.streams),
+        bodies=bodies_part(settings.bodies),
         telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)

@@ -18,6 +18,7 @@ from apf_middleware.classification.rules import (
     Rule,
     UserSubject,
 )
+from apf_middleware.config.build import settle_slow_clients
 from apf_middleware.config.dialects.kubernetes import GROUP
 from apf_middleware.config.dialects.streams import streams_part
 from apf_middleware.config.emit_apf import queuing_part, resource_part
@@ -38,7 +39,9 @@ def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 def unsaid_settings(settings: ServerSettings, problems: Problems) -> None:
     """Warns when there are settings of the server, for which v1 has no words."""
-    plain = ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
+    plain = settle_slow_clients(
+        ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
+    )
     if settings != plain:
         problems.warn(Place("<server>"), "v1 has no words for the server's settings", hint="Keep the Server document")
 

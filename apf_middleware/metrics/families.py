@@ -218,6 +218,18 @@ FAMILIES: Final[tuple[Family, ...]] = (
         _LEVEL,
         per_key(lambda picture: picture.open_streams),
     ),
+    NumberFamily(
+        "receiving_requests",
+        "Requests that have no seats because their bodies are still on their way.",
+        _LEVEL,
+        per_key(lambda picture: picture.receiving),
+    ),
+    NumberFamily(
+        "body_buffer_bytes",
+        "Bytes of bodies that are kept for requests until they have seats.",
+        (),
+        lambda picture: iter([((), picture.body_bytes)]),
+    ),
     RatioFamily(
         "priority_level_seat_utilization",
         "For how many nanoseconds which part of the current limit was in use, in seats.",

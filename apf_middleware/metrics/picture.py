@@ -122,7 +122,8 @@ class ServerPicture:
 
     ``hang_ups`` counts clients that left, by where that met their request (``waiting``, ``executing``);
     ``open_streams`` are by level, one that has gone included as long as it has any;
-    ``configuration_loads`` by how they ended (``success``, ``failure``).
+    ``receiving`` are the requests without seats whose bodies are on their way, by level, and ``body_bytes`` what is
+    kept of those; ``configuration_loads`` by how they ended (``success``, ``failure``).
     """
 
     levels: tuple[LevelPicture, ...]
@@ -132,6 +133,9 @@ class ServerPicture:
     authentication_failures: Mapping[str, int] = field(default_factory=dict)
     hang_ups: Mapping[str, int] = field(default_factory=dict)
     open_streams: Mapping[str, int] = field(default_factory=dict)
+    receiving: Mapping[str, int] = field(default_factory=dict)
+    body_bytes: int = 0
+    receives_bodies: bool = False
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
     queues: tuple[QueuePicture, ...] = ()

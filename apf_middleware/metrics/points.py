@@ -107,7 +107,13 @@ def per_key(mapping: Callable[[ServerPicture], Mapping[str, int]]) -> NumberRead
 def _can_have(picture: ServerPicture) -> dict[str, tuple[Reason, ...]]:
     """The reasons for which a level can normally reject."""
     limited = (Reason.STREAM_LIMIT,)
-    return {one.name: _ALWAYS_SHOWN[one.kind] + (limited if one.limits_streams else ()) for one in picture.levels}
+    bodies = (Reason.SLOW_BODY, Reason.BODY_LIMIT) if picture.receives_bodies else ()
+    return {
+        one.name: _ALWAYS_SHOWN[one.kind]
+        + (limited if one.limits_streams else ())
+        + (bodies if one.kind != "exempt" else ())
+        for one in picture.levels
+    }
 
 
 def per_gate(number: Callable[[GatePicture], int]) -> NumberReader:

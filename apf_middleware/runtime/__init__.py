@@ -5,6 +5,7 @@ from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.gated import GatedController, control
+from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
@@ -21,6 +22,8 @@ __all__ = [
     "Destination",
     "DrainMeter",
     "GatedController",
+    "Incoming",
+    "IncomingBodies",
     "LevelAtWork",
     "Listener",
     "OpenStreams",

@@ -21,6 +21,7 @@ from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.destination import Destination
+from apf_middleware.runtime.incoming import IncomingBodies
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
@@ -75,6 +76,8 @@ class Controller(Levels):
         self._alarm = alarm(self.tick, now)
         self._thread = threading.get_ident()  # the only one in which requests may be woken
         self.vigils: Vigils = Vigils()
+        self.bodies: IncomingBodies = IncomingBodies(now, alarm)
+        self._adopt_bodies()
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
         self.queues: QueueBook = QueueBook(self)
         self.queues.apply_states()
@@ -256,6 +259,8 @@ class Controller(Levels):
 
     def refuse(self, now: int, admission: Admission, reason: Reason) -> None:
         """Reject without asking the level."""
+        if reason is Reason.CANCELLED:
+            self.hang_ups += 1
         if admission.width != 1:
             admission.destination.tally.count_width(admission.width)
         admission.arrived_at = now
@@ -328,10 +333,15 @@ class Controller(Levels):
         seats, kinship = configuration.server.seats, derive_kinship(configuration)
         seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
         self._adopt(now, configuration, limits)
+        self._adopt_bodies()
         self._wake(now, seated)
         self.queues.apply_states()
         self.look(self.now())  # time has gone on
         self._set_alarm()
+
+    def _adopt_bodies(self) -> None:
+        seats = {name: at_work.shared.limits.nominal for name, at_work in self.levels.items()}
+        self.bodies.adopt(self.configuration.server.bodies, seats)
 
     def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:
         """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
@@ -364,6 +374,7 @@ class Controller(Levels):
     def close(self) -> None:
         """Send away who waits and, unless exempt, who comes; who runs, finishes."""
         self.is_closing = True
+        self.bodies.close()
         for at_work in self._all():
             self._send_away(at_work, Reason.QUEUE_CLOSED)
 
@@ -371,6 +382,7 @@ class Controller(Levels):
         """Let requests come again, on the event loop of this thread."""
         self._thread = threading.get_ident()
         self.is_closing = False
+        self.bodies.open()
 
     def __repr__(self) -> str:
         return f"<Controller: {self._sharing!r}>"

@@ -271,11 +271,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return Definition(level.built(), document, DIALECT) if level else None
     if raw["kind"] == "Server":
         server = parse(ServerModel, without_nulls(raw), document, problems)
-        return (
-            Definition(server.built(), document, DIALECT, told=frozenset(server.spec.model_fields_set))
-            if server
-            else None
-        )
+        return Definition(server.built(), document, DIALECT, told=server.told) if server else None
     return _define_schema(raw, document, problems)
 
 

@@ -49,6 +49,8 @@ OWN = {
     "configuration_loads_total",
     "cut_requests_total",
     "open_streams",
+    "receiving_requests",
+    "body_buffer_bytes",
     "info",
 }
 OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
