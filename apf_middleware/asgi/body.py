@@ -16,8 +16,9 @@ from types import coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message, Receive, Scope, Send
 
+from apf_middleware.asgi.exchange import Exchange
 from apf_middleware.asgi.hangup import expects_continue
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.fairqueuing import Reason
@@ -122,10 +123,11 @@ class Body:
             return NO_VALUES
         return _parsed(b"".join([message.get("body", b"") for message in self._kept]))
 
-    def before(self, receive: Receive) -> Receive:
-        """What the app receives with, if the rest comes by ``receive``."""
+    def hand_over(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
+        """Return the app's ``receive`` and ``send``; the rest of the body comes by ``receive``."""
         self._receive = receive
-        return self.receive
+        exchange = Exchange(self.receive, send, self.close)
+        return exchange.receive, exchange.send
 
     async def receive(self) -> Message:
         """The next message, for the app."""

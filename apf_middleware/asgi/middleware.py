@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import Body, is_announced
-from apf_middleware.asgi.hangup import Hearing, begin_to_listen
+from apf_middleware.asgi.hangup import Allowance, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import GatedSeen, Seen
@@ -69,6 +69,7 @@ class APFMiddleware:
         gates: Gates | None = None,
     ) -> None:
         self._app = app
+        self._listen = Allowance().begin_to_listen
         self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
@@ -114,15 +115,15 @@ class APFMiddleware:
             if (extras is None and body is None) or _may_arrive(now, admission, extras, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                limit_ns = seen.at_work.wait_limit_ns
-                hearing = await service.wait(admission, limit_ns, begin_to_listen, (scope, receive))
-                if hearing is not None:
-                    receive = hearing.receive
+                hearing = await service.wait(admission, seen.at_work.wait_limit_ns, self._listen, (scope, receive))
+                receive, send = (receive, send) if hearing is None else hearing.hand_over(send)
             if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
                 return
-            if extras is not None or body is not None:
-                receive, send = _follow(admission, extras, body, scope, receive, send)
+            if body is not None:
+                receive, send = body.hand_over(receive, send)
+            if extras is not None:
+                send = follow(admission, extras, scope, send)
             scope["apf"] = admission
             await self.app(scope, receive, MethodType(sender, (send, seen.headers, admission)))
         except BaseException as error:
@@ -229,16 +230,6 @@ def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: Bod
         admission.destination.controller.refuse(now, admission, body.reason)
         return False
     return extras is None or prepare(now, admission, extras, scope)
-
-
-def _follow(
-    admission: Admission, extras: Extras | None, body: Body | None, scope: Scope, receive: Receive, send: Send
-) -> tuple[Receive, Send]:
-    """What to call an app with whose body was received before, or that is more than a seat."""
-    return (
-        receive if body is None else body.before(receive),
-        send if extras is None else follow(admission, extras, scope, send),
-    )
 
 
 def _end(admission: Admission, hearing: Hearing | None, body: Body | None) -> None:

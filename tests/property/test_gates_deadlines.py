@@ -26,7 +26,7 @@ from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, GatedController, Listener, wait_for_seat
 from apf_middleware.runtime.destination import Destination
-from apf_middleware.runtime.vigil import Waiter
+from apf_middleware.runtime.vigil import Cancellable, Waiter
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -86,7 +86,10 @@ def _begin_to_listen(_client: None) -> "_Silence":
 class _Silence(Listener):
     """A client that stays and says nothing."""
 
-    listening: "asyncio.Task[None] | None" = None
+    listening: Cancellable | None = None
+
+    def begin(self, listening: Cancellable) -> None:
+        self.listening = listening
 
     async def listen(self, waiter: Waiter) -> None:  # noqa: ARG002 - who stays tells nothing
         await anyio.sleep_forever()
