@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import Body, is_announced
+from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
 from apf_middleware.asgi.hangup import Allowance, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
@@ -30,6 +31,7 @@ from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, UnknownQueue
@@ -55,8 +57,14 @@ class APFMiddleware:
     serves none itself. ``gates`` are conditions of the app's own (see `Gates`). ``inventory`` tells how many objects of
     a kind there are, for estimates as Kubernetes makes them. A configuration that came from files is read again on
     `reload`, on SIGHUP, and with ``watch`` when the files change.
+
+    If something is wrong with these, the server doesn't start: the startup of the lifespan fails, with all problems.
+    Where there is no lifespan, requests are answered 503.
     """
 
+    _failure: Failure | None = None
+
+    @keeps_failure
     def __init__(
         self,
         app: ASGIApp,
@@ -73,7 +81,7 @@ class APFMiddleware:
         self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
-        self.service: Service = Service(
+        self._service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
@@ -83,8 +91,22 @@ class APFMiddleware:
             warnings=reading.warnings,
             gates=gates,
         )
-        self.service.on_adopt = self._observe
+        self._service.on_adopt = self._observe
+        self._senders = _SENDERS
         self._observe()
+
+    def _fail(self, app: ASGIApp, error: Exception) -> None:
+        """Serve nobody, because of ``error``."""
+        self._app = self.app = app
+        self._failure = Failure(app, error)
+        self._senders = {}  # so that no request takes the usual way
+
+    @property
+    def service(self) -> Service:
+        """What is at work behind the middleware; raises what was wrong if it couldn't be set up."""
+        if self._failure is not None:
+            raise self._failure.error
+        return self._service
 
     async def reload(self) -> bool:
         """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
@@ -95,11 +117,11 @@ class APFMiddleware:
         return await self.service.reload()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
-        sender = _SENDERS.get(scope["type"])
+        sender = self._senders.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
             return
-        service = self.service
+        service = self._service
         now, body = service.now(), _UNREAD
         seen = service.reception.recall(scope)
         if seen is None or seen.awaits_body or seen.until <= now or service.due <= now:
@@ -139,7 +161,7 @@ class APFMiddleware:
         self, scope: Scope, receive: Receive, send: Send, now: int, seen: Seen | None
     ) -> tuple[Seen, Body | None] | None:
         """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
-        service, body = self.service, _UNREAD
+        service, body = self._service, _UNREAD
         try:
             while True:
                 if seen is None or seen.until <= now or service.due <= now:
@@ -166,7 +188,7 @@ class APFMiddleware:
 
     async def _find(self, scope: Scope, receive: Receive | Body, send: Send, now: int) -> Seen | None:
         """Find out where a request goes; None when it has been answered already."""
-        service = self.service
+        service = self._service
         if service.due <= now:
             service.keep_house(now)
         if service.scrape.is_for(scope):
@@ -186,12 +208,15 @@ class APFMiddleware:
             messages = receive.receive if isinstance(receive, Body) else receive
             await service.admin.answer(scope, messages, send, found)
             return None
+        if found.gates and service.lacks_gates(found.gates):
+            await answer_unavailable(scope, send)
+            return None
         return found
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
         _end(admission, hearing, None)
-        service = self.service
+        service = self._service
         service.rejections.note(admission)
         if service.tracing is not None:
             service.tracing.note(admission)
@@ -201,12 +226,15 @@ class APFMiddleware:
 
     def _observe(self) -> None:
         """Call the app as the configuration in force wants it observed."""
-        self.app = observed(self._app, self.service.configuration, self.service.tracing)
+        self.app = observed(self._app, self._service.configuration, self._service.tracing)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            service = self.service
-            living = partial(live, self._app, scope, receive, send, begin=service.begin, end=service.end)
+        if self._failure is not None:
+            await self._failure(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            service = self._service
+            steps = {"begin": service.begin, "ready": service.ready, "end": service.end, "close": service.close}
+            living = partial(live, self._app, scope, receive, send, **steps)
             try:
                 await (living() if service.door is None else live_beside(service.door.serve, living))
             finally:
@@ -221,7 +249,12 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     """The paths to read; none if there is a configuration already, or only the web defaults."""
     if source is None or isinstance(source, Configuration):
         return ()
-    return (source,) if isinstance(source, str | PathLike) else tuple(source)
+    if isinstance(source, str | PathLike):
+        return (source,)
+    given: object = source  # whatever the types say
+    if not isinstance(given, Sequence) or not all(isinstance(one, str | PathLike) for one in given):
+        raise InvalidValueError("config", source, "it must be a Configuration, or the paths to read one from")
+    return tuple(source)
 
 
 def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: Body | None, scope: Scope) -> bool:

@@ -118,6 +118,16 @@ class Gates:
         given["events"] = tuple(getattr(gate, "events", ()))
         self._added(Own(gate, self.terms(given)))
 
+    def remove(self, name: str) -> None:
+        """Remove a gate: requests that wait for it may pass, and its leases need not come back."""
+        self.keeper.retire(self.now(), self._gate(name).name)
+        self._settle()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all gates."""
+        return frozenset(self.keeper.gates)
+
     def hint(self, gate: str, *, on: str) -> Callable[[_Hint], _Hint]:
         """Decorate a function from the event ``on`` and a waiting request to `QUEUE` or `SKIP`."""
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apf_middleware.estimation import LearnedCosts
-    from apf_middleware.gates import ParkedRequest
+    from apf_middleware.gates import Gates, ParkedRequest
     from apf_middleware.metrics.picture import GatePicture
     from apf_middleware.runtime.top_flows import Roll
 
@@ -58,6 +58,7 @@ class Controller(Levels):
     """
 
     may_have_gates: bool = False
+    gates: "Gates | None" = None
 
     def __init__(
         self,

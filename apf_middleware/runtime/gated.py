@@ -51,7 +51,8 @@ class GatedController(Controller):
         self._plain = self._sharing
         keeper = self.gates.keeper
         adopt_gates(self.gates, (), configuration.server.gates)
-        require_gates(configuration, self.gates)
+        if gates is None:  # others may be added until the app has started
+            require_gates(configuration, self.gates)
         self._gated = GatedSharing(self._plain, keeper, _describe, self._note_refused)
         self._sharing = self._gated  # type: ignore[assignment]
         self._gated.tell_waiting = self._note_waiting

@@ -431,7 +431,7 @@ async def test_a_polled_gate_is_tried_again_by_itself() -> None:
 
 async def test_a_gate_that_nobody_has_defined_is_an_error() -> None:
     with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
-        APFMiddleware(Stage._app, configuration("[nothing]"))  # type: ignore[arg-type]
+        _ = APFMiddleware(Stage._app, configuration("[nothing]")).service  # type: ignore[arg-type]
 
 
 async def test_a_server_that_began_without_gates_needs_a_restart_to_have_some() -> None:

@@ -190,14 +190,14 @@ def test_a_watchers_thread_ends_when_it_is_stopped(watcher: Watcher) -> None:
 def test_watching_needs_the_extra(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(MissingExtraError, match=r"apf-middleware\[reload\]"):
-        APFMiddleware(app, file, watch=True)
+        _ = APFMiddleware(app, file, watch=True).service
     assert APFMiddleware(app, file).service.configuration.server.seats == 10
 
 
 @pytest.mark.parametrize("config", [None, load_text(SERVER.format(3))])
 def test_only_files_can_be_watched(config: object) -> None:
     with pytest.raises(InvalidValueError, match="watch is True, but only a configuration that came from files"):
-        APFMiddleware(app, config, watch=True)  # type: ignore[arg-type]
+        _ = APFMiddleware(app, config, watch=True).service  # type: ignore[arg-type]
 
 
 def test_directories_are_watched_and_what_links_lead_to(tmp_path: Path) -> None:
