@@ -239,7 +239,7 @@ class APFMiddleware:
                 await (living() if service.door is None else live_beside(service.door.serve, living))
             finally:
                 service.controller.open()  # whoever comes after the end is a test's client, not a server's
-        elif self.service.admin.is_for(scope):
+        elif self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin can't be asked by a scope of type {scope['type']!r}")
         else:
             await self._app(scope, receive, send)

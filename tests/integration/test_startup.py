@@ -163,7 +163,7 @@ async def test_other_scopes_reach_the_app_of_one_that_failed(tmp_path: Path) -> 
 async def test_signals_are_given_back_when_a_startup_fails(way: str, tmp_path: Path) -> None:
     (tmp_path / "apf.yaml").write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 3}\n")
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    during = []
+    during: list[object] = []
 
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
