@@ -208,7 +208,7 @@ class APFMiddleware:
             messages = receive.receive if isinstance(receive, Body) else receive
             await service.admin.answer(scope, messages, send, found)
             return None
-        if found.gates and service.lacks_gates(found.gates):
+        if found.gates and service.startup_gates.lacks(found.gates):
             await answer_unavailable(scope, send)
             return None
         return found

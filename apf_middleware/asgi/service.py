@@ -20,6 +20,7 @@ from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import Fresh, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.asgi.wire import Peer
 from apf_middleware.config import Configuration, ConfigurationError, Problem
@@ -32,7 +33,6 @@ from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import QueueBook, RejectionLog, control, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.top_flows import Roll
-from apf_middleware.runtime.yaml_gates import require_gates
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.identity import Chain
@@ -74,6 +74,7 @@ class Service:
         self.wait: Wait = choose_wait(self.tracing)
         self.on_adopt: Callable[[], None] | None = None
         self.controller: Controller = control(configuration, gates, now=now)
+        self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         costs = configuration.server.estimation.learning.costs()
@@ -88,10 +89,9 @@ class Service:
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        # With other workers the first request is to be told to them, and housekeeping sees to that.
-        self.due: int = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)
-        self._missing_gates: set[str] = set()
-        self._lasting_gates: frozenset[str] = frozenset()  # those that the app's startup didn't add
+        self.due: int = now() + (
+            0 if self.scrape.is_shared else _HOUSEKEEPING_NS
+        )  # other workers see the first request
         self._signals = Signals()
         self._publishing = Alarm(self._publish, now)
 
@@ -211,33 +211,19 @@ class Service:
     def begin(self) -> None:
         """The server starts."""
         self.controller.open()
-        gates = self.controller.gates
-        self._lasting_gates = frozenset() if gates is None else gates.names
+        self.startup_gates.begin()
         self._signals.listen(caller_on_loop(self.controller.close), self._remove_socket)
         self._reloader.begin()
         self.scrape.publish()
         tell(logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels))
 
     def ready(self) -> None:
-        """Raise InvalidValueError if a gate that the configuration names is still missing when the app has started."""
-        if self.controller.gates is not None:
-            require_gates(self.configuration, self.controller.gates)
-
-    def lacks_gates(self, names: Iterable[str]) -> bool:
-        """Return whether some of these gates are missing; each is told in the log once."""
-        gates = self.controller.gates or ()
-        missing = {name for name in names if name not in gates}
-        for name in missing - self._missing_gates:
-            tell(logging.ERROR, "apf.gate-missing", gate=name, status=503)
-        self._missing_gates |= missing
-        return bool(missing)
+        """Raise InvalidValueError unless all gates are there, now that the app has started."""
+        self.startup_gates.require()
 
     def close(self) -> None:
-        """Remove what has been made for one run of the app: its gates and the control socket's file."""
-        gates = self.controller.gates
-        if gates is not None:
-            for name in gates.names - self._lasting_gates - {gate.name for gate in self.configuration.server.gates}:
-                gates.remove(name)
+        """Remove what is there for one run of the app: its gates and the control socket's file."""
+        self.startup_gates.remove()
         self._remove_socket()
 
     def _remove_socket(self) -> None:
