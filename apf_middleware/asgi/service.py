@@ -89,9 +89,7 @@ class Service:
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due: int = now() + (
-            0 if self.scrape.is_shared else _HOUSEKEEPING_NS
-        )  # other workers see the first request
+        self.due: int = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)  # others see the first request soon
         self._signals = Signals()
         self._publishing = Alarm(self._publish, now)
 
