@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from apf_middleware.config.dialects import apf, kep, kubernetes
-from apf_middleware.config.dialects.base import Definition
+from apf_middleware.config.dialects.base import Definition, document_path
 from apf_middleware.config.documents import Document, Entry, Node
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.exceptions import InvalidValueError
@@ -23,7 +23,13 @@ def define(document: Document, problems: Problems) -> Iterator[Definition]:
         try:
             definition = read(one, problems) if read else None
         except InvalidValueError as error:  # a rule of the domain that no dialect knows
-            problems.error(one.place(("spec",)), error.rule, field=error.name, value=error.value, hint=error.hint)
+            problems.error(
+                one.place(("spec",)),
+                error.rule,
+                field=dotted(document_path(error.name)),
+                value=error.value,
+                hint=error.hint,
+            )
         else:
             if definition is not None:
                 yield definition

@@ -110,7 +110,7 @@ BROKEN: list[tuple[str, tuple[str, str], int, str, str]] = [
         SCHEMA,
         (SCHEMA[SCHEMA.index("    resourceRules") :], ""),
         12,
-        "spec.rules[0]",
+        "spec.rules[0].resourceRules",
         "resourceRules or nonResourceRules",
     ),
     (SCHEMA, ("kind: User", "kind: Person"), 13, "spec.rules[0].subjects[0].kind", "'User', 'Group' or"),
