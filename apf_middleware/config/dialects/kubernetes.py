@@ -1,6 +1,6 @@
-"""Kubernetes' own manifests, as ``kubectl get -o yaml`` prints them: flowcontrol.apiserver.k8s.io, v1 and its betas.
+"""Kubernetes' own manifests, as ``kubectl get -o yaml`` prints them: flowcontrol.apiserver.k8s.io, v1alpha1 to v1.
 
-The betas differ in how they say shares. v1beta1 and v1beta2 call them assuredConcurrencyShares; up to v1beta3 zero
+The versions differ in how they say shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to v1beta3 zero
 meant "not set", unless in v1beta3 an annotation keeps it. The rest has been the same all along.
 """
 
@@ -33,11 +33,14 @@ from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["DIALECT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
+__all__ = ["ASSURED", "DIALECT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
+
+ASSURED: Final = frozenset({"v1alpha1", "v1beta1", "v1beta2"})
+"""Versions that call shares assuredConcurrencyShares."""
 
 DIALECT: Final = "kubernetes"
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
-VERSIONS: Final = ("v1", "v1beta3", "v1beta2", "v1beta1")
+VERSIONS: Final = ("v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1")
 KINDS: Final = ("FlowSchema", "PriorityLevelConfiguration")
 
 ZERO_SHARES: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
@@ -283,7 +286,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         model = _FlowSchema
     else:
         found = list(_level_rules(data, version))
-        model = _LevelAssured if version in ("v1beta1", "v1beta2") else _LevelNominal
+        model = _LevelAssured if version in ASSURED else _LevelNominal
     for one in found:
         report(document, problems, one)
     read = parse(model, data, document, problems)
