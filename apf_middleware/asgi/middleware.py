@@ -19,6 +19,7 @@ from apf_middleware.asgi.hangup import Allowance, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import GatedSeen, Seen
+from apf_middleware.asgi.reload import Origin
 from apf_middleware.asgi.responses import (
     answer_rejected,
     answer_unauthenticated,
@@ -56,7 +57,8 @@ class APFMiddleware:
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
     serves none itself. ``gates`` are conditions of the app's own (see `Gates`). ``inventory`` tells how many objects of
     a kind there are, for estimates as Kubernetes makes them. A configuration that came from files is read again on
-    `reload`, on SIGHUP, and with ``watch`` when the files change.
+    `reload`, on SIGHUP, and with ``watch`` when the files change. Files that define nothing are refused unless
+    ``allow_empty``.
 
     If something is wrong with these, the server doesn't start: the startup of the lifespan fails, with all problems.
     Where there is no lifespan, requests are answered 503.
@@ -75,20 +77,19 @@ class APFMiddleware:
         inventory: Inventory = lambda _: None,
         watch: bool = False,
         gates: Gates | None = None,
+        allow_empty: bool = False,
     ) -> None:
         self._app = app
         self._listen = Allowance().begin_to_listen
         self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
-        reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
+        reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
         self._service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
             inventory=inventory,
-            sources=sources,
-            watch=watch,
-            warnings=reading.warnings,
+            origin=Origin(sources, watch, reading.warnings, reading.has_server, allow_empty),
             gates=gates,
         )
         self._service.on_adopt = self._observe

@@ -2,9 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from os import PathLike
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,7 @@ from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
 from apf_middleware.asgi.reception import Reception
-from apf_middleware.asgi.reload import Fresh, Reloader
+from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.startup_gates import StartupGates
@@ -47,8 +46,7 @@ _HOUSEKEEPING_NS: Final = 10**9
 class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
-    ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd. ``inventory`` tells how many objects of a kind there are.
+    ``origin`` says where ``configuration`` was read from. ``inventory`` tells how many objects of a kind there are.
     ``gates`` are those that the app has defined. ``on_adopt`` is called when another configuration has come in force.
     """
 
@@ -60,15 +58,13 @@ class Service:
         registry: CollectorRegistry | None = None,
         inventory: Inventory = lambda _: None,
         now: Callable[[], int] = time.monotonic_ns,
-        sources: Sequence[str | PathLike[str]] = (),
-        watch: bool = False,
-        warnings: Sequence[Problem] = (),
+        origin: Origin = NO_FILES,
         gates: Gates | None = None,
     ) -> None:
         self.configuration: Configuration = configuration
         self.now = now
         self._authenticators = tuple(authenticators)
-        self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
+        self._reloader = Reloader(self, origin)
         self.labels: Labels = Labels(configuration.server.responses)
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)

@@ -2,8 +2,9 @@
 
 Text comes from people and from strangers. So it is read as a stream of events, each checked against the limits below
 before anything is built from it; nothing recursive walks what hasn't been measured. Plain scalars follow YAML 1.2, also
-in ``0x10`` and ``0o17``. What 1.1 takes for something else (``yes``, ``1_000``, ``12:30``, dates) stays the text that it
-is, and a field that wants a boolean or a number says so. ``0777`` stays text too: 1.1 and 1.2 read different numbers.
+in ``0x10`` and ``0o17``. What 1.1 takes for something else (``yes``, ``1_000``, ``12:30``, dates) stays the text that
+it is, and a field that wants a boolean or a number says so. ``0777`` stays text too: 1.1 and 1.2 read different
+numbers.
 
 PyYAML's loader around libyaml is used where it is installed, as its wheels have it; the one in Python reads the same,
 some twenty times slower.

@@ -1,7 +1,7 @@
-"""Kubernetes' own manifests, as ``kubectl get -o yaml`` prints them: flowcontrol.apiserver.k8s.io, v1alpha1 to v1.
+"""Kubernetes' own manifests (flowcontrol.apiserver.k8s.io, v1alpha1 to v1), as ``kubectl get -o yaml`` prints them.
 
-The versions differ in how they say shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to v1beta3 zero
-meant "not set", unless in v1beta3 an annotation keeps it. The rest has been the same all along.
+The versions differ in how they say shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to
+v1beta3 zero meant "not set", unless in v1beta3 an annotation keeps it. The rest has been the same all along.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
