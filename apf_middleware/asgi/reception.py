@@ -42,6 +42,7 @@ __all__ = ["GatedSeen", "Reception", "Seen"]
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
+_READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # of verbs; all others write
 _ONE_SEAT: Final = Estimate(Work(), 1)
 
 Headers = list[tuple[bytes, bytes]]
@@ -64,8 +65,10 @@ class Seen(Destination):
         caller: "_Caller",
         headers: Headers,
         work: Work,
+        *,
+        writes: bool,
     ) -> None:
-        super().__init__(controller, classification, work, caller.identity)
+        super().__init__(controller, classification, work, caller.identity, writes=writes)
         self.headers: Headers = headers
         self.until: int = caller.until
         self.extras: Extras | None = None
@@ -225,11 +228,12 @@ class Reception:
     ) -> Seen:
         """Where this request goes, and what is to be seen to on the way."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
-        headers, work = self._labels.headers(classification), estimate.work
+        headers, work, writes = self._labels.headers(classification), estimate.work, digest.verb not in _READING
         if gates:
-            seen: Seen = GatedSeen(self._controller, classification, caller, headers, work).told(gates, digest, scope)
+            gated = GatedSeen(self._controller, classification, caller, headers, work, writes=writes)
+            seen: Seen = gated.told(gates, digest, scope)
         else:
-            seen = Seen(self._controller, classification, caller, headers, work)
+            seen = Seen(self._controller, classification, caller, headers, work, writes=writes)
         if self._controller.roll is not None:  # somebody may ask
             seen.details = Details(digest.verb, digest.path, digest.resource)
         seen.awaits_body = self._receives_bodies and digest.method not in _BODILESS and not seen.at_work.shared.exempt

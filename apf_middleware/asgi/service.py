@@ -31,6 +31,7 @@ from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import QueueBook, RejectionLog, control, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.top_flows import Roll
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Service:
     ``origin`` says where ``configuration`` was read from. ``inventory`` tells how many objects of a kind there are.
     ``gates`` are those that the app has defined. ``on_adopt`` is called when another configuration has come in force.
     """
+
+    due: int
 
     def __init__(
         self,
@@ -73,8 +76,7 @@ class Service:
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
-        costs = configuration.server.estimation.learning.costs()
-        self._sources = Sources(costs, inventory, self.controller.watches.interested)
+        self._sources = self._find_sources(inventory)
         known = configuration, self.controller, self.chain, self.labels
         self.reception: Reception = Reception(*known, sources=self._sources)
         self.controller.costs = self.reception.learned
@@ -85,17 +87,31 @@ class Service:
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due: int = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)  # others see the first request soon
+        self.due = self._looked_at = now()
+        self._kinds = KindSampler(lambda: self.controller.shown, now, self._rest)
         self._signals = Signals()
         self._publishing = Alarm(self._publish, now)
+
+    def _find_sources(self, inventory: Inventory) -> Sources:
+        """What estimators ask."""
+        controller, costs = self.controller, self.configuration.server.estimation.learning.costs()
+        return Sources(costs, inventory, controller.watches.interested, controller.count_watches)
 
     def keep_house(self, now: int) -> None:
         """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
         self.due = now + _HOUSEKEEPING_NS
-        self.reception.refresh()
-        self.roll.age(now)
+        if self.scrape.is_read:
+            self._kinds.begin()
         if self.scrape.is_shared:
-            self._publishing.ask(self.due)  # after which whoever comes keeps house again
+            self._publishing.ask(self.due)  # after which the next request keeps house again
+        if now >= self._looked_at + _HOUSEKEEPING_NS:
+            self._looked_at = now
+            self.reception.refresh()
+            self.roll.age(now)
+
+    def _rest(self) -> None:
+        """Nothing happens now: the next request is to call `keep_house`."""
+        self.due = self.now()
 
     def _publish(self) -> None:
         """Let other workers know what has happened, and again later if somebody is still here."""
@@ -112,6 +128,7 @@ class Service:
             version=__version__,
             configuration_loads=self._reloader.loads,
             unknown_queues=self.reception.unknown_queues,
+            request_kinds=self._kinds.times(),
         )
 
     # Another configuration
@@ -230,6 +247,7 @@ class Service:
         self._signals.forget()
         self.controller.close()
         self._publishing.cancel()
+        self._kinds.end()
         self.scrape.close()
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")

@@ -124,6 +124,8 @@ class ServerPicture:
     ``open_streams`` are by level, one that has gone included as long as it has any;
     ``receiving`` are the requests without seats whose bodies are on their way, by level, and ``body_bytes`` what is
     kept of those; ``configuration_loads`` by how they ended (``success``, ``failure``).
+    ``request_kinds`` are by phase (``executing``, ``waiting``) and kind (``readOnly``, ``mutating``).
+    ``has_legacy_names`` adds the names of legacy families.
     """
 
     levels: tuple[LevelPicture, ...]
@@ -142,3 +144,5 @@ class ServerPicture:
     live_changes: int = 0
     unknown_queues: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[GatePicture, ...] = ()
+    request_kinds: Mapping[tuple[str, str], Times] = field(default_factory=dict)
+    has_legacy_names: bool = False

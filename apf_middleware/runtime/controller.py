@@ -87,6 +87,12 @@ class Controller(Levels):
         """Where requests of this classification go."""
         return Destination(self, classification, work)
 
+    def count_watches(self, classification: Classification, watches: int) -> None:
+        """A request that writes concerns so many watches."""
+        at_work = self.levels.get(classification.level)
+        if at_work is not None:
+            at_work.tally(classification.schema, writes=True).watches.observe(watches)
+
     # What happens to requests
 
     def arrive(self, now: int, admission: Admission) -> None:

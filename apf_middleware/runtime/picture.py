@@ -13,6 +13,7 @@ from apf_middleware.metrics.picture import (
     QueuePicture,
     SchemaPicture,
     ServerPicture,
+    Times,
 )
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
@@ -33,6 +34,7 @@ def picture_server(
     version: str,
     configuration_loads: Mapping[str, int] = MappingProxyType({}),
     unknown_queues: Mapping[str, int] = MappingProxyType({}),
+    request_kinds: Mapping[tuple[str, str], Times] = MappingProxyType({}),
 ) -> ServerPicture:
     """Everything, as it is now."""
     now = controller.now()
@@ -55,6 +57,8 @@ def picture_server(
         queues=_picture_queues(controller),
         live_changes=len(controller.queues.changes.entries),
         unknown_queues=dict(unknown_queues),
+        request_kinds=request_kinds,
+        has_legacy_names=controller.configuration.server.metrics.legacy_names,
     )
 
 
