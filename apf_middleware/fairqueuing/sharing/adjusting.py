@@ -179,7 +179,7 @@ class Adjusting(Sharing):
         for level in list(self._all()):
             assert level.record is not None, "an adjustment has been made"
             limits, current = level.limits, level.record.adjustment.current
-            level.nominal, level.most = limits.nominal, limits.max
+            level.most = limits.max
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else JAIL
             allowed = 0 if level.is_held else current

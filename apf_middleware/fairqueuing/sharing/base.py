@@ -185,7 +185,9 @@ class Sharing(ABC):
     def _adopt(self, now: int, seats: int, wanted: Wanted, kinship: Kinship) -> None:
         """Open the levels that are missing, and let those go that aren't wanted."""
         self.seats = seats
-        self.parents = {name: Parent(name, limits) for name, limits in kinship.parents.items()}
+        self.parents = {
+            name: Parent(name, limits, kinship.weight(name, limits)) for name, limits in kinship.parents.items()
+        }
         before = [*self.levels.values(), *self.draining]
         self.levels.clear()
         for name, (settings, limits) in wanted.items():
@@ -200,6 +202,7 @@ class Sharing(ABC):
                     level.queueset.quiesce(reopen=True)
             self.levels[name] = level
             level.parent = self.parents.get(kinship.parent_of.get(name, ""))
+            level.weight = kinship.weight(name, limits)
             level.rank_borrower(kinship.priorities.get(name, 0))
         self.draining = [level for level in before if not level.is_idle]
         for level in before:

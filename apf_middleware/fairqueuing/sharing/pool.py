@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.reservation import Passed
+from apf_middleware.fairqueuing.sharing.balance import Balance
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.ticket import Ticket
@@ -19,11 +20,12 @@ __all__ = ["Pool"]
 class Pool(Sharing):
     """``total`` seats, of which ``_free`` are nobody's; ``waiting`` are the levels where somebody waits for a turn."""
 
-    __slots__ = ("_backfills", "_free", "_is_restless", "_passed", "total", "waiting")
+    __slots__ = ("_backfills", "_balance", "_free", "_is_restless", "_passed", "total", "waiting")
 
     total: int
     waiting: list[SharedLevel]
     _backfills: bool
+    _balance: Balance
     _free: int
     _is_restless: bool
     _passed: Passed
@@ -71,12 +73,13 @@ class Pool(Sharing):
         """Count from scratch: levels, limits or seats are others."""
         levels = list(self._all())
         self._promise(levels)
+        self._balance.advance(now, self.waiting)
+        self._balance.entitle(levels, self.parents.values(), self.total)
         self._backfills = any(level.settings.backfill for level in levels)
         self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
         self.waiting = []
         for level in levels:
             queueset = level.queueset
-            level.nominal = level.limits.nominal
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else JAIL
             queueset.concurrency = 0  # whoever may be seated now is seated in turn
@@ -91,6 +94,15 @@ class Pool(Sharing):
             level.quick_width = 0
             if queueset.is_idle:
                 level.rest(now)
+        self._divide()
+
+    def _divide(self) -> None:
+        """Who waits, or what there is for them, is different."""
+        if len(self.waiting) > 1:
+            self._balance.divide(self.waiting, self._free)
+        else:
+            for level in self.waiting:
+                level.deserved = level.entitled
 
     def _promise(self, levels: Sequence[SharedLevel]) -> None:
         """How many seats each is promised, and how many it could ever have."""
