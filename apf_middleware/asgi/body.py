@@ -25,6 +25,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Incoming, IncomingBodies
 
 if TYPE_CHECKING:
+    from apf_middleware.asgi.hangup import Hearing
     from apf_middleware.classification import Classification
 
 __all__ = ["LONGEST_BODY", "Body", "is_announced", "is_readable"]
@@ -41,16 +42,17 @@ class Body:
     ``reason`` is why its request has to end, if it has: its body was too slow, or its client has gone.
     """
 
-    __slots__ = ("_bodies", "_incoming", "_is_whole", "_kept", "_length", "_receive", "_task")
+    __slots__ = ("_bodies", "_kept", "_length", "_receive", "_task", "hearing", "incoming", "is_whole")
 
     def __init__(self, bodies: IncomingBodies, classification: "Classification", receive: Receive) -> None:
         self._bodies = bodies
-        self._incoming = Incoming(classification)
         self._receive = receive
         self._kept: deque[Message] = deque()
-        self._length = 0
-        self._is_whole = False
+        self._length = 0  # of what is kept
         self._task: tuple[asyncio.Task[Any], int] | None = None
+        self.hearing: Hearing | None = None  # of a wait for seats, whom the rest came by
+        self.incoming: Incoming = Incoming(classification)
+        self.is_whole: bool = False  # or its client has gone: nothing more will come
 
     @classmethod
     def of(cls, bodies: IncomingBodies, messages: "Receive | Body", classification: "Classification") -> "Body":
@@ -59,48 +61,68 @@ class Body:
 
     @property
     def reason(self) -> Reason | None:
-        return self._incoming.reason
+        return self.incoming.reason
 
-    async def gather(self, limit: int) -> None:
-        """Receive until the body is whole, or more than ``limit`` bytes or as much as may be are kept."""
-        if self._is_whole:
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is kept that the app hasn't received."""
+        return not self._kept
+
+    async def gather(self, limit: int, begin_to_wait: Callable[[], None] | None = None) -> None:
+        """Receive until the body is whole, or more than ``limit`` bytes or as much as may be are kept.
+
+        If ``begin_to_wait`` is given, it is called in place of counting the request among the incoming ones when it
+        has to wait. Unless it is counted by the time that a message has come, that one is enough.
+        """
+        if self.is_whole:
             return
+        begin = begin_to_wait or self._begin_to_wait
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             with anyio.CancelScope() as scope:
-                self._incoming.interrupt = scope.cancel
-                await self._gather(limit)
+                self.incoming.interrupt = scope.cancel
+                await self._gather(limit, begin, goes_on=begin_to_wait is None)
             return
         try:
-            await self._gather(limit)
+            await self._gather(limit, begin, goes_on=begin_to_wait is None)
         except asyncio.CancelledError:
             if not self._is_interrupted():
                 raise
 
-    async def _gather(self, limit: int) -> None:
+    async def _gather(self, limit: int, begin: Callable[[], None], *, goes_on: bool) -> None:
         has_room = True
         try:
-            while has_room and self._length <= limit and not self._is_whole:
-                has_room = self._keep(await _received(self._receive, self._begin_to_wait))
+            while has_room and self._length <= limit and not self.is_whole:
+                has_room = self._keep(await _received(self._receive, begin))
+                if not (goes_on or self.incoming.is_counted):
+                    break
         finally:
-            self._bodies.end(self._incoming)
+            self._bodies.end(self.incoming)
+
+    def count(self) -> None:
+        """Count the request among the incoming ones, for its body isn't there."""
+        self._bodies.keep(self.incoming, self._length - self.incoming.kept)
+        self._bodies.begin(self.incoming)
 
     def _begin_to_wait(self) -> None:
-        """The body isn't there: its request is among the incoming ones until it is."""
-        incoming = self._incoming
-        if incoming.is_counted:
+        if not self.incoming.is_counted:
+            self.note_task()
+            self.count()
+
+    def note_task(self) -> None:
+        """The task that runs now is the one to interrupt."""
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # it is trio's, and has a scope
             return
-        task = _current_task()
         if task is not None:
             self._task = task, task.cancelling()
-            incoming.interrupt = task.cancel
-        self._bodies.keep(incoming, self._length - incoming.kept)
-        self._bodies.begin(incoming)
+            self.incoming.interrupt = task.cancel
 
     def _is_interrupted(self) -> bool:
         """Whether it was us who cancelled the task, and nobody else has."""
-        if self._task is None or self._incoming.reason is None:
+        if self._task is None or self.incoming.reason is None:
             return False
         task, cancelling = self._task
         return task.uncancel() <= cancelling
@@ -109,22 +131,26 @@ class Body:
         """Keep what has come; False if that was all that may be kept."""
         self._kept.append(message)
         if message["type"] != "http.request":
-            self._is_whole = True
-            self._incoming.reason = Reason.CANCELLED
+            self.is_whole = True
+            self.incoming.reason = Reason.CANCELLED
             return True
         size = len(message.get("body", b""))
         self._length += size
-        self._is_whole = not message.get("more_body", False)
-        return not self._incoming.is_counted or self._bodies.keep(self._incoming, size)
+        self.is_whole = not message.get("more_body", False)
+        return not self.incoming.is_counted or self._bodies.keep(self.incoming, size)
 
     def parsed(self) -> Mapping[str, object]:
         """The JSON object that the body is; nothing if it is none, or too long, or the client has gone."""
-        if not self._is_whole or self._length > LONGEST_BODY or self.reason is not None:
+        if not self.is_whole or self._length > LONGEST_BODY or self.reason is not None:
             return NO_VALUES
         return _parsed(b"".join([message.get("body", b"") for message in self._kept]))
 
+    def go_on(self, receive: Receive) -> None:
+        """What is still to come comes by ``receive``."""
+        self._receive = receive
+
     def hand_over(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """Return the app's ``receive`` and ``send``; the rest of the body comes by ``receive``."""
+        """Return the app's ``receive`` and ``send``; what comes after the body comes by ``receive``."""
         self._receive = receive
         exchange = Exchange(self.receive, send, self.close)
         return exchange.receive, exchange.send
@@ -136,14 +162,16 @@ class Body:
         message = self._kept.popleft()
         size = len(message.get("body", b""))
         self._length -= size
-        if self._incoming.kept:
-            self._bodies.give(self._incoming, size)
+        if self.incoming.kept:
+            self._bodies.give(self.incoming, size)
         return message
 
     def close(self) -> None:
         """The request is over: what the app hasn't received isn't kept any longer."""
         self._kept.clear()
-        self._bodies.give(self._incoming, self._incoming.kept)
+        if self.hearing is not None:
+            self.hearing.stop()
+        self._bodies.give(self.incoming, self.incoming.kept)
 
     def __repr__(self) -> str:
         return f"<Body: {len(self._kept)} messages kept>"
@@ -168,14 +196,6 @@ def _received(receive: Receive, begin_to_wait: Callable[[], None]) -> Generator[
         return message
 
 
-def _current_task() -> "asyncio.Task[Any] | None":
-    """The task that runs now; None where it isn't asyncio's."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
-
-
 def _parsed(raw: bytes) -> Mapping[str, object]:
     try:
         found = json.loads(raw)
@@ -185,7 +205,7 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 
 
 def is_announced(scope: Scope) -> bool:
-    """Whether a body is on its way, as far as anybody knows before it comes, and may be asked for."""
+    """Whether a body is on its way, as far as anybody knows before it comes."""
     is_told = False
     for name, value in scope.get("headers") or ():
         if name == b"content-length":
@@ -194,8 +214,6 @@ def is_announced(scope: Scope) -> bool:
             is_told = True
         elif name == b"transfer-encoding":
             is_told = True
-        elif name == b"expect" and value.lower() == b"100-continue":
-            return False
     return is_told or not scope.get("http_version", "1.1").startswith("1")  # HTTP/2 needs no header to send a body
 
 

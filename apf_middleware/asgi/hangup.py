@@ -130,10 +130,15 @@ class Hearing:
         self._allowance.left += self._charged
         self._kept, self._kept_bytes, self._charged = rest, 0, 0
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether nothing is left that the app has to receive from here."""
+        return not self._kept and not self._is_asking and self._error is None
+
     def hand_over(self, send: Send) -> tuple[Receive, Send]:
         """Return the app's ``receive`` and ``send``; no more is received in its place than is asked for already."""
         self._may_receive = False
-        if not self._kept and not self._is_asking and self._error is None:
+        if self.is_drained:
             return self._receive, send
         exchange = Exchange(self.receive, send, self.stop)
         return exchange.receive, exchange.send

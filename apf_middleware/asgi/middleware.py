@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import Body, is_announced
 from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
-from apf_middleware.asgi.hangup import Allowance, Hearing
+from apf_middleware.asgi.hangup import Allowance, Client, Hearing, expects_continue
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import GatedSeen, Seen
@@ -27,8 +27,9 @@ from apf_middleware.asgi.responses import (
     send_answer,
 )
 from apf_middleware.asgi.service import Service
-from apf_middleware.asgi.streams import Extras, begin_response, follow, is_event_stream, prepare
+from apf_middleware.asgi.streams import Extras, begin_response, follow, is_event_stream, prepare, send_timed
 from apf_middleware.asgi.telemetry import observed
+from apf_middleware.asgi.upload import Upload
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
@@ -46,6 +47,7 @@ _SEATED: Final = TicketState.SEATED
 _UNHEARD: Hearing | None = None
 _UNREAD: Body | None = None
 _WAITING: Final = TicketState.WAITING
+_SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until so few have been read
 _E: Final = frozenset(b"eE")  # of text/event-stream
 _Reply = tuple[Send, list[tuple[bytes, bytes]], Admission]  # senders are its methods: a partial's calls cost more
 
@@ -117,7 +119,7 @@ class APFMiddleware:
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls cost
         sender = self._senders.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
@@ -143,10 +145,8 @@ class APFMiddleware:
             if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
                 return
-            if body is not None:
-                receive, send = body.hand_over(receive, send)
-            if extras is not None:
-                send = follow(admission, extras, scope, send)
+            if extras is not None or body is not None:
+                receive, send = self._follow(admission, extras, body, (scope, receive, send))
             scope["apf"] = admission
             await self.app(scope, receive, MethodType(sender, (send, seen.headers, admission)))
         except BaseException as error:
@@ -174,6 +174,8 @@ class APFMiddleware:
                     return seen, body
                 bodies, reception = service.controller.bodies, service.reception
                 body = body or Body(bodies, seen.classification, receive)
+                if expects_continue(scope):
+                    return seen, body  # it is asked for when there are seats
                 await body.gather(bodies.settings.buffer)
                 now = service.now()
                 if service.reception is reception and seen.until > now:
@@ -215,8 +217,12 @@ class APFMiddleware:
         return found
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
-        """Tell a client that its request won't be served; one that has gone is told nothing."""
+        """End a request that won't be served."""
         _end(admission, hearing, None)
+        await self._tell(admission, scope, send)
+
+    async def _tell(self, admission: Admission, scope: Scope, send: Send) -> None:
+        """Tell a client that its request won't be served; one that has gone is told nothing."""
         service = self._service
         service.rejections.note(admission)
         if service.tracing is not None:
@@ -224,6 +230,24 @@ class APFMiddleware:
         if admission.reason is not Reason.CANCELLED:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
+
+    def _follow(
+        self, admission: Admission, extras: Extras | None, body: Body | None, exchange: tuple[Scope, Receive, Send]
+    ) -> tuple[Receive, Send]:
+        """What to call an app with whose body was received before, or whose request is more than a seat."""
+        _, receive, send = exchange
+        if extras is not None:
+            follow(admission, extras)
+        if body is None:
+            return receive, send
+        if body.is_whole:
+            return body.hand_over(receive, send)
+        return Upload(body, admission, exchange, wait=self._wait, tell=self._tell).hand_over()
+
+    def _wait(self, admission: Admission, client: Client) -> Awaitable[Hearing | None]:
+        """Wait once more for seats."""
+        limit_ns = admission.destination.at_work.wait_limit_ns
+        return self._service.wait(admission, limit_ns, self._listen, client)
 
     def _observe(self) -> None:
         """Call the app as the configuration in force wants it observed."""
@@ -283,6 +307,10 @@ def _end(admission: Admission, hearing: Hearing | None, body: Body | None) -> No
 def _send_http(reply: _Reply, message: Message) -> Awaitable[None]:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] != "http.response.start":
+        if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
+            writes = reply[2].destination.at_work.streams.writes
+            if writes is not None:
+                return send_timed(reply[0], writes, reply[2], message)
         return reply[0](message)
     send, headers, admission = reply
     if message["status"] >= 500:

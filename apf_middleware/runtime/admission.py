@@ -158,6 +158,10 @@ class Admission(Ticket):
             tally = self.destination.tally
             (tally.aborted if aborted else tally.failed).note(self)
 
+    def renew(self) -> None:
+        """Ask for seats once more, after they were given back while there was nothing to do."""
+        self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
+
     def pass_over(self) -> None:
         """Its turn came, but its seats weren't free."""
         self.destination.tally.no_accommodation += 1

@@ -14,21 +14,35 @@ All of this is O(1) per request, but for a look at all levels when one request m
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
+from apf_middleware.runtime.heldup import HeldUp
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Classification
 
-__all__ = ["Incoming", "IncomingBodies"]
+__all__ = ["HELD_NS", "Incoming", "IncomingBodies", "Suspendable"]
+
+HELD_NS: Final = 100_000_000
+"""An app that waits so long for more of a body, at most twice that, gives its seats back meanwhile."""
 
 Flow = tuple[str, str]
 """A flow by its schema and its distinguisher."""
 
 _USUAL: Final = BodySettings()
+
+
+class Suspendable(Protocol):
+    """What can give its seats back while it waits for more of a body."""
+
+    def suspend(self) -> None: ...
+
+
+def _suspend(one: Suspendable) -> None:
+    one.suspend()
 
 
 def _nothing() -> None:
@@ -103,7 +117,18 @@ class _Places:
 class IncomingBodies:
     """All requests whose bodies are on their way; ``now`` is the clock, and ``alarm`` makes its timer."""
 
-    __slots__ = ("_alarm", "_bytes", "_is_closed", "_kept", "_levels", "_now", "_weights", "_windows", "settings")
+    __slots__ = (
+        "_alarm",
+        "_bytes",
+        "_is_closed",
+        "_kept",
+        "_levels",
+        "_now",
+        "_weights",
+        "_windows",
+        "held",
+        "settings",
+    )
 
     def __init__(
         self,
@@ -111,6 +136,7 @@ class IncomingBodies:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.settings: BodySettings = _USUAL
+        self.held: HeldUp[Suspendable] = HeldUp(HELD_NS, now, _suspend)
         self._now = now
         self._alarm = alarm(self._look, now)
         self._is_closed = False
