@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from anyio import TASK_STATUS_IGNORED, create_task_group
 from anyio.abc import TaskStatus
+from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.exceptions import APFError
@@ -108,15 +109,16 @@ async def live(
     end: Callable[[], None],
     ready: Callable[[], None] = _nothing,
     close: Callable[[], None] = _nothing,
+    finish: Callable[[], Awaitable[None]] = checkpoint,
 ) -> None:
     """Run the lifespan of ``app``.
 
     ``begin`` is called before the startup of the app. ``ready`` is called after it; what it raises is told to the
     server as a failed startup, and raised in the app, which can clean up. ``end`` is called before the shutdown, or
-    when the startup has failed. ``close`` is called before the server is told that the app has ended: a server may end
-    the process at once.
+    when the startup has failed. ``finish`` is awaited before the shutdown of the app. ``close`` is called before the
+    server is told that the app has ended: a server may end the process at once.
     """
-    lifespan = _Lifespan(receive, send, begin=begin, end=end, ready=ready, close=close)
+    lifespan = _Lifespan(receive, send, begin=begin, end=end, ready=ready, close=close, finish=finish)
     try:
         await app(scope, lifespan.receive, lifespan.send)
     finally:
@@ -126,7 +128,7 @@ async def live(
 class _Lifespan:
     """The messages between a server and an app, and what is called when they pass."""
 
-    __slots__ = ("_begin", "_close", "_end", "_has_begun", "_is_refused", "_ready", "_receive", "_send")
+    __slots__ = ("_begin", "_close", "_end", "_finish", "_has_begun", "_is_refused", "_ready", "_receive", "_send")
 
     def __init__(
         self,
@@ -137,9 +139,11 @@ class _Lifespan:
         end: Callable[[], None],
         ready: Callable[[], None],
         close: Callable[[], None],
+        finish: Callable[[], Awaitable[None]],
     ) -> None:
         self._receive, self._send = receive, send
         self._begin, self._end, self._ready, self._close = begin, end, ready, close
+        self._finish = finish
         self._has_begun = self._is_refused = False
 
     async def receive(self) -> Message:
@@ -149,6 +153,7 @@ class _Lifespan:
             self._begin()
         elif message["type"] == "lifespan.shutdown":
             self.end()
+            await self._finish()
         return message
 
     async def send(self, message: Message) -> None:

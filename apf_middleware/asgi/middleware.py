@@ -259,7 +259,7 @@ class APFMiddleware:
         elif scope["type"] == "lifespan":
             service = self._service
             steps = {"begin": service.begin, "ready": service.ready, "end": service.end, "close": service.close}
-            living = partial(live, self._app, scope, receive, send, **steps)
+            living = partial(live, self._app, scope, receive, send, finish=service.finish, **steps)
             try:
                 await (living() if service.door is None else live_beside(service.door.serve, living))
             finally:

@@ -252,6 +252,10 @@ class Service:
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")
 
+    async def finish(self) -> None:
+        """Finish what takes time after the `end`: what gates hold on other servers is given back."""
+        await self.controller.aclose()
+
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:
     """All that a reception is made for: whether a queue is open doesn't matter to it."""

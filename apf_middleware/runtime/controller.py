@@ -391,5 +391,8 @@ class Controller(Levels):
         self.is_closing = False
         self.bodies.open()
 
+    async def aclose(self) -> None:
+        """Give back what is held elsewhere, for a bounded time; without gates nothing is."""
+
     def __repr__(self) -> str:
         return f"<Controller: {self._sharing!r}>"

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from anyio import create_task_group
+
 from apf_middleware.config import Configuration
 from apf_middleware.fairqueuing import Reason, Sharing, Ticket
 from apf_middleware.gates import Asked, Check, Gate, GatedSharing, GateRequest, Gates, ParkedRequest, Passage
@@ -216,6 +218,17 @@ class GatedController(Controller):
             tell(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error))
 
     # Another configuration, and the end
+
+    async def aclose(self) -> None:
+        async with create_task_group() as tasks:
+            for gate in list(self.gates.keeper.gates.values()):
+                tasks.start_soon(self._close_gate, gate)
+
+    async def _close_gate(self, gate: Gate) -> None:
+        try:
+            await gate.aclose()
+        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+            tell(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error="ignored", error=repr(error))
 
     def reconfigure(self, configuration: Configuration) -> None:
         require_gates(configuration, self.gates, (gate.name for gate in configuration.server.gates))

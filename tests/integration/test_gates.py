@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import Gates
 from apf_middleware.asgi import APFMiddleware, telemetry
@@ -252,6 +253,47 @@ async def test_an_asynchronous_lease_that_comes_too_late_is_given_back() -> None
 
         assert remote.out == 0
         assert stage.is_at_rest()
+
+
+@pytest.mark.parametrize("failure", [None, RuntimeError("away")])
+async def test_gates_are_closed_when_the_server_stops_before_the_app_is_told(
+    failure: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    class Remote:
+        name = "db"
+
+        def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> str:
+            return "lease"
+
+        def release(self, lease: str) -> None: ...
+
+        async def aclose(self) -> None:
+            heard.append("gate")
+            if failure is not None:
+                raise failure
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(2):
+            message = await receive()
+            heard.append(message["type"])
+            await send({"type": f"{message['type']}.complete"})
+
+    messages = ["lifespan.shutdown", "lifespan.startup"]
+
+    async def receive() -> Message:
+        return {"type": messages.pop()}
+
+    async def send(_message: Message) -> None: ...
+
+    gates = Gates()
+    gates.add(Remote())
+    await APFMiddleware(app, configuration(), gates=gates)({"type": "lifespan"}, receive, send)
+
+    assert heard == ["lifespan.startup", "gate", "lifespan.shutdown"]
+    failures = [record for record in caplog.records if record.getMessage().startswith("apf.gate-failed")]
+    assert len(failures) == (failure is not None)
 
 
 async def test_a_quota_that_cannot_be_had_in_time_is_429_at_once_with_an_honest_time() -> None:

@@ -6,7 +6,6 @@ be done, it is the time of the next timer.
 
 import asyncio
 import os
-import selectors
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +26,12 @@ from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, GatedController, Listener, wait_for_seat
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.vigil import Cancellable, Waiter
+from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.timeout(600)
 
 _LIMIT = 0.2
 _TICK = 0.001
-_INSTANT = 1e-7
 _FILE = """
 apiVersion: apf/v1
 kind: Server
@@ -45,35 +44,12 @@ spec: {shares: 1000, queuing: {queues: 4, handSize: 1, queueLengthLimit: 100}, w
 """
 
 
-class _Selector(selectors.DefaultSelector):
-    """Doesn't wait: time goes on by as much, and by a little with each look."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            return super().select(timeout)
-        self.now += max(timeout, _INSTANT)
-        return super().select(0)
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    """An event loop whose clock is that of its selector."""
-
-    def __init__(self) -> None:
-        self._clock = _Selector()
-        super().__init__(self._clock)
-
-    def time(self) -> float:
-        return self._clock.now
-
-
 def _run(backend: str, live: Callable[[Callable[[], float]], Any]) -> None:
     if backend == "trio":
         trio.run(live, trio.current_time, clock=MockClock(autojump_threshold=0))
     else:
         failed: list[dict[str, Any]] = []
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.get_loop().set_exception_handler(lambda _, context: failed.append(context))
             runner.run(live(runner.get_loop().time))
         assert not failed
