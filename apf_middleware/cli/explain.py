@@ -77,7 +77,11 @@ def _digest(
     configuration: Configuration, request: tuple[str, str], identity: Identity, headers: dict[str, str], client_ip: str
 ) -> RequestDigest:
     method, url = request
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError as error:
+        raise typer.BadParameter(f"{url!r} is no URL: {error}", param_hint="URL") from None
     path = parts.path or "/"
     if not path.startswith("/"):
         raise typer.BadParameter(f"the path of {url!r} doesn't begin with a slash", param_hint="URL")
@@ -89,7 +93,7 @@ def _digest(
         path=path,
         method=method.upper(),
         resource=resolution.resource,
-        host=parts.hostname or headers.get("host", ""),
+        host=host or headers.get("host", ""),
         headers=headers,
         query=query,
         path_parameters=resolution.path_parameters,

@@ -1,7 +1,8 @@
 """One module for each way to write a configuration; all of them read documents into the same definitions."""
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
@@ -74,14 +75,15 @@ def _is_foreign(document: Document) -> bool:
     version, kind = (node.value if node else None for node in map(document.root.get, ("apiVersion", "kind")))
     if version is None and kind is None:
         return PurePath(document.file).name in _KUSTOMIZATIONS
-    if not isinstance(version, str) or not isinstance(kind, str) or _like(kind, _KINDS):
+    if not isinstance(version, str) or not isinstance(kind, str) or version in _VERSIONS or _like(kind, _KINDS):
         return False
     group = version.rpartition("/")[0] or version
     return not _like(group, _GROUPS) and not _like(version, _VERSIONS)
 
 
-def _like(text: str, known: Iterable[str]) -> bool:
-    return bool(difflib.get_close_matches(text[:60], list(known), 1, _ALIKE))
+@lru_cache(maxsize=1_000)
+def _like(text: str, known: Collection[str]) -> bool:
+    return text in known or bool(difflib.get_close_matches(text[:60], list(known), 1, _ALIKE))
 
 
 def _warn_of_foreign(document: Document, problems: Problems) -> None:
