@@ -1,6 +1,7 @@
 """``apf explain``: what a configuration makes of one request, and why."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -16,6 +17,8 @@ from apf_middleware.runtime import QueueNaming, UnknownQueue
 
 __all__ = ["explain"]
 
+_SERVICE_ACCOUNT: Final = re.compile(r"system:serviceaccount:([^:]+):[^:]+")
+_SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 _AUTHENTICATED: Final = "system:authenticated"
 _LEAST_ARGUMENTS: Final = 3
 _ANSWERS: Final = ("schema", "level", "flow")
@@ -57,10 +60,12 @@ def explain(
 
 
 def _identity(user: str, groups: list[str]) -> Identity:
-    """As authentication would make it: whoever has a name is authenticated."""
-    if not user:
-        return Identity(ANONYMOUS.name, (*groups, *ANONYMOUS.groups)) if groups else ANONYMOUS
-    return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
+    """Return the user as a cluster's authentication makes it, with the groups that follow from the name."""
+    if user in ("", ANONYMOUS.name):
+        return Identity(ANONYMOUS.name, tuple(dict.fromkeys((*groups, *ANONYMOUS.groups))))
+    account = _SERVICE_ACCOUNT.fullmatch(user)
+    implied = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{account[1]}") if account else ()
+    return Identity(user, tuple(dict.fromkeys((*groups, *implied, _AUTHENTICATED))))
 
 
 def _headers(headers: list[str]) -> dict[str, str]:
@@ -110,6 +115,7 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
     level = configuration.levels[found.level]
     limits = derive_limits(configuration)[found.level]
     settings = derive_settings(level, limits)
+    most = min(limits.max, max(limits.nominal, configuration.server.seats))  # others may lend no more than there is
     dealer = None if settings.exact else settings.dealer()
     resource = digest.resource
     return {
@@ -123,7 +129,7 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
         "flow": found.flow,
         "hand": list(dealer.deal(found.entropy)) if dealer else [],
         "own_queue": settings.exact > 0,
-        "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else limits.max},
+        "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else most},
         "gates": list(Gating(configuration).names(digest, found)),
         "exempt": level.exempt,
         "fallback": explanation.fallback,
