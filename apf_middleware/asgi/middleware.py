@@ -49,7 +49,8 @@ _UNREAD: Body | None = None
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until so few have been read
 _E: Final = frozenset(b"eE")  # of text/event-stream
-_Reply = tuple[Send, list[tuple[bytes, bytes]], Admission]  # senders are its methods: a partial's calls cost more
+_Headers = list[tuple[bytes, bytes]]
+_Reply = tuple[Send, _Headers, Admission]  # senders are its methods: a partial's calls cost more
 
 
 class APFMiddleware:
@@ -304,50 +305,59 @@ def _end(admission: Admission, hearing: Hearing | None, body: Body | None) -> No
         body.close()
 
 
-def _send_http(reply: _Reply, message: Message) -> Awaitable[None]:
+async def _send_http(reply: _Reply, message: Message) -> None:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] != "http.response.start":
         if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
             writes = reply[2].destination.at_work.streams.writes
             if writes is not None:
-                return send_timed(reply[0], writes, reply[2], message)
-        return reply[0](message)
-    send, headers, admission = reply
+                await send_timed(reply[0], writes, reply[2], message)
+                return
+        await reply[0](message)
+        return
+    send, extra, admission = reply
     if message["status"] >= 500:
         admission.fail()
-    told = message.get("headers", ())
-    for name, value in told:
-        if name == b"content-type":
+    headers = [*message.get("headers", ())]  # read once, for it may be an iterator
+    for name, value in headers:
+        if len(name) == 12 and name.lower() == b"content-type":
             if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
                 begin_response(admission, is_stream=is_event_stream(value))
             break
     else:
         if admission.stream is not None:
             begin_response(admission, is_stream=False)
-    message = {**message}  # the app's own stays as it is
-    message["headers"] = [*told, *headers]
-    return send(message)
+    await send(_with_headers(message, headers, extra))
 
 
-def _send_websocket(reply: _Reply, message: Message) -> Awaitable[None]:
+async def _send_websocket(reply: _Reply, message: Message) -> None:
     """The same for a WebSocket, which is a stream once it is accepted."""
-    send, headers, admission = reply
+    send, extra, admission = reply
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
-        message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        message = _with_headers(message, [*message.get("headers", ())], extra)
         if kind == "websocket.accept":
             begin_response(admission, is_stream=True)
         elif message["status"] >= 500:
             admission.fail()
-    return send(message)
+    await send(message)
 
 
-def _send_gated_http(reply: _Reply, message: Message) -> Awaitable[None]:
+def _with_headers(message: Message, headers: _Headers, extra: _Headers) -> Message:
+    """Return the start of a response with ``headers``, which were read from it, and ``extra``."""
+    if not extra and ("headers" not in message or isinstance(message["headers"], list | tuple)):
+        return message
+    message = {**message}  # the app's own stays as it is
+    message["headers"] = headers + extra
+    return message
+
+
+async def _send_gated_http(reply: _Reply, message: Message) -> None:
     """The same for a request that has passed gates, of which some want to know when its response begins."""
     if message["type"] == "http.response.start":
         admission = reply[2]
         admission.destination.controller.begin_answer(admission)
-    return _send_http(reply, message)
+    await _send_http(reply, message)
 
 
 _Sender = Callable[[_Reply, Message], Awaitable[None]]

@@ -4,11 +4,12 @@ An app finds it as ``scope["apf"]``. One object serves as ticket in the queues, 
 as what the app looks at, because one is made for every request.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from apf_middleware.classification import Resource
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.runtime.record import AdmissionRecord
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import Stream
 
@@ -165,3 +166,14 @@ class Admission(Ticket):
     def pass_over(self) -> None:
         """Its turn came, but its seats weren't free."""
         self.destination.tally.no_accommodation += 1
+
+    def __copy__(self) -> Self:
+        """Return the admission itself: a copy of its scope is about the same seats."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[AdmissionRecord], tuple[object, ...]]:
+        """Pickle the facts, for the seats can't go to another process."""
+        return AdmissionRecord, (self.level, self.schema, self.flow, self.seats, self.waited, self.reason)
