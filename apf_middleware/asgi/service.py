@@ -29,7 +29,7 @@ from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import QueueBook, RejectionLog, control, picture_server, tell
+from apf_middleware.runtime import Controller, QueueBook, RejectionLog, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.top_flows import Roll
@@ -37,7 +37,6 @@ from apf_middleware.runtime.top_flows import Roll
 if TYPE_CHECKING:
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.telemetry import Wait
-    from apf_middleware.runtime import Controller
 
 __all__ = ["Service"]
 
@@ -72,7 +71,7 @@ class Service:
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
         self.on_adopt: Callable[[], None] | None = None
-        self.controller: Controller = control(configuration, gates, now=now)
+        self.controller: Controller = Controller(configuration, gates, now=now)
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)

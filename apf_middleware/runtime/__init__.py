@@ -4,7 +4,7 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
-from apf_middleware.runtime.gated import GatedController, control
+from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.heldup import HeldUp
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelAtWork
@@ -22,7 +22,7 @@ __all__ = [
     "Controller",
     "Destination",
     "DrainMeter",
-    "GatedController",
+    "GateRunner",
     "HeldUp",
     "Incoming",
     "IncomingBodies",
@@ -37,7 +37,6 @@ __all__ = [
     "RejectionLog",
     "Revocation",
     "UnknownQueue",
-    "control",
     "picture_server",
     "retry_after_s",
     "tell",

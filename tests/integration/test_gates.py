@@ -14,7 +14,7 @@ from apf_middleware.asgi import APFMiddleware, telemetry
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, GatedController
+from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.integration.conversation import Conversation, websocket_scope
 from tests.integration.stage import Stage, problem, settle
@@ -71,14 +71,14 @@ class GatedStage(Stage):
         self.middleware = APFMiddleware(self._app, config, gates=gates)
 
     @property
-    def controller(self) -> GatedController:
-        controller = self.middleware.service.controller
-        assert isinstance(controller, GatedController)
-        return controller
+    def controller(self) -> Controller:
+        return self.middleware.service.controller
 
     @property
     def gates(self) -> Gates:
-        return self.controller.gates
+        gates = self.controller.gates
+        assert gates is not None
+        return gates
 
     def is_at_rest(self) -> bool:
         self.gates.keeper.check()
@@ -476,11 +476,42 @@ async def test_a_gate_that_nobody_has_defined_is_an_error() -> None:
         _ = APFMiddleware(Stage._app, configuration("[nothing]")).service  # type: ignore[arg-type]
 
 
-async def test_a_server_that_began_without_gates_needs_a_restart_to_have_some() -> None:
+@pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
+async def test_a_server_that_began_without_gates_gets_some(borrowing: str) -> None:
+    """Requests that run or wait keep what they have; those that come later pass the gates."""
+    server = f", borrowing: {borrowing}"
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration("[]"))
-        with pytest.raises(InvalidValueError, match="Restart the server"):
-            stage.middleware.service.controller.reconfigure(configuration(server=DB))
+        stage = GatedStage(tasks, configuration("[]", server=server))
+        service = stage.middleware.service
+        assert not stage.controller.may_have_gates
+        runs = await stage.holder("/db/runs")
+        files = configuration(server=DB + server)
+        service.adopt(service.prepare(files))
+        assert stage.gates.names == {"db"}
+        assert stage.used("db") == 0
+        holds = await stage.holder("/db/holds")
+        waits = stage.comes("/db/waits")
+        await settle()
+
+        assert stage.used("db") == 1
+        assert [one.parked for one in stage.gates.list()] == [1]
+        for path in ("/db/holds", "/db/runs"):
+            stage.let_go(path)
+        for one in (runs, holds, waits):
+            await one.end()
+            assert one.status == 200
+        assert stage.is_at_rest()
+
+
+async def test_gates_that_come_by_a_reload_must_be_defined() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration("[]"))
+        with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
+            stage.controller.reconfigure(configuration("[nothing]"))
+        assert not stage.controller.may_have_gates
+        answered = stage.comes("/db/1")
+        await answered.end()
+        assert answered.status == 200
 
 
 async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> None:

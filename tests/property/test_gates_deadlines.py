@@ -23,7 +23,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, GatedController, Listener, wait_for_seat
+from apf_middleware.runtime import Admission, Controller, Listener, wait_for_seat
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.vigil import Cancellable, Waiter
 from tests.support.virtual_loop import VirtualLoop
@@ -78,7 +78,7 @@ class _Silence(Listener):
 class _Destination(Destination):
     """With gates."""
 
-    def __init__(self, controller: GatedController, place: Classification, gates: tuple[str, ...]) -> None:
+    def __init__(self, controller: Controller, place: Classification, gates: tuple[str, ...]) -> None:
         super().__init__(controller, place, Work())
         self.gates = gates
 
@@ -132,7 +132,7 @@ class _Scene:
         self.retry_in: float | None = None
         self.gates.condition("state", on="turned", max_parked=1000)(self._ask)
         self.gates.condition("remote", on="turned", max_parked=1000)(self._ask_from_afar)
-        self.controller = GatedController(_CONFIGURATION, self.gates, now=self.now)
+        self.controller = Controller(_CONFIGURATION, self.gates, now=self.now)
 
     def now(self) -> int:
         return round(self._time() * 1e9)
