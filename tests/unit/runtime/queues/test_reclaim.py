@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Work
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission, Destination, Controller
+from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.alarm import Alarm
 from tests.unit.runtime.queues.operated import Operated, level, server
 
