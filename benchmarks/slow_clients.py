@@ -7,7 +7,7 @@ once more with slow clients holding their seats, as without these settings.
 trickle   a body of which a byte comes each second
 burst     a body of 10 MB of which 128 KiB come at once, and then a byte each second
 expect    a body that the client sends when it is told to continue, and then a byte each second
-get       a body of a GET, of which a byte comes each second
+get       a body of a GET, of which a byte comes each second; the server has `anyMethod: true`
 reader    a download that nobody reads
 """
 
@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from benchmarks.measure import print_json, print_table
 from benchmarks.servers import serve
@@ -35,6 +35,7 @@ _GOOD: Final = 10
 _HOLDING: Final = (
     "apiVersion: apf/v1\nkind: Server\nspec: {bodies: {holdSeats: true}, streams: {releaseWhenBlocked: 0s}}\n"
 )
+_ANY_METHOD: Final = "apiVersion: apf/v1\nkind: Server\nspec: {bodies: {anyMethod: true}}\n"
 _HEADS: Final = {
     "trickle": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
     "burst": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 131_072,
@@ -64,13 +65,19 @@ def attack(kind: str, seconds: float, *, holds_seats: bool) -> Outcome:
     outcome = Outcome(kind, holds_seats, seconds)
     environment = {}
     with tempfile.TemporaryDirectory(prefix="apf-slow-") as folder:
-        if holds_seats:
+        if holds_seats or kind == "get":
             config = Path(folder) / "apf.yaml"
-            config.write_text(_HOLDING)
+            config.write_text(_HOLDING if holds_seats else _ANY_METHOD)
             environment["APF_CONFIG"] = str(config)
         with serve("benchmarks.slow_app:app", environment=environment, ready="/metrics") as server:
             asyncio.run(_run(server.port, outcome))
     return outcome
+
+
+class Run(Protocol):
+    """Runs an attack."""
+
+    def __call__(self, kind: str, seconds: float, *, holds_seats: bool) -> Outcome: ...
 
 
 async def _run(port: int, outcome: Outcome) -> None:
@@ -150,14 +157,14 @@ async def _connect(port: int, host: str, buffer: int = 0) -> tuple[asyncio.Strea
         raise
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, run: Run = attack) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slow_clients", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--seconds", type=float, default=8, help="of each run (8)")
     parser.add_argument("attacks", nargs="*", default=list(ATTACKS), help="by default all")
     given = parser.parse_args(arguments)
     outcomes = [
-        attack(kind, given.seconds, holds_seats=holds_seats) for kind in given.attacks for holds_seats in (True, False)
+        run(kind, given.seconds, holds_seats=holds_seats) for kind in given.attacks for holds_seats in (True, False)
     ]
     if given.json:
         print_json([asdict(outcome) for outcome in outcomes])

@@ -13,7 +13,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from types import coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 from starlette.types import Message, Receive, Scope, Send
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.hangup import Hearing
     from apf_middleware.classification import Classification
 
-__all__ = ["LONGEST_BODY", "Body", "is_announced", "is_readable"]
+__all__ = ["LONGEST_BODY", "Body", "announcement", "is_readable"]
 
 LONGEST_BODY: Final = 64 * 1024
 """So many bytes are read for an estimate; a longer body tells nothing."""
@@ -155,6 +155,11 @@ class Body:
         exchange = Exchange(self.receive, send, self.close)
         return exchange.receive, exchange.send
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something has to be given back when the request is over."""
+        return self.incoming.kept > 0 or self.hearing is not None
+
     async def receive(self) -> Message:
         """The next message, for the app."""
         if not self._kept:
@@ -204,17 +209,21 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
     return found if isinstance(found, dict) else NO_VALUES
 
 
-def is_announced(scope: Scope) -> bool:
-    """Whether a body is on its way, as far as anybody knows before it comes."""
-    is_told = False
+def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
+    """Whether a body is on its way, as far as anybody knows before it comes, or comes when it is asked for."""
+    is_coming = is_expected = False
     for name, value in scope.get("headers") or ():
         if name == b"content-length":
             if value in _NO_BODY:
-                return False
-            is_told = True
+                return ""
+            is_coming = True
         elif name == b"transfer-encoding":
-            is_told = True
-    return is_told or not scope.get("http_version", "1.1").startswith("1")  # HTTP/2 needs no header to send a body
+            is_coming = True
+        elif name == b"expect":
+            is_expected = value.lower() == b"100-continue"
+    if not (is_coming or not scope.get("http_version", "1.1").startswith("1")):  # HTTP/2 needs no header for a body
+        return ""
+    return "expected" if is_expected else "coming"
 
 
 def is_readable(scope: Scope) -> bool:

@@ -13,9 +13,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.body import Body, is_announced
+from apf_middleware.asgi.body import Body, announcement
 from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
-from apf_middleware.asgi.hangup import Allowance, Client, Hearing, expects_continue
+from apf_middleware.asgi.hangup import Allowance, Client, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import GatedSeen, Seen
@@ -156,14 +156,14 @@ class APFMiddleware:
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if hearing is not None or admission.stream is not None or seen.gates or body is not None:
+            if hearing is not None or admission.stream is not None or seen.gates or (body and body.is_open):
                 _end(admission, hearing, body)
 
     async def _receive(
         self, scope: Scope, receive: Receive, send: Send, now: int, seen: Seen | None
     ) -> tuple[Seen, Body | None] | None:
         """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
-        service, body = self._service, _UNREAD
+        service, body, told = self._service, _UNREAD, ""
         try:
             while True:
                 if seen is None or seen.until <= now or service.due <= now:
@@ -171,11 +171,11 @@ class APFMiddleware:
                     if seen is None:
                         break
                     body = seen.body or body
-                if not seen.awaits_body or service.controller.is_closing or not (body or is_announced(scope)):
+                if not seen.awaits_body or service.controller.is_closing or not (body or (told := announcement(scope))):
                     return seen, body
                 bodies, reception = service.controller.bodies, service.reception
                 body = body or Body(bodies, seen.classification, receive)
-                if expects_continue(scope):
+                if told == "expected":
                     return seen, body  # it is asked for when there are seats
                 await body.gather(bodies.settings.buffer)
                 now = service.now()

@@ -177,7 +177,7 @@ class Reception:
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
         self._gating = Gating(configuration) if configuration.has_gates else None
-        self._receives_bodies = not configuration.server.bodies.hold_seats
+        self._bodies = configuration.server.bodies
         self._keys = Keys(configuration, chain, self._costs.dependence)
         self._memory: Memory[Seen] = Memory(self._keys)
         self.recall: Callable[[Scope], Seen | None] = self._memory.recall
@@ -236,11 +236,18 @@ class Reception:
             seen = Seen(self._controller, classification, caller, headers, work, writes=writes)
         if self._controller.roll is not None:  # somebody may ask
             seen.details = Details(digest.verb, digest.path, digest.resource)
-        seen.awaits_body = self._receives_bodies and digest.method not in _BODILESS and not seen.at_work.shared.exempt
+        seen.awaits_body = self._awaits_body(digest, seen)
         if self._learned is not None:
             seen.route = route_key(digest)
         seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
         return seen
+
+    def _awaits_body(self, digest: RequestDigest, seen: Seen) -> bool:
+        """Whether such a request asks for seats when its body is there."""
+        settings = self._bodies
+        if settings.hold_seats or seen.at_work.shared.exempt:
+            return False
+        return settings.any_method or digest.method not in _BODILESS
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
         """Who asks, and nothing else."""

@@ -18,7 +18,8 @@ class BodySettings:
     With ``hold_seats`` an app receives bodies on its seats, and only estimates have them read before. Otherwise up to
     ``buffer`` bytes are received before a request asks for seats. A request of whose body fewer than ``min_rate`` bytes
     a second come, over ``patience_ns``, is ended. At most ``max_receiving`` requests are received at a time, and of
-    parts that came one after the other at most ``max_buffered`` bytes are kept.
+    parts that came one after the other at most ``max_buffered`` bytes are kept. Methods whose bodies have no meaning
+    are left alone, unless ``any_method``.
     """
 
     hold_seats: bool = True
@@ -27,6 +28,7 @@ class BodySettings:
     patience_ns: int = 10 * _SECOND
     max_receiving: int = 1000
     max_buffered: int = 32 * _KIB * _KIB
+    any_method: bool = False
 
     def __post_init__(self) -> None:
         for name in ("buffer", "patience_ns", "max_receiving", "max_buffered"):

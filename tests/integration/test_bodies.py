@@ -9,6 +9,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.admin.notes import note_levels
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import IncomingBodies
@@ -114,6 +115,17 @@ async def test_a_request_without_a_body_is_not_received(method: str, headers: Ma
         assert "/" in stage.heard
         assert stage.bodies.number == 0
         bodiless.body()
+
+
+async def test_bodies_of_any_method_are_received_where_an_app_reads_them() -> None:
+    async with anyio.create_task_group() as tasks:
+        for more, is_received in (("", False), (", anyMethod: true", True)):
+            stage = Stage(tasks, more)
+            slow = stage.opens("/", method="GET")
+            await settle()
+            assert (stage.bodies.number == 1, "/" not in stage.heard) == (is_received, is_received)
+            assert (await slow.body(b"hello").end()).status == 200
+            stage.check_at_rest()
 
 
 async def test_of_a_long_body_the_rest_stays_with_the_client() -> None:
@@ -252,6 +264,8 @@ async def test_those_that_are_being_received_and_their_ends_are_counted() -> Non
         picture = stage.middleware.service.picture()
         assert picture.receiving == {"catch-all": 0, "crowd": 1, "exempt": 0}
         assert picture.body_bytes == 6
+        notes = {note.name: note.receiving for note in note_levels(stage.middleware.service)}
+        assert notes == {"catch-all": 0, "crowd": 1, "exempt": 0}
 
         stage.pass_time()
         await slow.end()

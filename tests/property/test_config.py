@@ -149,6 +149,7 @@ BODIES: dict[str, st.SearchStrategy[Any]] = {
     "patience": st.sampled_from(["250ms", "1m"]),
     "maxReceiving": st.integers(1, 1000),
     "maxBuffered": st.sampled_from(["1MiB", "1GiB"]),
+    "anyMethod": st.booleans(),
 }
 LEVEL_SPECS = st.fixed_dictionaries(
     {

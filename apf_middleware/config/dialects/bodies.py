@@ -29,6 +29,7 @@ class BodiesModel(CamelModel):
     patience: Duration = "10s"
     max_receiving: int = Field(default=1000, ge=1, le=1_000_000)
     max_buffered: Size = "32MiB"
+    any_method: bool = False
 
     def rules(self) -> Iterator[Broken]:
         if size_bytes(self.buffer) == 0:
@@ -47,6 +48,7 @@ class BodiesModel(CamelModel):
             duration_ns(self.patience),
             self.max_receiving,
             size_bytes(self.max_buffered),
+            self.any_method,
         )
 
 
@@ -61,4 +63,6 @@ def bodies_part(settings: BodySettings) -> dict[str, Any]:
         part["patience"] = written_duration(settings.patience_ns)
     if settings.max_receiving != usual.max_receiving:
         part["maxReceiving"] = settings.max_receiving
+    if settings.any_method:
+        part["anyMethod"] = True
     return part

@@ -8,7 +8,10 @@ from apf_middleware.config.emit import emit
 from apf_middleware.exceptions import InvalidValueError
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec:\n  seats: 7\n"
-FULL = "{holdSeats: false, buffer: 1MiB, minRate: 100B, patience: 250ms, maxReceiving: 7, maxBuffered: 1GiB}"
+FULL = (
+    "{holdSeats: false, buffer: 1MiB, minRate: 100B, patience: 250ms, maxReceiving: 7, maxBuffered: 1GiB,"
+    " anyMethod: true}"
+)
 
 
 def test_a_server_says_what_holds() -> None:
@@ -19,6 +22,7 @@ def test_a_server_says_what_holds() -> None:
         patience_ns=250_000_000,
         max_receiving=7,
         max_buffered=2**30,
+        any_method=True,
     )
 
 
