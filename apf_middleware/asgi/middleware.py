@@ -18,7 +18,7 @@ from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failu
 from apf_middleware.asgi.hangup import Allowance, Client, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
-from apf_middleware.asgi.reception import GatedSeen, Seen
+from apf_middleware.asgi.reception import GatedSeen, Seen, Unseated
 from apf_middleware.asgi.reload import Origin
 from apf_middleware.asgi.responses import (
     answer_rejected,
@@ -199,23 +199,29 @@ class APFMiddleware:
             await service.scrape.answer(scope, send)
             return None
         if service.admin.is_for(scope):
-            found: Seen | Identity | Refused | UnknownQueue = await service.reception.identify(scope, now)
+            found: Seen | Identity | Refused | UnknownQueue | Unseated = await service.reception.identify(scope, now)
         else:
             found = await service.reception.receive(scope, now, receive)
-        if isinstance(found, Refused):
-            await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
-            return None
-        if isinstance(found, UnknownQueue):
-            await send_answer(answer_unknown_queue(found.status, found.reason, service.labels), scope, send)
-            return None
-        if isinstance(found, Identity):
-            messages = receive.receive if isinstance(receive, Body) else receive
-            await service.admin.answer(scope, messages, send, found)
+        if not isinstance(found, Seen):
+            await self._answer(found, scope, receive.receive if isinstance(receive, Body) else receive, send)
             return None
         if found.gates and service.startup_gates.lacks(found.gates):
             await answer_unavailable(scope, send)
             return None
         return found
+
+    async def _answer(
+        self, found: Identity | Refused | UnknownQueue | Unseated, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request that goes to no level; ``found`` is an identity for the admin's path alone."""
+        if isinstance(found, Refused):
+            await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+        elif isinstance(found, UnknownQueue):
+            await send_answer(answer_unknown_queue(found.status, found.reason, self._service.labels), scope, send)
+        elif isinstance(found, Identity):
+            await self._service.admin.answer(scope, receive, send, found)
+        else:
+            await self.app(scope, receive, send)
 
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
         """End a request that won't be served."""

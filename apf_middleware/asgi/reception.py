@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -24,6 +25,7 @@ from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.streams import Extras
 from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
@@ -37,7 +39,7 @@ from apf_middleware.runtime.queues.naming import REASONS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["GatedSeen", "Reception", "Seen"]
+__all__ = ["Found", "GatedSeen", "Reception", "Seen", "Unseated"]
 
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
@@ -46,6 +48,12 @@ _READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # of v
 _ONE_SEAT: Final = Estimate(Work(), 1)
 
 Headers = list[tuple[bytes, bytes]]
+
+
+class Unseated(Enum):
+    """Instead of a place: a request that is served at once, without a level and a seat."""
+
+    LONG_RUNNING = "long-running"
 
 
 class Seen(Destination):
@@ -92,7 +100,11 @@ class GatedSeen(Seen):
         self.scope = Destination.scope
 
 
-def _with_body(found: Seen | Refused | UnknownQueue, body: Body | None) -> Seen | Refused | UnknownQueue:
+Found = Seen | Refused | UnknownQueue | Unseated
+"""What a reception finds out about a request."""
+
+
+def _with_body(found: Found, body: Body | None) -> Found:
     """What another reception has found, for a request of which ``body`` had been read before."""
     if body is None or not isinstance(found, Seen) or found.body is not None:
         return found
@@ -172,6 +184,7 @@ class Reception:
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
+        self._has_unseated = configuration.server.resolver == "kubernetes"
         self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
@@ -190,7 +203,7 @@ class Reception:
         """Where costs are to be noted, if estimates are learned from them."""
         return self._learned
 
-    async def receive(self, scope: Scope, now: int, messages: Receive | Body) -> Seen | Refused | UnknownQueue:
+    async def receive(self, scope: Scope, now: int, messages: Receive | Body) -> Found:
         """Find out about a request that wasn't seen lately, and remember it. ``messages`` may have been read before."""
         key = self._key(scope)
         known = None if key is None else self._memory.get(key)
@@ -205,12 +218,9 @@ class Reception:
                 return self._refuse(met)
             caller = met
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
-        classification = self._classify(digest) if key is None else self._decide(digest)
-        if self._naming is not None:
-            placed = self._naming.place(scope, digest, classification)
-            if isinstance(placed, UnknownQueue):
-                return self._miss(placed)
-            classification = placed
+        classification = self._place(scope, digest, remembers=key is not None)
+        if not isinstance(classification, Classification):
+            return classification
         usual = self._costs.usual
         body_of = partial(Body.of, self._controller.bodies, messages)
         choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
@@ -222,6 +232,18 @@ class Reception:
         if key is not None and not seen.gates and (choice is None or choice.dependence.is_steady):
             self._memory.put(key, seen)
         return seen
+
+    def _place(
+        self, scope: Scope, digest: RequestDigest, *, remembers: bool
+    ) -> Classification | UnknownQueue | Unseated:
+        """Return where the request belongs, by what it is and by what it names."""
+        if self._has_unseated and is_served_without_seats(digest):
+            return Unseated.LONG_RUNNING
+        classification = self._decide(digest) if remembers else self._classify(digest)
+        if self._naming is None:
+            return classification
+        placed = self._naming.place(scope, digest, classification)
+        return self._miss(placed) if isinstance(placed, UnknownQueue) else placed
 
     def _seen(
         self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope

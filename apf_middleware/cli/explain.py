@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
+from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.cli.output import Output, OutputOption, require_paths, tell
 from apf_middleware.config import Configuration, ConfigurationError, load
 from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
@@ -49,8 +50,10 @@ def explain(
         raise typer.Exit(1) from error
     identity = _identity(user, group or [])
     digest = _digest(configuration, (method, url), identity, _headers(header or []), client_ip)
-    explanation = derive_classifier(configuration).explain(digest)
-    told = _tell(configuration, digest, explanation)
+    if configuration.server.resolver == "kubernetes" and is_served_without_seats(digest):
+        told = _about(digest) | {"served": "at once, without a seat, as all long-running requests but watches"}
+    else:
+        told = _tell(configuration, digest, derive_classifier(configuration).explain(digest))
     if output is Output.JSON:
         typer.echo(json.dumps(told, indent=2))
         return
@@ -117,13 +120,7 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
     settings = derive_settings(level, limits)
     most = min(limits.max, max(limits.nominal, configuration.server.seats))  # others may lend no more than there is
     dealer = None if settings.exact else settings.dealer()
-    resource = digest.resource
-    return {
-        "user": digest.identity.name,
-        "groups": list(digest.identity.groups),
-        "verb": digest.verb,
-        "resource": "/".join(filter(None, (resource.resource, resource.subresource))) if resource else None,
-        "namespace": resource.namespace if resource else None,
+    return _about(digest) | {
         "schema": found.schema,
         "level": found.level,
         "flow": found.flow,
@@ -134,6 +131,17 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
         "exempt": level.exempt,
         "fallback": explanation.fallback,
         "passed_over": [{"schema": name, "why": why} for name, why in explanation.passed_over],
+    }
+
+
+def _about(digest: RequestDigest) -> dict[str, object]:
+    resource = digest.resource
+    return {
+        "user": digest.identity.name,
+        "groups": list(digest.identity.groups),
+        "verb": digest.verb,
+        "resource": "/".join(filter(None, (resource.resource, resource.subresource))) if resource else None,
+        "namespace": resource.namespace if resource else None,
     }
 
 

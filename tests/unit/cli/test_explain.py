@@ -17,8 +17,8 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def explained(config: Path, *options: str) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["explain", *options, str(config), "GET", "/api/v1/pods", "--output", "json"])
+def explained(config: Path, *options: str, url: str = "/api/v1/pods") -> dict[str, Any]:
+    result = CliRunner().invoke(app, ["explain", *options, str(config), "GET", url, "--output", "json"])
     assert result.exit_code == 0, result.output
     told: dict[str, Any] = json.loads(result.output)
     return told
@@ -58,3 +58,11 @@ def test_a_level_never_has_more_seats_than_the_server(config: Path) -> None:
 
     assert seats["max"] == 4
     assert seats["min"] <= seats["nominal"] <= seats["max"]
+
+
+def test_a_request_that_takes_no_seats_is_told(config: Path) -> None:
+    told = explained(config, "--user", "alice", url="/api/v1/namespaces/shop/pods/web-0/log")
+
+    assert told["resource"] == "pods/log"
+    assert told["served"] == "at once, without a seat, as all long-running requests but watches"
+    assert "level" not in told
