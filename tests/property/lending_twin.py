@@ -32,6 +32,7 @@ class PlainParent:
     name: str
     limits: LevelLimits
     weight: int = 0
+    kept: int = 0
 
 
 @dataclass(eq=False)
@@ -49,6 +50,8 @@ class PlainLevel:
     weight: int = 0
     turn: int = 0
     lag: Callable[[], int] = lambda: 0
+    kept: int = 0  # of its min while another one drains
+    least: int = 0  # found anew at each step
     waiting: list[PlainTicket] = field(default_factory=list)
     running: list[PlainTicket] = field(default_factory=list)
     lingering: list[PlainTicket] = field(default_factory=list)
@@ -69,8 +72,13 @@ class PlainLevel:
         return bool(self.waiting) and not self.is_held
 
     @property
-    def least(self) -> int:
-        return 0 if self.exempt or (self.is_closing and self.is_idle) else self.limits.min
+    def promised(self) -> int:
+        """If there were seats for all mins."""
+        if self.exempt or (self.is_closing and self.is_idle):
+            return 0
+        if self.is_draining:
+            return self.kept if self.waiting else min(self.kept, self.used)
+        return self.limits.min
 
     @property
     def counted(self) -> int:
@@ -86,14 +94,32 @@ class PlainLending:
         self.levels = levels
         self.parents: list[PlainParent] = []
         self.turns = 0
+        self.makes_room = False
 
     # Limits
 
     def children(self, parent: PlainParent | None) -> list[PlainLevel]:
         return [level for level in self.levels if level.parent is parent]
 
+    def refresh(self) -> None:
+        """Who is promised what: all mins, or while a level drains, those that there were."""
+        self.makes_room = False
+        for level in self.levels:
+            level.least = level.promised
+        self.makes_room = any(level.least or level.waiting for level in self.levels if level.is_draining)
+        if not self.makes_room:
+            return
+        for level in self.levels:
+            if not level.is_draining:
+                level.least = min(level.promised, level.kept)
+        if self.staying + self.leaving >= self.seats:
+            for level in self.children(None):
+                if level.is_draining and not level.exempt:
+                    level.least = min(level.least, 1) or int(bool(level.waiting))
+
     def parent_least(self, parent: PlainParent) -> int:
-        return max(parent.limits.min, sum(child.least for child in self.children(parent)))
+        own = parent.kept if self.makes_room else parent.limits.min
+        return max(own, sum(child.least for child in self.children(parent)))
 
     def parent_counted(self, parent: PlainParent) -> int:
         return max(self.parent_least(parent), sum(child.counted for child in self.children(parent)))
@@ -105,7 +131,7 @@ class PlainLending:
 
     @property
     def leaving(self) -> int:
-        return sum(level.least for level in self.levels if level.is_draining)
+        return sum(level.least for level in self.children(None) if level.is_draining)
 
     @property
     def total(self) -> int:
@@ -123,7 +149,7 @@ class PlainLending:
     def most(self, level: PlainLevel) -> int:
         if level.exempt:
             return level.limits.max
-        if level.is_draining:
+        if level.is_draining and level.parent is None:
             others = self.staying + self.leaving - level.least
             return min(level.limits.max, self.total - others)
         if level.parent is not None:
@@ -197,8 +223,9 @@ class PlainLending:
 
     def _claim(self, one: Member, families: dict[PlainParent, list[PlainLevel]]) -> tuple[int, int, int]:
         if isinstance(one, PlainLevel):
-            wanted = one.used + sum(ticket.work.width for ticket in one.waiting)
-            return one.weight, one.least * SEAT, max(one.least, min(self.most(one), wanted)) * SEAT
+            wanted = min(self.most(one), one.used + sum(ticket.work.width for ticket in one.waiting))
+            least = max(one.least, min(wanted, one.limits.nominal)) if one.is_draining else one.least
+            return one.weight, least * SEAT, max(least, wanted) * SEAT
         least = self.parent_least(one)
         others = sum(child.counted for child in self.children(one) if child not in families[one])
         wanted = others * SEAT + sum(self._claim(child, families)[2] for child in families[one])
@@ -254,6 +281,7 @@ class PlainLending:
     def dispatch(self) -> list[int]:
         seated = []
         is_contended = sum(level.waits for level in self.levels) > 1
+        self.refresh()
         while (level := self._survey()[0] or self._next_passing()) is not None:
             ticket = level.waiting.pop(0)
             self._seat(level, ticket)
@@ -261,6 +289,7 @@ class PlainLending:
             if is_contended:
                 self.turns += 1
                 level.turn = self.turns
+            self.refresh()
         return seated
 
     def _next_passing(self) -> PlainLevel | None:
@@ -311,6 +340,7 @@ class PlainLending:
 
     def _forget(self) -> None:
         self.levels = [level for level in self.levels if not (level.is_draining and level.is_idle)]
+        self.refresh()
 
     def arrive(self, now: int, level: PlainLevel, ticket: PlainTicket) -> list[int]:
         ended = self.advance(now)

@@ -96,17 +96,22 @@ class _Machine(RuleBasedStateMachine):
         self.tickets: list[tuple[Ticket, PlainTicket, SharedLevel]] = []
         self.was_reconfigured = False
         self._pair(wanted)
+        self.plain.refresh()
 
     def _pair(self, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> None:
         """Every level has its plain one, and the plain ones are told what is new."""
+        drained = not any(plain.is_draining for plain in self.plain.levels)
+        had = {one.name: one.limits.min if drained else one.kept for one in self.plain.parents}
         parents = {
-            name: PlainParent(name, limits, self._weight(name, limits)) for name, limits in self.kinship.parents.items()
+            name: PlainParent(name, limits, self._weight(name, limits), min(limits.min, had.get(name, 0)))
+            for name, limits in self.kinship.parents.items()
         }
         self.plain.parents = list(parents.values())
         parent_of = _fitting(self.kinship, wanted).parent_of
         for name, level in self.lending.levels.items():
             settings, limits = wanted[name]
-            plain = self.pairs.setdefault(level, PlainLevel(name, limits))
+            plain = self.pairs.setdefault(level, PlainLevel(name, LevelLimits(0, 0, 0)))
+            plain.kept = min(limits.min, plain.limits.min if drained else plain.kept)
             plain.limits, plain.is_draining = limits, False
             plain.weight = self._weight(name, limits)
             plain.lag = partial(getattr, level, "lag")
@@ -118,11 +123,11 @@ class _Machine(RuleBasedStateMachine):
                 self.plain.levels.append(plain)
         live = [self.pairs[level] for level in self.lending.levels.values()]
         for plain in self.plain.levels:
-            if plain not in live and not plain.is_draining:
+            if plain not in live:
+                plain.kept = plain.limits.min if drained else plain.kept
                 plain.is_draining = True
                 plain.is_held = plain.is_closing = False
-                plain.parent, plain.priority = None, 0
-                plain.limits = LevelLimits(max(plain.limits.nominal, 1), 1, max(plain.limits.max, 1))
+                plain.parent, plain.priority = parents.get(plain.parent.name) if plain.parent else None, 0
 
     def _weight(self, name: str, limits: LevelLimits) -> int:
         return self.kinship.shares[name].shares if name in self.kinship.shares else limits.nominal

@@ -185,7 +185,8 @@ def _is_free(part: int, claim: Claim) -> bool:
 def _claim(level: "SharedLevel") -> Claim:
     queueset = level.queueset
     wanted = min(level.most, queueset.seats_in_use + queueset.seats_waiting)
-    return level.weight, level.least * SEAT, max(level.least, wanted) * SEAT
+    least = max(level.least, min(wanted, level.limits.nominal)) if level.is_draining else level.least
+    return level.weight, least * SEAT, max(least, wanted) * SEAT
 
 
 def _deal(

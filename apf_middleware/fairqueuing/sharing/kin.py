@@ -49,7 +49,19 @@ class Parent:
     ``total`` is what its children count for together, and ``counted`` what it counts for itself.
     """
 
-    __slots__ = ("counted", "deserved", "entitled", "least", "limits", "most", "name", "promised", "total", "weight")
+    __slots__ = (
+        "counted",
+        "deserved",
+        "entitled",
+        "kept",
+        "least",
+        "limits",
+        "most",
+        "name",
+        "promised",
+        "total",
+        "weight",
+    )
 
     counted: int
     deserved: int
@@ -59,17 +71,18 @@ class Parent:
     promised: int
     total: int
 
-    def __init__(self, name: str, limits: LevelLimits, weight: int) -> None:
+    def __init__(self, name: str, limits: LevelLimits, weight: int, kept: int) -> None:
         self.name: str = name
         self.limits: LevelLimits = limits
         self.weight: int = weight
+        self.kept: int = kept  # of its min, while a level drains
         self.least = self.most = self.promised = self.total = self.counted = 0
         self.deserved = self.entitled = 0  # see `balance`
 
-    def begin(self, promised: int) -> None:
-        """Its children are promised so many seats together, each its own; nobody has been counted yet."""
+    def begin(self, promised: int, least: int) -> None:
+        """Promise ``least`` seats, of which its children have ``promised`` each for its own; none is counted yet."""
         self.promised = promised
-        self.least = max(self.limits.min, promised)
+        self.least = max(least, promised)
         self.total = 0
 
     def count(self, change: int) -> int:

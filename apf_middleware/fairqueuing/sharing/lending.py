@@ -26,8 +26,10 @@ saved up, seats in use beyond the others' mins, comes back when their requests e
 and for a parent its children count as levels do for the pool. So the limit of a child is what its siblings leave of the
 parent's limit, within its own bounds. A child that is held back by its parent's max has seats saved up only there.
 
-**Levels that go**, because they aren't wanted any more, keep one seat until they have drained. It is taken from what
-is free, but not from what others could ever have: or else a level would be shut out for as long as another one drains.
+**Levels that go**, because they aren't wanted any more, keep their min (one seat at least), max and weight for as long
+as requests wait there, and deserve their nominal seats before anything else is divided. So a reload that renames or
+removes a level changes nothing for these requests. The others keep the mins that they had before; what is new or higher
+counts when the level has drained. So the server never runs more requests than it has seats for.
 
 **Virtual time.** A level's meters must run at the seats that it really has. Were R to run ahead of service while seats
 are lent to others, then all who are backlogged would lag behind R, and a flow that arrives, starting at R, would stand
@@ -359,6 +361,7 @@ class Lending(Pool):
         used = queueset.seats_in_use
         self._count(level, max(used, level.least))
         waits = queueset.waiting > 0 and not level.is_held
+        has_stopped = level.waits and not waits
         if waits is not level.waits:
             level.waits = waits
             self._balance.advance(now, self.waiting)
@@ -369,6 +372,10 @@ class Lending(Pool):
                 self.waiting.remove(level)
                 self._balance.leave(now, level)
             self._divide()
+        drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
+        if drains and (has_stopped or used < level.least):
+            self._wake_all()
+            self._recount(now)  # it needs no more than what runs there, and others have the rest of their mins
         if not (used or queueset.waiting):
             if level.is_draining:
                 if not queueset.parked:

@@ -57,6 +57,8 @@ class SharedLevel:
     With a ``ceiling`` its seats are steered (see `QueueSet`). ``weight`` is its part where several want the same
     seats; ``entitled``, ``deserved`` and ``lag`` follow from that (see `balance`).
 
+    While a level drains, only the ``kept`` part of another one's min is sure: what it had before.
+
     While it ``is_held`` nobody is seated, and while it ``is_closing`` nobody may come; one that ``is_over`` never comes
     back from draining. ``is_common`` says that it is none of these and has no parent, as most levels: they are served
     in fewer steps. Levels that borrow go by ``borrows_as``, the lowest first.
@@ -84,6 +86,7 @@ class SharedLevel:
         "is_draining",
         "is_held",
         "is_over",
+        "kept",
         "lag",
         "least",
         "left_at",
@@ -114,6 +117,7 @@ class SharedLevel:
     deserved: int
     entitled: int
     is_draining: bool
+    kept: int
     lag: int
     least: int
     left_at: int
@@ -156,7 +160,7 @@ class SharedLevel:
         self.rank_borrower(0)
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
-        self.least = self.most = self.counted = 0
+        self.least = self.most = self.counted = self.kept = 0
         self._may_rest = may_rest and not strict_upstream
         self.quick_width: int = 0  # a request no wider than this finds the level resting
         self.alone: Ticket | None = None

@@ -58,10 +58,6 @@ class Pool(Sharing):
     def _first_ceiling(limits: LevelLimits) -> int | None:
         return limits.max
 
-    @staticmethod
-    def _last_limits(limits: LevelLimits) -> LevelLimits:
-        return LevelLimits(max(limits.nominal, 1), 1, max(limits.max, 1))
-
     def _share_out(self, now: int) -> Sequence[Ticket]:
         self._recount(now)
         return self._dispatch(now)
@@ -107,10 +103,17 @@ class Pool(Sharing):
     def _promise(self, levels: Sequence[SharedLevel]) -> None:
         """How many seats each is promised, and how many it could ever have."""
         for level in levels:
-            is_closed = level.is_closing and level.queueset.is_idle
-            level.least = 0 if level.exempt or is_closed else level.limits.min
+            level.least = level.limits.min
+            if level.is_draining:
+                waits = level.queueset.waiting or level.queueset.parked
+                level.least = level.kept if waits else min(level.kept, level.queueset.seats_in_use)
+            if level.exempt or (level.is_closing and level.queueset.is_idle):
+                level.least = 0
         for parent in self.parents.values():
-            parent.begin(sum(level.least for level in levels if level.parent is parent))
+            promised = sum(level.least for level in levels if level.parent is parent)
+            parent.begin(promised, parent.limits.min)
+        if any(level.least or level.queueset.waiting or level.queueset.parked for level in self.draining):
+            self._make_room(levels)
         alone = [level for level in levels if level.parent is None]
         leaving = sum(level.least for level in alone if level.is_draining)
         staying = sum(level.least for level in alone) - leaving + sum(one.least for one in self.parents.values())
@@ -125,6 +128,21 @@ class Pool(Sharing):
             if level.parent is not None:
                 room = level.parent.most - level.parent.promised
             level.most = level.limits.max if level.exempt else min(level.limits.max, room + level.least)
+
+    def _make_room(self, levels: Sequence[SharedLevel]) -> None:
+        """Requests of a level that drains need its seats: what is new or higher among the mins has to wait."""
+        for level in levels:
+            if not level.is_draining:
+                level.least = min(level.least, level.kept)
+        for parent in self.parents.values():
+            promised = sum(level.least for level in levels if level.parent is parent)
+            parent.begin(promised, parent.kept)
+        alone = [level for level in levels if level.parent is None]
+        promised = sum(level.least for level in alone) + sum(parent.least for parent in self.parents.values())
+        if promised >= self.seats:  # there are fewer seats than before, or none that is not promised
+            for level in alone:
+                if level.is_draining and not level.exempt:
+                    level.least = min(level.least, 1) or int(bool(level.queueset.waiting or level.queueset.parked))
 
     def _forget(self, now: int, level: SharedLevel) -> None:
         """``level`` has drained."""
