@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check install
+DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench docs types dist clean
@@ -10,7 +13,7 @@ READY := $(VENV)/.ready
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(READY)  ## an elephant and some mice before a real server, with and without protection (20 s)
+demo: $(DEMO)  ## an elephant and some mice before a real server, with and without protection (20 s)
 	@$(BIN)/python -m examples.demo
 
 test: check  ## everything: lint, types, contracts, tests
@@ -49,9 +52,20 @@ clean:  ## remove what the targets above made
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
-	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --editable '.[cli,jwt]' --group dev
+# One environment in two steps: what the demo needs is there in seconds, and everything else comes on top of it.
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {v[0]}.{v[1]}: try make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(DEMO): pyproject.toml | $(VENV)/bin/python
+	@echo "Installing what the demo needs into $(VENV): some 20 packages, 60 MB."
+	@$(BIN)/python -c '$(DEMO_NEEDS)' >$(VENV)/demo.txt
+	@$(PIP) --requirement $(VENV)/demo.txt
 	@touch $@
+
+$(READY): pyproject.toml | $(VENV)/bin/python
+	@echo "Installing all that tests, documentation and releases need into $(VENV): some 150 packages, 1 GB, a few minutes."
+	@$(PIP) --quiet --upgrade 'pip>=25.1'
+	@$(PIP) --editable '.[cli,jwt]' --group dev
+	@touch $(DEMO) $@

@@ -5,6 +5,7 @@ APFError
 │   ├── ClockError             time ran backwards
 │   └── InfeasibleError        an allocation problem without a solution
 ├── ConfigurationError         a configuration can't be used: all its problems (also a ValueError; in `config`)
+├── UnknownArgumentError       a function or class has no such argument (also a TypeError)
 ├── TicketStateError           a ticket was used out of turn, say released twice (also a RuntimeError)
 ├── QueueError                 a live server's named queues can't be changed so; its ``kind`` says why
 │   ├── QueueNotFoundError     there is no such queue (also a LookupError)
@@ -34,6 +35,7 @@ __all__ = [
     "QueueNotFoundError",
     "TicketStateError",
     "TraceFormatError",
+    "UnknownArgumentError",
     "require_amount",
     "require_integer",
 ]
@@ -66,6 +68,19 @@ class ClockError(InvalidValueError):
 
 class InfeasibleError(InvalidValueError):
     """The bounds of an allocation problem leave no solution."""
+
+
+class UnknownArgumentError(APFError, TypeError):
+    """Arguments don't fit what is called; the message says which there are."""
+
+    def __init__(self, called: str, rule: str, known: str) -> None:
+        super().__init__(called, rule, known)
+        self.called = called
+        self.rule = rule
+        self.known = known
+
+    def __str__(self) -> str:
+        return f"{self.called}: {self.rule}. Its arguments are {self.known}"
 
 
 class TicketStateError(APFError, RuntimeError):

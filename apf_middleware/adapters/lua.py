@@ -7,7 +7,15 @@ Numbers that are kept are written out in full, for Lua would round them to fourt
 
 from typing import Final
 
-__all__ = ["ACQUIRE_PLACES", "RELEASE_PLACES", "TAKE_QUOTA", "TAKE_TOKENS", "UNDO_QUOTA", "UNDO_TOKENS"]
+__all__ = [
+    "ACQUIRE_PLACES",
+    "RELEASE_PLACES",
+    "TAKE_QUOTA",
+    "TAKE_TOKENS",
+    "UNDO_QUOTA",
+    "UNDO_TOKENS",
+    "WITHDRAW_PLACES",
+]
 
 _NOW: Final = """
 local time = redis.call('TIME')
@@ -57,20 +65,47 @@ UNDO_QUOTA: Final = """
 if redis.call('HGET', KEYS[1], 'ends') == ARGV[1] then redis.call('HINCRBY', KEYS[1], 'used', -ARGV[2]) end
 """
 
-# A sorted set: the places by when they are taken away from whoever hasn't given them back. ARGV: limit, microseconds
-# that a place may be held, and the names of the places that are wanted. Returns whether they are taken.
+# A sorted set. A place has the time at which it comes free although it wasn't given back. A withdrawn place, whose
+# question may still be on its way, has the time until which that must be known, times -1. The key lives at least as
+# long as what it holds, also where servers disagree about how long that is.
+_KEEP: Final = """
+local function keep(key, ms)
+  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
+end
+"""
+
+# ARGV: limit, microseconds that a place may be held, and the names of the places that are wanted. Returns whether they
+# are taken.
 ACQUIRE_PLACES: Final = (
     _NOW
+    + _KEEP
     + """
 local limit, hold = tonumber(ARGV[1]), tonumber(ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
-if redis.call('ZCARD', KEYS[1]) + #ARGV - 2 > limit then return 0 end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('%.0f', -now), string.format('%.0f', now))
+if redis.call('ZSCORE', KEYS[1], ARGV[3]) then return 0 end
+if redis.call('ZCOUNT', KEYS[1], '(0', '+inf') + #ARGV - 2 > limit then return 0 end
 local ends = string.format('%.0f', now + hold)
 for i = 3, #ARGV do redis.call('ZADD', KEYS[1], ends, ARGV[i]) end
-redis.call('PEXPIRE', KEYS[1], math.ceil(hold / 1000) + 1)
+keep(KEYS[1], math.ceil(hold / 1000) + 1)
 return 1
 """
 )
 
 # ARGV: the names of the places.
 RELEASE_PLACES: Final = "return redis.call('ZREM', KEYS[1], unpack(ARGV))"
+
+# Where the answer to a question was lost: whether it has been asked already or will be later, nothing is taken. ARGV:
+# microseconds that a place may be held, and the names of the places.
+WITHDRAW_PLACES: Final = (
+    _NOW
+    + _KEEP
+    + """
+local hold = tonumber(ARGV[1])
+local known = 0
+for i = 2, #ARGV do known = known + redis.call('ZREM', KEYS[1], ARGV[i]) end
+if known > 0 then return known end
+redis.call('ZADD', KEYS[1], string.format('%.0f', -(now + hold)), ARGV[2])
+keep(KEYS[1], math.ceil(hold / 1000) + 1)
+return 0
+"""
+)

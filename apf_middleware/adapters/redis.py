@@ -4,15 +4,15 @@ Redis decides, in one step and by its own clock. These gates are asynchronous: t
 and what came in between makes them be asked again. They need asyncio, as redis-py does.
 
 Redis is one more thing that can be down. It has ``timeout`` seconds to answer; after that, or when it can't be reached,
-``on_error`` decides: a limit that can't be kept isn't worth an outage, so by default the request passes.
+``on_error`` decides: a limit that can't be kept isn't worth an outage, so by default the request passes. Places that
+were taken are given back when Redis is there again.
 """
 
 import asyncio
-import contextlib
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Hashable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Coroutine, Hashable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from apf_middleware.adapters.lua import (
@@ -22,7 +22,10 @@ from apf_middleware.adapters.lua import (
     TAKE_TOKENS,
     UNDO_QUOTA,
     UNDO_TOKENS,
+    WITHDRAW_PLACES,
 )
+from apf_middleware.adapters.redis_connections import NotSentError, RedisConnections, Sharing
+from apf_middleware.adapters.redis_returns import Return, Returns
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
 from apf_middleware.gates.gates import Gates
 from apf_middleware.gates.kinds import CostOf, KeyOf, Own, everybody, one
@@ -36,20 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Sharing", "by_flow", "redis_capacity", "redis_quota", "redis_rate"]
 
 _MICROSECONDS: Final = 1_000_000
-_TIMEOUT: Final = 0.5
 _POLL: Final = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """How servers share: they must agree on ``prefix`` and on the gate's name."""
-
-    prefix: str = "apf"
-    timeout: float = _TIMEOUT
-
-    def __post_init__(self) -> None:
-        if require_amount("timeout", self.timeout) <= 0:
-            raise InvalidValueError("timeout", self.timeout, "it must be more than 0 seconds")
 
 
 _TOGETHER: Final = Sharing()
@@ -133,16 +123,18 @@ class _InRedis(ABC):
         self.name = name
         self.key = key
         self.cost = cost
-        self._redis = redis
-        self._sharing = sharing
-        self._errands: set[asyncio.Task[None]] = set()
+        self._prefix = sharing.prefix
+        self._connections = RedisConnections(redis, sharing)
+        self._returns = Returns(name, sharing.connections)
 
     def _place(self, key: Hashable) -> str:
-        return f"{self._sharing.prefix}:{self.name}:{key}"
+        return f"{self._prefix}:{self.name}:{key}"
 
-    async def _run(self, script: Any, key: Hashable, *arguments: object) -> Any:  # noqa: ANN401 - what it returns
-        async with asyncio.timeout(self._sharing.timeout):
-            return await script(keys=[self._place(key)], args=list(arguments))
+    def _ask(self, script: Any, key: Hashable, *arguments: Hashable) -> Awaitable[Any]:  # noqa: ANN401
+        return self._connections.ask(script, self._place(key), *arguments)
+
+    def _sender(self, script: Any, key: Hashable, *arguments: Hashable) -> partial[Coroutine[Any, Any, Any]]:  # noqa: ANN401
+        return partial(self._connections.give_back, script, self._place(key), *arguments)
 
     @abstractmethod
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401
@@ -151,16 +143,10 @@ class _InRedis(ABC):
     def release(self, lease: Any) -> None:  # noqa: ANN401, B027 - most have nothing to do
         """What has been used is used."""
 
-    def _later(self, errand: Coroutine[Any, Any, object]) -> None:
-        """Tell Redis, without anybody waiting for it."""
-        task = asyncio.get_running_loop().create_task(self._tell(errand), name=f"apf: give back to {self.name}")
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
-
-    async def _tell(self, errand: Coroutine[Any, Any, object]) -> None:
-        """If Redis can't be told, what wasn't given back comes free with time."""
-        with contextlib.suppress(Exception):
-            await errand
+    async def aclose(self) -> None:
+        """Give back what is left, for a bounded time, and close the connections."""
+        await self._returns.aclose()
+        await self._connections.aclose()
 
 
 class _Rate(_InRedis):
@@ -172,19 +158,22 @@ class _Rate(_InRedis):
         super().__init__(name, redis, sharing, key, cost)
         self._per_token = _MICROSECONDS / rate
         self._burst = burst
-        self._take = redis.register_script(TAKE_TOKENS)
-        self._undo = redis.register_script(UNDO_TOKENS)
+        self._take = self._connections.script(TAKE_TOKENS)
+        self._undo = self._connections.script(UNDO_TOKENS)
 
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401, ARG002
         if cost > self._burst:
             return Reject()
-        wait = await self._run(self._take, key, self._per_token, self._burst, cost)
+        wait = await self._ask(self._take, key, self._per_token, self._burst, cost)
         return Park(retry_in=wait / _MICROSECONDS) if wait else (key, cost)
 
     def undo(self, lease: tuple[Hashable, int]) -> None:
-        """Another gate has stopped the request: it hasn't used what it took."""
+        """Give back what a request took and hasn't used: another gate has stopped it.
+
+        This is sent once, for Redis may have done it although its answer was lost. Tokens come back with time anyway.
+        """
         key, cost = lease
-        self._later(self._run(self._undo, key, self._per_token, cost))
+        self._returns.add(Return(self._sender(self._undo, key, self._per_token, cost)))
 
 
 class _Quota(_InRedis):
@@ -196,19 +185,19 @@ class _Quota(_InRedis):
         super().__init__(name, redis, sharing, key, cost)
         self._limit = limit
         self._window = int(per * _MICROSECONDS)
-        self._take = redis.register_script(TAKE_QUOTA)
-        self._undo = redis.register_script(UNDO_QUOTA)
+        self._take = self._connections.script(TAKE_QUOTA)
+        self._undo = self._connections.script(UNDO_QUOTA)
 
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401, ARG002
         if cost > self._limit:
             return Reject()
-        wait, window = await self._run(self._take, key, self._limit, self._window, cost)
+        wait, window = await self._ask(self._take, key, self._limit, self._window, cost)
         return Park(retry_in=wait / _MICROSECONDS) if wait else (key, cost, window)
 
     def undo(self, lease: tuple[Hashable, int, bytes | str]) -> None:
-        """Another gate has stopped the request; if its window is over, there is nothing to give back."""
+        """Give back what a request took and hasn't used, unless its window is over. As of a rate, this is sent once."""
         key, cost, window = lease
-        self._later(self._run(self._undo, key, window, cost))
+        self._returns.add(Return(self._sender(self._undo, key, window, cost)))
 
 
 class _Places(_InRedis):
@@ -229,22 +218,35 @@ class _Places(_InRedis):
         super().__init__(name, redis, sharing, key, cost)
         self._gates = gates
         self._limit = limit
-        self._hold = int(hold * _MICROSECONDS)
-        self._acquire = redis.register_script(ACQUIRE_PLACES)
-        self._release = redis.register_script(RELEASE_PLACES)
+        self._hold = hold
+        self._acquire = self._connections.script(ACQUIRE_PLACES)
+        self._release = self._connections.script(RELEASE_PLACES)
+        self._withdraw = self._connections.script(WITHDRAW_PLACES)
 
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401, ARG002
         if cost > self._limit:
             return Reject()
         lease = uuid.uuid4().hex
         places = [f"{lease}:{number}" for number in range(cost)]
-        taken = await self._run(self._acquire, key, self._limit, self._hold, *places)
-        return (key, places) if taken else Park(penalty=False)
+        loop = asyncio.get_running_loop()
+        try:
+            taken = await self._ask(self._acquire, key, self._limit, self._hold_us, *places)
+        except NotSentError:
+            raise
+        except Exception:
+            withdraw = self._sender(self._withdraw, key, self._hold_us, *places)
+            self._give_back(key, withdraw, loop.time())
+            raise
+        return (key, places, loop.time()) if taken else Park(penalty=False)
 
-    def release(self, lease: tuple[Hashable, list[str]]) -> None:
-        self._later(self._give_back(*lease))
+    @property
+    def _hold_us(self) -> int:
+        return int(self._hold * _MICROSECONDS)
 
-    async def _give_back(self, key: Hashable, places: list[str]) -> None:
+    def release(self, lease: tuple[Hashable, list[str], float]) -> None:
+        key, places, since = lease
+        self._give_back(key, self._sender(self._release, key, *places), since)
+
+    def _give_back(self, key: Hashable, send: partial[Coroutine[Any, Any, Any]], since: float) -> None:
         """First the state, then the event: when the request ended, Redis didn't know yet."""
-        await self._run(self._release, key, *places)
-        self._gates.emit(self.name, key)
+        self._returns.add(Return(send, since + self._hold, partial(self._gates.emit, self.name, key)))

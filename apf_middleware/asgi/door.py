@@ -67,7 +67,7 @@ class Door:
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends the door and not the server
             tell(logging.ERROR, "apf.socket-failed", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
-            self._close()
+            self.remove()
 
     async def _open(self) -> SocketListener:
         path = self._choose()
@@ -133,8 +133,8 @@ class Door:
             self._wires.discard(wire)
             await anyio.aclose_forcefully(stream)
 
-    def _close(self) -> None:
-        """Take the file away, unless somebody has put another in its place."""
+    def remove(self) -> None:
+        """Remove the socket's file, unless another one is in its place."""
         path, self._path = self._path, None
         if path is None:
             return

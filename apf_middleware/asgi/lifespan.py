@@ -1,13 +1,14 @@
-"""The server's beginning and end: when it shuts down, whoever waits is sent away, and whoever runs finishes.
+"""The startup and the shutdown of a server, as the lifespan protocol and signals tell of them.
 
 A server that is told to stop first waits for all requests that it has, and only then tells the app. Requests that wait
-in a queue would hold it up, or be cut off by its patience. So the signal itself is listened to, between the startup and
-the shutdown that the lifespan protocol tells of; the server's own handler is called as before.
+in a queue would hold it up, or be cut off when it waits no longer. So the signal itself is listened to from startup to
+shutdown: requests that wait are rejected, those that run finish. The server's own handler is called as before.
 """
 
 import asyncio
 import signal
 import threading
+import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import FrameType
@@ -15,9 +16,12 @@ from typing import Any, Final, Protocol
 
 from anyio import TASK_STATUS_IGNORED, create_task_group
 from anyio.abc import TaskStatus
+from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Serving", "Signals", "caller_on_loop", "live", "live_beside"]
+from apf_middleware.exceptions import APFError
+
+__all__ = ["Serving", "Signals", "caller_on_loop", "live", "live_beside", "refuse_to_start"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -48,23 +52,27 @@ def _discard(_handle: object) -> None:
 
 
 class Signals:
-    """Has a function called when the process is asked to stop, and then whoever else wanted to know.
+    """Calls a function when the process is asked to stop, and then the handler that was there before.
 
-    Other ``numbers`` may be named in place of SIGTERM and SIGINT. Unless they ``may_end`` the process, what the system
-    would do where nobody listens isn't done.
+    Other ``numbers`` may be named in place of SIGTERM and SIGINT. Unless they ``may_end`` the process, the system's own
+    action isn't taken where there was no handler.
     """
 
-    __slots__ = ("_before", "_leave", "_may_end", "_numbers")
+    __slots__ = ("_before", "_leave", "_may_end", "_numbers", "_perish")
 
     def __init__(self, *numbers: signal.Signals, may_end: bool = True) -> None:
         self._numbers = numbers or _SIGNALS
         self._may_end = may_end
         self._leave: Callable[[], None] = _nothing
+        self._perish: Callable[[], None] = _nothing
         self._before: dict[signal.Signals, Any] = {}
 
-    def listen(self, leave: Callable[[], None]) -> None:
-        """From now on; only the main thread may, and elsewhere nothing happens."""
-        self._leave = leave
+    def listen(self, leave: Callable[[], None], perish: Callable[[], None] = _nothing) -> None:
+        """Call ``leave`` at a signal from now on, and ``perish`` if the signal is about to kill the process.
+
+        Only the main thread may; elsewhere nothing happens.
+        """
+        self._leave, self._perish = leave, perish
         if threading.current_thread() is not threading.main_thread() or self._before:
             return
         for one in self._numbers:
@@ -79,6 +87,7 @@ class Signals:
         if callable(before):
             before(number, frame)
         elif before is signal.SIG_DFL and self._may_end:
+            self._perish()
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
@@ -91,19 +100,92 @@ class Signals:
 
 
 async def live(
-    app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, begin: Callable[[], None], end: Callable[[], None]
+    app: ASGIApp,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    begin: Callable[[], None],
+    end: Callable[[], None],
+    ready: Callable[[], None] = _nothing,
+    close: Callable[[], None] = _nothing,
+    finish: Callable[[], Awaitable[None]] = checkpoint,
 ) -> None:
-    """The lifespan of ``app``: ``begin`` is called before it starts, ``end`` before it stops."""
+    """Run the lifespan of ``app``.
 
-    async def listened() -> Message:
-        message = await receive()
+    ``begin`` is called before the startup of the app. ``ready`` is called after it; what it raises is told to the
+    server as a failed startup, and raised in the app, which can clean up. ``end`` is called before the shutdown, or
+    when the startup has failed. ``finish`` is awaited before the shutdown of the app. ``close`` is called before the
+    server is told that the app has ended: a server may end the process at once.
+    """
+    lifespan = _Lifespan(receive, send, begin=begin, end=end, ready=ready, close=close, finish=finish)
+    try:
+        await app(scope, lifespan.receive, lifespan.send)
+    finally:
+        lifespan.end()
+
+
+class _Lifespan:
+    """The messages between a server and an app, and what is called when they pass."""
+
+    __slots__ = ("_begin", "_close", "_end", "_finish", "_has_begun", "_is_refused", "_ready", "_receive", "_send")
+
+    def __init__(
+        self,
+        receive: Receive,
+        send: Send,
+        *,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+        ready: Callable[[], None],
+        close: Callable[[], None],
+        finish: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._receive, self._send = receive, send
+        self._begin, self._end, self._ready, self._close = begin, end, ready, close
+        self._finish = finish
+        self._has_begun = self._is_refused = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
         if message["type"] == "lifespan.startup":
-            begin()
+            self._has_begun = True
+            self._begin()
         elif message["type"] == "lifespan.shutdown":
-            end()
+            self.end()
+            await self._finish()
         return message
 
-    await app(scope, listened, send)
+    async def send(self, message: Message) -> None:
+        if self._is_refused:
+            return  # the server knows already that the startup has failed
+        if message["type"] == "lifespan.startup.complete":
+            try:
+                self._ready()
+            except APFError as error:
+                self._is_refused = True
+                self._close_all()
+                await refuse_to_start(self._send, error)
+                raise
+        else:
+            self._close_all()
+        await self._send(message)
+
+    def end(self) -> None:
+        """Call ``end``, once for each ``begin``."""
+        if self._has_begun:
+            self._has_begun = False
+            self._end()
+
+    def _close_all(self) -> None:
+        self.end()
+        self._close()
+
+
+async def refuse_to_start(send: Send, error: Exception) -> None:
+    """Tell the server that the startup has failed, and why."""
+    told = str(error) if isinstance(error, APFError) else "".join(traceback.format_exception(error))
+    await send({"type": "lifespan.startup.failed", "message": told})
 
 
 async def live_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:

@@ -13,10 +13,13 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.hangup import Hearing, begin_to_listen
+from apf_middleware.asgi.body import Body, announcement
+from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
+from apf_middleware.asgi.hangup import Allowance, Client, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
-from apf_middleware.asgi.reception import GatedSeen, Seen
+from apf_middleware.asgi.reception import GatedSeen, Seen, Unseated
+from apf_middleware.asgi.reload import Origin
 from apf_middleware.asgi.responses import (
     answer_rejected,
     answer_unauthenticated,
@@ -24,11 +27,13 @@ from apf_middleware.asgi.responses import (
     send_answer,
 )
 from apf_middleware.asgi.service import Service
-from apf_middleware.asgi.streams import begin_response, follow, is_event_stream, prepare
+from apf_middleware.asgi.streams import Extras, begin_response, follow, is_event_stream, prepare, send_timed
 from apf_middleware.asgi.telemetry import observed
+from apf_middleware.asgi.upload import Upload
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, UnknownQueue
@@ -40,9 +45,12 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 
 _SEATED: Final = TicketState.SEATED
 _UNHEARD: Hearing | None = None
+_UNREAD: Body | None = None
 _WAITING: Final = TicketState.WAITING
+_SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until so few have been read
 _E: Final = frozenset(b"eE")  # of text/event-stream
-_Reply = tuple[Send, list[tuple[bytes, bytes]], Admission]  # senders are its methods: a partial's calls cost more
+_Headers = list[tuple[bytes, bytes]]
+_Reply = tuple[Send, _Headers, Admission]  # senders are its methods: a partial's calls cost more
 
 
 class APFMiddleware:
@@ -52,9 +60,16 @@ class APFMiddleware:
     are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
     serves none itself. ``gates`` are conditions of the app's own (see `Gates`). ``inventory`` tells how many objects of
     a kind there are, for estimates as Kubernetes makes them. A configuration that came from files is read again on
-    `reload`, on SIGHUP, and with ``watch`` when the files change.
+    `reload`, on SIGHUP, and with ``watch`` when the files change. Files that define nothing are refused unless
+    ``allow_empty``.
+
+    If something is wrong with these, the server doesn't start: the startup of the lifespan fails, with all problems.
+    Where there is no lifespan, requests are answered 503.
     """
 
+    _failure: Failure | None = None
+
+    @keeps_failure
     def __init__(
         self,
         app: ASGIApp,
@@ -65,23 +80,37 @@ class APFMiddleware:
         inventory: Inventory = lambda _: None,
         watch: bool = False,
         gates: Gates | None = None,
+        allow_empty: bool = False,
     ) -> None:
         self._app = app
+        self._listen = Allowance().begin_to_listen
         self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
-        reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources)
-        self.service: Service = Service(
+        reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
+        self._service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
             inventory=inventory,
-            sources=sources,
-            watch=watch,
-            warnings=reading.warnings,
+            origin=Origin(sources, watch, reading.warnings, reading.has_server, allow_empty),
             gates=gates,
         )
-        self.service.on_adopt = self._observe
+        self._service.on_adopt = self._observe
+        self._senders = _SENDERS
         self._observe()
+
+    def _fail(self, app: ASGIApp, error: Exception) -> None:
+        """Serve nobody, because of ``error``."""
+        self._app = self.app = app
+        self._failure = Failure(app, error)
+        self._senders = {}  # so that no request takes the usual way
+
+    @property
+    def service(self) -> Service:
+        """What is at work behind the middleware; raises what was wrong if it couldn't be set up."""
+        if self._failure is not None:
+            raise self._failure.error
+        return self._service
 
     async def reload(self) -> bool:
         """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
@@ -91,36 +120,34 @@ class APFMiddleware:
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901, PLR0912 - calls cost
-        sender = _SENDERS.get(scope["type"])
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls cost
+        sender = self._senders.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
             return
-        service = self.service
-        now = service.now()
+        service = self._service
+        now, body = service.now(), _UNREAD
         seen = service.reception.recall(scope)
-        if seen is None or seen.until <= now or service.due <= now:
-            seen = await self._receive(scope, receive, send, now)
-            if seen is None:
+        if seen is None or seen.awaits_body or seen.until <= now or service.due <= now:
+            if (found := await self._receive(scope, receive, send, now, seen)) is None:
                 return
-            if seen.gates or seen.body is not None:
-                sender, receive = _suit(seen, scope, sender, receive)
+            seen, body = found
+            if seen.gates:
+                sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
         controller, extras = service.controller, seen.extras
         admission, hearing = Admission(seen), _UNHEARD
         try:
-            if extras is None or prepare(now, admission, extras, scope):
+            if (extras is None and body is None) or _may_arrive(now, admission, extras, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                limit_ns = seen.at_work.wait_limit_ns
-                hearing = await service.wait(admission, limit_ns, begin_to_listen, (scope, receive))
-                if hearing is not None:
-                    receive = hearing.receive
+                hearing = await service.wait(admission, seen.at_work.wait_limit_ns, self._listen, (scope, receive))
+                receive, send = (receive, send) if hearing is None else hearing.hand_over(send)
             if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
                 return
-            if extras is not None:
-                send = follow(admission, extras, scope, send)
+            if extras is not None or body is not None:
+                receive, send = self._follow(admission, extras, body, (scope, receive, send))
             scope["apf"] = admission
             await self.app(scope, receive, MethodType(sender, (send, seen.headers, admission)))
         except BaseException as error:
@@ -129,36 +156,81 @@ class APFMiddleware:
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if hearing is not None or admission.stream is not None or seen.gates:
-                _end(admission, hearing)
+            if hearing is not None or admission.stream is not None or seen.gates or (body and body.is_open):
+                _end(admission, hearing, body)
 
-    async def _receive(self, scope: Scope, receive: Receive, send: Send, now: int) -> Seen | None:
-        """Find out what isn't known about a request; None when it has been answered already."""
-        service = self.service
+    async def _receive(
+        self, scope: Scope, receive: Receive, send: Send, now: int, seen: Seen | None
+    ) -> tuple[Seen, Body | None] | None:
+        """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
+        service, body, told = self._service, _UNREAD, ""
+        try:
+            while True:
+                if seen is None or seen.until <= now or service.due <= now:
+                    seen = await self._find(scope, receive if body is None else body, send, now)
+                    if seen is None:
+                        break
+                    body = seen.body or body
+                if not seen.awaits_body or service.controller.is_closing or not (body or (told := announcement(scope))):
+                    return seen, body
+                bodies, reception = service.controller.bodies, service.reception
+                body = body or Body(bodies, seen.classification, receive)
+                if told == "expected":
+                    return seen, body  # it is asked for when there are seats
+                await body.gather(bodies.settings.buffer)
+                now = service.now()
+                if service.reception is reception and seen.until > now:
+                    return seen, body
+                seen = None  # it took so long that something else may hold
+        except BaseException:
+            if body is not None:
+                body.close()
+            raise
+        if body is not None:
+            body.close()
+        return None
+
+    async def _find(self, scope: Scope, receive: Receive | Body, send: Send, now: int) -> Seen | None:
+        """Find out where a request goes; None when it has been answered already."""
+        service = self._service
         if service.due <= now:
             service.keep_house(now)
         if service.scrape.is_for(scope):
             await service.scrape.answer(scope, send)
             return None
         if service.admin.is_for(scope):
-            found: Seen | Identity | Refused | UnknownQueue = await service.reception.identify(scope, now)
+            found: Seen | Identity | Refused | UnknownQueue | Unseated = await service.reception.identify(scope, now)
         else:
             found = await service.reception.receive(scope, now, receive)
-        if isinstance(found, Refused):
-            await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+        if not isinstance(found, Seen):
+            await self._answer(found, scope, receive.receive if isinstance(receive, Body) else receive, send)
             return None
-        if isinstance(found, UnknownQueue):
-            await send_answer(answer_unknown_queue(found.status, found.reason, service.labels), scope, send)
-            return None
-        if isinstance(found, Identity):
-            await service.admin.answer(scope, receive, send, found)
+        if found.gates and service.startup_gates.lacks(found.gates):
+            await answer_unavailable(scope, send)
             return None
         return found
 
+    async def _answer(
+        self, found: Identity | Refused | UnknownQueue | Unseated, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request that goes to no level; ``found`` is an identity for the admin's path alone."""
+        if isinstance(found, Refused):
+            await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+        elif isinstance(found, UnknownQueue):
+            await send_answer(answer_unknown_queue(found.status, found.reason, self._service.labels), scope, send)
+        elif isinstance(found, Identity):
+            await self._service.admin.answer(scope, receive, send, found)
+        else:
+            await self.app(scope, receive, send)
+
     async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
+        """End a request that won't be served."""
+        _end(admission, hearing, None)
+        await self._tell(admission, scope, send)
+
+    async def _tell(self, admission: Admission, scope: Scope, send: Send) -> None:
         """Tell a client that its request won't be served; one that has gone is told nothing."""
-        _end(admission, hearing)
-        service = self.service
+        service = self._service
         service.rejections.note(admission)
         if service.tracing is not None:
             service.tracing.note(admission)
@@ -166,19 +238,40 @@ class APFMiddleware:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
 
+    def _follow(
+        self, admission: Admission, extras: Extras | None, body: Body | None, exchange: tuple[Scope, Receive, Send]
+    ) -> tuple[Receive, Send]:
+        """What to call an app with whose body was received before, or whose request is more than a seat."""
+        _, receive, send = exchange
+        if extras is not None:
+            follow(admission, extras)
+        if body is None:
+            return receive, send
+        if body.is_whole:
+            return body.hand_over(receive, send)
+        return Upload(body, admission, exchange, wait=self._wait, tell=self._tell).hand_over()
+
+    def _wait(self, admission: Admission, client: Client) -> Awaitable[Hearing | None]:
+        """Wait once more for seats."""
+        limit_ns = admission.destination.at_work.wait_limit_ns
+        return self._service.wait(admission, limit_ns, self._listen, client)
+
     def _observe(self) -> None:
         """Call the app as the configuration in force wants it observed."""
-        self.app = observed(self._app, self.service.configuration, self.service.tracing)
+        self.app = observed(self._app, self._service.configuration, self._service.tracing)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            service = self.service
-            living = partial(live, self._app, scope, receive, send, begin=service.begin, end=service.end)
+        if self._failure is not None:
+            await self._failure(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            service = self._service
+            steps = {"begin": service.begin, "ready": service.ready, "end": service.end, "close": service.close}
+            living = partial(live, self._app, scope, receive, send, finish=service.finish, **steps)
             try:
                 await (living() if service.door is None else live_beside(service.door.serve, living))
             finally:
                 service.controller.open()  # whoever comes after the end is a test's client, not a server's
-        elif self.service.admin.is_for(scope):
+        elif self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin can't be asked by a scope of type {scope['type']!r}")
         else:
             await self._app(scope, receive, send)
@@ -188,10 +281,23 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     """The paths to read; none if there is a configuration already, or only the web defaults."""
     if source is None or isinstance(source, Configuration):
         return ()
-    return (source,) if isinstance(source, str | PathLike) else tuple(source)
+    if isinstance(source, str | PathLike):
+        return (source,)
+    given: object = source  # whatever the types say
+    if not isinstance(given, Sequence) or not all(isinstance(one, str | PathLike) for one in given):
+        raise InvalidValueError("config", source, "it must be a Configuration, or the paths to read one from")
+    return tuple(source)
 
 
-def _end(admission: Admission, hearing: Hearing | None) -> None:
+def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: Body | None, scope: Scope) -> bool:
+    """Whether a request asks for seats; it is refused otherwise."""
+    if body is not None and body.reason is not None:
+        admission.destination.controller.refuse(now, admission, body.reason)
+        return False
+    return extras is None or prepare(now, admission, extras, scope)
+
+
+def _end(admission: Admission, hearing: Hearing | None, body: Body | None) -> None:
     """Nobody listens to the client any more, and what lasts as long as the request is over."""
     destination = admission.destination
     destination.controller.end(admission)
@@ -201,58 +307,65 @@ def _end(admission: Admission, hearing: Hearing | None) -> None:
         admission.stream.close()
     if hearing is not None:
         hearing.stop()
+    if body is not None:
+        body.close()
 
 
-def _send_http(reply: _Reply, message: Message) -> Awaitable[None]:
+async def _send_http(reply: _Reply, message: Message) -> None:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] != "http.response.start":
-        return reply[0](message)
-    send, headers, admission = reply
+        if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
+            writes = reply[2].destination.at_work.streams.writes
+            if writes is not None:
+                await send_timed(reply[0], writes, reply[2], message)
+                return
+        await reply[0](message)
+        return
+    send, extra, admission = reply
     if message["status"] >= 500:
         admission.fail()
-    told = message.get("headers", ())
-    for name, value in told:
-        if name == b"content-type":
+    headers = [*message.get("headers", ())]  # read once, for it may be an iterator
+    for name, value in headers:
+        if len(name) == 12 and name.lower() == b"content-type":
             if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
                 begin_response(admission, is_stream=is_event_stream(value))
             break
     else:
         if admission.stream is not None:
             begin_response(admission, is_stream=False)
-    message = {**message}  # the app's own stays as it is
-    message["headers"] = [*told, *headers]
-    return send(message)
+    await send(_with_headers(message, headers, extra))
 
 
-def _send_websocket(reply: _Reply, message: Message) -> Awaitable[None]:
+async def _send_websocket(reply: _Reply, message: Message) -> None:
     """The same for a WebSocket, which is a stream once it is accepted."""
-    send, headers, admission = reply
+    send, extra, admission = reply
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
-        message = {**message, "headers": [*message.get("headers", ()), *headers]}
+        message = _with_headers(message, [*message.get("headers", ())], extra)
         if kind == "websocket.accept":
             begin_response(admission, is_stream=True)
         elif message["status"] >= 500:
             admission.fail()
-    return send(message)
+    await send(message)
 
 
-def _send_gated_http(reply: _Reply, message: Message) -> Awaitable[None]:
+def _with_headers(message: Message, headers: _Headers, extra: _Headers) -> Message:
+    """Return the start of a response with ``headers``, which were read from it, and ``extra``."""
+    if not extra and ("headers" not in message or isinstance(message["headers"], list | tuple)):
+        return message
+    message = {**message}  # the app's own stays as it is
+    message["headers"] = headers + extra
+    return message
+
+
+async def _send_gated_http(reply: _Reply, message: Message) -> None:
     """The same for a request that has passed gates, of which some want to know when its response begins."""
     if message["type"] == "http.response.start":
         admission = reply[2]
         admission.destination.controller.begin_answer(admission)
-    return _send_http(reply, message)
+    await _send_http(reply, message)
 
 
 _Sender = Callable[[_Reply, Message], Awaitable[None]]
 _SENDERS: Final[dict[str, _Sender]] = {"http": _send_http, "websocket": _send_websocket}
 _GATED_SENDERS: Final[dict[str, _Sender]] = {"http": _send_gated_http, "websocket": _send_websocket}
-
-
-def _suit(seen: Seen, scope: Scope, sender: _Sender, receive: Receive) -> tuple[_Sender, Receive]:
-    """How to send to a request that has gates to pass, and to receive from one of which a part was read."""
-    return (
-        _GATED_SENDERS[scope["type"]] if seen.gates else sender,
-        receive if seen.body is None else seen.body.receive,
-    )

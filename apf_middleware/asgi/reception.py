@@ -9,12 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.admin import Details
-from apf_middleware.asgi.body import Body, is_readable
+from apf_middleware.asgi.body import LONGEST_BODY, Body, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.memory import REMEMBERED, Memory
@@ -23,6 +25,7 @@ from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.streams import Extras
 from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
@@ -36,13 +39,21 @@ from apf_middleware.runtime.queues.naming import REASONS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["GatedSeen", "Reception", "Seen"]
+__all__ = ["Found", "GatedSeen", "Reception", "Seen", "Unseated"]
 
+_BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
+_READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # of verbs; all others write
 _ONE_SEAT: Final = Estimate(Work(), 1)
 
 Headers = list[tuple[bytes, bytes]]
+
+
+class Unseated(Enum):
+    """Instead of a place: a request that is served at once, without a level and a seat."""
+
+    LONG_RUNNING = "long-running"
 
 
 class Seen(Destination):
@@ -51,7 +62,7 @@ class Seen(Destination):
     ``headers`` go back with their responses. ``extras`` are there where a request may be more than a seat.
     """
 
-    __slots__ = ("body", "details", "extras", "headers", "until")
+    __slots__ = ("awaits_body", "body", "details", "extras", "headers", "until")
 
     details: Details
 
@@ -62,12 +73,15 @@ class Seen(Destination):
         caller: "_Caller",
         headers: Headers,
         work: Work,
+        *,
+        writes: bool,
     ) -> None:
-        super().__init__(controller, classification, work, caller.identity)
+        super().__init__(controller, classification, work, caller.identity, writes=writes)
         self.headers: Headers = headers
         self.until: int = caller.until
         self.extras: Extras | None = None
         self.body: Body | None = None  # what was read of it, for this request alone
+        self.awaits_body: bool = False  # whether its body is received before it asks for seats, if it has one
 
 
 class GatedSeen(Seen):
@@ -86,7 +100,11 @@ class GatedSeen(Seen):
         self.scope = Destination.scope
 
 
-def _with_body(found: Seen | Refused | UnknownQueue, body: Body | None) -> Seen | Refused | UnknownQueue:
+Found = Seen | Refused | UnknownQueue | Unseated
+"""What a reception finds out about a request."""
+
+
+def _with_body(found: Found, body: Body | None) -> Found:
     """What another reception has found, for a request of which ``body`` had been read before."""
     if body is None or not isinstance(found, Seen) or found.body is not None:
         return found
@@ -121,16 +139,21 @@ class _Costs:
         self.learned = sources.costs if self.dependence.changing else None
 
     async def find(
-        self, digest: RequestDigest, classification: Classification, scope: Scope, messages: Receive
+        self,
+        digest: RequestDigest,
+        classification: Classification,
+        scope: Scope,
+        body: Callable[[Classification], Body],
     ) -> "_Cost":
         """The estimate, for which the body may have to be read, and functions to be awaited."""
         assert self._estimation is not None, "then what it costs is usual"
-        choice, body = self._estimation.choose(digest, classification), None
+        choice, read = self._estimation.choose(digest, classification), None
         if choice.wants_body(digest) and is_readable(scope):
-            body = Body(messages)
-            digest.body = await body.read()
+            read = body(classification)
+            await read.gather(LONGEST_BODY)
+            digest.body = read.parsed()
         estimate = choice.estimate(digest, classification)
-        return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, body)
+        return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, read)
 
 
 class Reception:
@@ -161,11 +184,13 @@ class Reception:
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
         self._resolve = derive_resolver(configuration)
+        self._has_unseated = configuration.server.resolver == "kubernetes"
         self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._learned = self._costs.learned
         self._gating = Gating(configuration) if configuration.has_gates else None
+        self._bodies = configuration.server.bodies
         self._keys = Keys(configuration, chain, self._costs.dependence)
         self._memory: Memory[Seen] = Memory(self._keys)
         self.recall: Callable[[Scope], Seen | None] = self._memory.recall
@@ -178,8 +203,8 @@ class Reception:
         """Where costs are to be noted, if estimates are learned from them."""
         return self._learned
 
-    async def receive(self, scope: Scope, now: int, messages: Receive) -> Seen | Refused | UnknownQueue:
-        """Find out about a request that wasn't seen lately, and remember it."""
+    async def receive(self, scope: Scope, now: int, messages: Receive | Body) -> Found:
+        """Find out about a request that wasn't seen lately, and remember it. ``messages`` may have been read before."""
         key = self._key(scope)
         known = None if key is None else self._memory.get(key)
         if known is not None and known.until > now:
@@ -193,15 +218,13 @@ class Reception:
                 return self._refuse(met)
             caller = met
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
-        classification = self._classify(digest) if key is None else self._decide(digest)
-        if self._naming is not None:
-            placed = self._naming.place(scope, digest, classification)
-            if isinstance(placed, UnknownQueue):
-                return self._miss(placed)
-            classification = placed
+        classification = self._place(scope, digest, remembers=key is not None)
+        if not isinstance(classification, Classification):
+            return classification
         usual = self._costs.usual
-        choice, estimate, body = usual or await self._costs.find(digest, classification, scope, messages)
-        messages = messages if body is None else body.receive
+        body_of = partial(Body.of, self._controller.bodies, messages)
+        choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
+        messages = messages if body is None else body
         if self.successor is not None:
             return _with_body(await self.successor.receive(scope, now, messages), body)
         seen = self._seen(digest, classification, caller, estimate, scope)
@@ -210,22 +233,43 @@ class Reception:
             self._memory.put(key, seen)
         return seen
 
+    def _place(
+        self, scope: Scope, digest: RequestDigest, *, remembers: bool
+    ) -> Classification | UnknownQueue | Unseated:
+        """Return where the request belongs, by what it is and by what it names."""
+        if self._has_unseated and is_served_without_seats(digest):
+            return Unseated.LONG_RUNNING
+        classification = self._decide(digest) if remembers else self._classify(digest)
+        if self._naming is None:
+            return classification
+        placed = self._naming.place(scope, digest, classification)
+        return self._miss(placed) if isinstance(placed, UnknownQueue) else placed
+
     def _seen(
         self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope
     ) -> Seen:
         """Where this request goes, and what is to be seen to on the way."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
-        headers, work = self._labels.headers(classification), estimate.work
+        headers, work, writes = self._labels.headers(classification), estimate.work, digest.verb not in _READING
         if gates:
-            seen: Seen = GatedSeen(self._controller, classification, caller, headers, work).told(gates, digest, scope)
+            gated = GatedSeen(self._controller, classification, caller, headers, work, writes=writes)
+            seen: Seen = gated.told(gates, digest, scope)
         else:
-            seen = Seen(self._controller, classification, caller, headers, work)
+            seen = Seen(self._controller, classification, caller, headers, work, writes=writes)
         if self._controller.roll is not None:  # somebody may ask
             seen.details = Details(digest.verb, digest.path, digest.resource)
+        seen.awaits_body = self._awaits_body(digest, seen)
         if self._learned is not None:
             seen.route = route_key(digest)
         seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
         return seen
+
+    def _awaits_body(self, digest: RequestDigest, seen: Seen) -> bool:
+        """Whether such a request asks for seats when its body is there."""
+        settings = self._bodies
+        if settings.hold_seats or seen.at_work.shared.exempt:
+            return False
+        return settings.any_method or digest.method not in _BODILESS
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
         """Who asks, and nothing else."""

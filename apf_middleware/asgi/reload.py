@@ -23,7 +23,7 @@ from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.watch import Watcher
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
-from apf_middleware.config.problems import Path, Problems
+from apf_middleware.config.problems import Absent, Path, Problems
 from apf_middleware.config.source import read_files
 from apf_middleware.exceptions import APFError, InvalidValueError
 from apf_middleware.runtime import SETTLED_AT_START, tell
@@ -31,10 +31,12 @@ from apf_middleware.runtime import SETTLED_AT_START, tell
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
 
-__all__ = ["Fresh", "Reloader", "Target", "needs_restart"]
+__all__ = ["NO_FILES", "Fresh", "Origin", "Reloader", "Target", "needs_restart"]
 
 _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
+_VANISHED: Final = "a Server document must stay while the configuration in force has one"
+_ALLOW: Final = "Write it back, or start the server with allow_empty=True"
 _WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 
 
@@ -64,26 +66,50 @@ class Target(Protocol):
         ...
 
 
+class Origin(NamedTuple):
+    """Where a configuration was read from, and what that reading found.
+
+    With ``watch``, the files are read again when they change. ``has_server`` says whether they had a Server document;
+    ``allow_empty`` lets them define nothing, and lets that document go.
+    """
+
+    sources: tuple[str | PathLike[str], ...] = ()
+    watch: bool = False
+    warnings: tuple[Problem, ...] = ()
+    has_server: bool = False
+    allow_empty: bool = False
+
+
+NO_FILES: Final = Origin()
+"""The origin of a configuration that came from no files."""
+
+
+class _Outcome(NamedTuple):
+    """What was read and is ready to be put in force, with its warnings; or nothing, with its errors."""
+
+    fresh: Fresh | None
+    problems: tuple[Problem, ...]
+    has_server: bool = False
+
+
 class Reloader:
-    """Reads ``sources`` again for ``target``; without any, there is nothing to be read again.
+    """Reads the files of ``origin`` again for ``target``; without any, there is nothing to be read again.
+
+    Files that define nothing are refused, and so are files without a Server document while the configuration in force
+    has one: a file that was emptied by mistake must not remove authentication.
 
     ``loads`` counts how readings ended, ``error`` is what was wrong with the last one unless it is in force, and
     ``warnings`` are those of the configuration in force.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        sources: Sequence[str | PathLike[str]] = (),
-        *,
-        watch: bool = False,
-        warnings: Sequence[Problem] = (),
-    ) -> None:
+    def __init__(self, target: Target, origin: Origin = NO_FILES) -> None:
         self._target = target
-        self._sources = tuple(sources)
-        if watch:
+        self._sources = origin.sources
+        self._has_server = origin.has_server
+        self._allow_empty = origin.allow_empty
+        if origin.watch:
             self._require_sources("watch", value=True)
-        self._watcher = Watcher(self._sources) if watch else None
+        self._watcher = Watcher(self._sources) if origin.watch else None
         self._signals = Signals(*_RELOAD, may_end=False) if _RELOAD and self._sources else None
         self._lock = Lock()
         self._begun = 0
@@ -91,7 +117,7 @@ class Reloader:
         self._tasks: set[asyncio.Task[None]] = set()
         self.loads: Counter[str] = Counter({"success": 1, "failure": 0})
         self.error: ConfigurationError | None = None
-        self.warnings: tuple[Problem, ...] = tuple(warnings)
+        self.warnings: tuple[Problem, ...] = origin.warnings
 
     async def reload(self) -> bool:
         """Read again, and put in force what was read; False if something is wrong, and all stays as it was.
@@ -106,12 +132,13 @@ class Reloader:
                 return self.error is None
             self._begun = number = self._begun + 1
             # A limiter of its own, because the threads of the app may all be busy when a reload is needed most.
-            fresh, problems = await run_sync(self._read, limiter=CapacityLimiter(1))
+            outcome = await run_sync(self._read, limiter=CapacityLimiter(1))
             self._completed = number
-            return self._conclude(fresh, problems)
+            return self._conclude(outcome)
 
-    def _conclude(self, fresh: Fresh | None, problems: tuple[Problem, ...]) -> bool:
-        """Put in force what was read, if it can be; `problems` are its warnings, or errors if there is nothing."""
+    def _conclude(self, outcome: "_Outcome") -> bool:
+        """Put in force what was read, if it can be."""
+        fresh, problems, has_server = outcome
         if fresh is not None:
             try:
                 self._target.adopt(fresh)
@@ -120,21 +147,25 @@ class Reloader:
         if fresh is None:
             self._fail(problems)
             return False
+        self._has_server = has_server
         self._succeed(fresh.configuration, problems)
         return True
 
-    def _read(self) -> tuple[Fresh | None, tuple[Problem, ...]]:
-        """What was read, ready to be put in force, and its warnings; or nothing, and its errors."""
+    def _read(self) -> "_Outcome":
+        """Read the files and check what has changed."""
         try:
-            reading = read(self._sources)
+            reading = read(self._sources, allow_empty=self._allow_empty)
             if reading.configuration is None:
-                return None, reading.errors
+                return _Outcome(None, reading.errors)
+            if self._has_server and not (reading.has_server or self._allow_empty):
+                gone = Problem(Place(fspath(self._sources[0])), "kind", Absent.ABSENT, _VANISHED, _ALLOW)
+                return _Outcome(None, (gone,))
             refused = needs_restart(self._target.configuration, reading.configuration, self._sources)
             if refused:
-                return None, refused
-            return self._target.prepare(reading.configuration), reading.warnings
+                return _Outcome(None, refused)
+            return _Outcome(self._target.prepare(reading.configuration), reading.warnings, reading.has_server)
         except Exception as error:  # noqa: BLE001 - it may come from code that a configuration names; nothing changes
-            return None, (self._problem(error),)
+            return _Outcome(None, (self._problem(error),))
 
     def _problem(self, error: Exception) -> Problem:
         """What was raised, at the place it is about as far as that is known."""

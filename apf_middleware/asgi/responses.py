@@ -40,7 +40,8 @@ _PROBLEM: Final = (b"content-type", b"application/problem+json")
 _KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # a WebSocket's close code for 'come back later'
 _REFUSED: Final = 1008  # that for a policy that it violates
-_CLOSED: Final = frozenset({Reason.QUEUE_CLOSED, Reason.QUEUE_CLOSING})
+_STATUS: Final = {Reason.QUEUE_CLOSED: 503, Reason.QUEUE_CLOSING: 503, Reason.SLOW_BODY: 408}
+_BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # whose rest must not be waited for either
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
     Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and nothing waits there.",
@@ -49,6 +50,8 @@ _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
     Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
     Reason.STREAM_LIMIT: "As many streams like this one are open as there may be.",
+    Reason.SLOW_BODY: "Too little of the request's body came in too long a time.",
+    Reason.BODY_LIMIT: "As many requests as there may be wait for their bodies.",
     Reason.GATE: "What this request needs is not available in time.",
 }
 
@@ -109,7 +112,7 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     settings = labels.settings
     ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
     refusal = getattr(admission, "refusal", None)
-    status = 503 if reason in _CLOSED else settings.status if refusal is None else refusal.status
+    status = _STATUS.get(reason) or (settings.status if refusal is None else refusal.status)
     at_work = admission.destination.at_work
     seconds = _retry_after(admission, settings, now, chance)
     if refusal is not None and refusal.retry_after is not None:
@@ -131,7 +134,7 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
         problem["level"] = admission.level
         problem["schema"] = admission.schema
     headers = [_PROBLEM, (b"retry-after", b"%d" % seconds), *labels.headers(admission.destination.classification)]
-    if ends:
+    if ends or reason in _BODIES:
         headers.append((b"connection", b"close"))
     if settings.server_timing:
         headers.append(timing_header(admission))
@@ -197,7 +200,10 @@ async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
             await send(_closing(answer))
             return
         kind = "websocket."
-    start: Message = {"type": f"{kind}http.response.start", "status": answer.status, "headers": answer.headers}
+    headers = answer.headers
+    if not scope.get("http_version", "1.1").startswith("1"):  # which knows no such header
+        headers = [header for header in headers if header[0] != b"connection"]
+    start: Message = {"type": f"{kind}http.response.start", "status": answer.status, "headers": headers}
     await send(start)
     body = b"" if scope.get("method") == "HEAD" else answer.body
     await send({"type": f"{kind}http.response.body", "body": body, "more_body": False})

@@ -58,6 +58,11 @@ class Scrape:
         )
 
     @property
+    def is_read(self) -> bool:
+        """Whether the metrics can be asked for."""
+        return self._path is not None or not self._path_is_own or self.is_shared
+
+    @property
     def is_shared(self) -> bool:
         """Whether there may be other workers, who are to know what this one has counted."""
         return self._publisher is not None

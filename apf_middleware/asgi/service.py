@@ -2,9 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from os import PathLike
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +16,10 @@ from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
 from apf_middleware.asgi.reception import Reception
-from apf_middleware.asgi.reload import Fresh, Reloader
+from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
 from apf_middleware.asgi.responses import Labels
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.asgi.wire import Peer
 from apf_middleware.config import Configuration, ConfigurationError, Problem
@@ -29,14 +29,14 @@ from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import QueueBook, RejectionLog, control, picture_server, tell
+from apf_middleware.runtime import Controller, QueueBook, RejectionLog, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.top_flows import Roll
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.telemetry import Wait
-    from apf_middleware.runtime import Controller
 
 __all__ = ["Service"]
 
@@ -46,10 +46,11 @@ _HOUSEKEEPING_NS: Final = 10**9
 class Service:
     """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
 
-    ``sources`` are the paths that ``configuration`` was read from, if it was; with ``watch`` they are read again when
-    they change. ``warnings`` are what reading has found odd. ``inventory`` tells how many objects of a kind there are.
+    ``origin`` says where ``configuration`` was read from. ``inventory`` tells how many objects of a kind there are.
     ``gates`` are those that the app has defined. ``on_adopt`` is called when another configuration has come in force.
     """
+
+    due: int
 
     def __init__(
         self,
@@ -59,24 +60,22 @@ class Service:
         registry: CollectorRegistry | None = None,
         inventory: Inventory = lambda _: None,
         now: Callable[[], int] = time.monotonic_ns,
-        sources: Sequence[str | PathLike[str]] = (),
-        watch: bool = False,
-        warnings: Sequence[Problem] = (),
+        origin: Origin = NO_FILES,
         gates: Gates | None = None,
     ) -> None:
         self.configuration: Configuration = configuration
         self.now = now
         self._authenticators = tuple(authenticators)
-        self._reloader = Reloader(self, sources, watch=watch, warnings=warnings)
+        self._reloader = Reloader(self, origin)
         self.labels: Labels = Labels(configuration.server.responses)
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
         self.on_adopt: Callable[[], None] | None = None
-        self.controller: Controller = control(configuration, gates, now=now)
+        self.controller: Controller = Controller(configuration, gates, now=now)
+        self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
-        costs = configuration.server.estimation.learning.costs()
-        self._sources = Sources(costs, inventory, self.controller.watches.interested)
+        self._sources = self._find_sources(inventory)
         known = configuration, self.controller, self.chain, self.labels
         self.reception: Reception = Reception(*known, sources=self._sources)
         self.controller.costs = self.reception.learned
@@ -87,18 +86,31 @@ class Service:
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        # With other workers the first request is to be told to them, and housekeeping sees to that.
-        self.due: int = now() + (0 if self.scrape.is_shared else _HOUSEKEEPING_NS)
+        self.due = self._looked_at = now()
+        self._kinds = KindSampler(lambda: self.controller.shown, now, self._rest)
         self._signals = Signals()
         self._publishing = Alarm(self._publish, now)
+
+    def _find_sources(self, inventory: Inventory) -> Sources:
+        """What estimators ask."""
+        controller, costs = self.controller, self.configuration.server.estimation.learning.costs()
+        return Sources(costs, inventory, controller.watches.interested, controller.count_watches)
 
     def keep_house(self, now: int) -> None:
         """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
         self.due = now + _HOUSEKEEPING_NS
-        self.reception.refresh()
-        self.roll.age(now)
+        if self.scrape.is_read:
+            self._kinds.begin()
         if self.scrape.is_shared:
-            self._publishing.ask(self.due)  # after which whoever comes keeps house again
+            self._publishing.ask(self.due)  # after which the next request keeps house again
+        if now >= self._looked_at + _HOUSEKEEPING_NS:
+            self._looked_at = now
+            self.reception.refresh()
+            self.roll.age(now)
+
+    def _rest(self) -> None:
+        """Nothing happens now: the next request is to call `keep_house`."""
+        self.due = self.now()
 
     def _publish(self) -> None:
         """Let other workers know what has happened, and again later if somebody is still here."""
@@ -115,6 +127,7 @@ class Service:
             version=__version__,
             configuration_loads=self._reloader.loads,
             unknown_queues=self.reception.unknown_queues,
+            request_kinds=self._kinds.times(),
         )
 
     # Another configuration
@@ -208,10 +221,24 @@ class Service:
     def begin(self) -> None:
         """The server starts."""
         self.controller.open()
-        self._signals.listen(caller_on_loop(self.controller.close))
+        self.startup_gates.begin()
+        self._signals.listen(caller_on_loop(self.controller.close), self._remove_socket)
         self._reloader.begin()
         self.scrape.publish()
         tell(logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels))
+
+    def ready(self) -> None:
+        """Raise InvalidValueError unless all gates are there, now that the app has started."""
+        self.startup_gates.require()
+
+    def close(self) -> None:
+        """Remove what is there for one run of the app: its gates and the control socket's file."""
+        self.startup_gates.remove()
+        self._remove_socket()
+
+    def _remove_socket(self) -> None:
+        if self.door is not None:
+            self.door.remove()
 
     def end(self) -> None:
         """The server stops."""
@@ -219,9 +246,14 @@ class Service:
         self._signals.forget()
         self.controller.close()
         self._publishing.cancel()
+        self._kinds.end()
         self.scrape.close()
         self.rejections.summarize()
         tell(logging.INFO, "apf.stopped")
+
+    async def finish(self) -> None:
+        """Finish what takes time after the `end`: what gates hold on other servers is given back."""
+        await self.controller.aclose()
 
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:

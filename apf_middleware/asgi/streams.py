@@ -8,7 +8,6 @@ that turns out to be none has its place no longer than until then. One that nobo
 there is no place for it, it keeps its seats, which are limited as well.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import Message, Scope, Send
@@ -16,14 +15,14 @@ from starlette.types import Message, Scope, Send
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, Destination, SlowWrites
+from apf_middleware.runtime import Admission, Destination, HeldUp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from apf_middleware.classification import Resource
 
-__all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare"]
+__all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare", "send_timed"]
 
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
@@ -47,7 +46,7 @@ class Extras:
         """None for most requests, for which there is nothing to do."""
         streams = destination.at_work.streams
         is_watch = digest.verb == "watch" and digest.resource is not None
-        needed = was_cut or is_watch or streams.writes is not None or streams.settings.is_limited
+        needed = was_cut or is_watch or streams.settings.is_limited
         return cls(digest, destination, was_cut=was_cut) if needed else None
 
 
@@ -61,14 +60,10 @@ def prepare(now: int, admission: Admission, extras: Extras, scope: Scope) -> boo
     return False
 
 
-def follow(admission: Admission, extras: Extras, scope: Scope, send: Send) -> Send:
-    """Its seats are there, and the app is called next; the ``send`` to call it with."""
+def follow(admission: Admission, extras: Extras) -> None:
+    """Its seats are there, and the app is called next."""
     if extras.is_watch:
         admission.long_term().watch(extras.resource)
-    writes = admission.destination.at_work.streams.writes
-    if writes is None or scope["type"] != "http":
-        return send
-    return partial(_send_timed, send, writes, admission)
 
 
 def begin_response(admission: Admission, *, is_stream: bool) -> None:
@@ -94,7 +89,7 @@ def _is_known(scope: Scope) -> bool:
     return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers)
 
 
-async def _send_timed(send: Send, writes: SlowWrites, admission: Admission, message: Message) -> None:
+async def send_timed(send: Send, writes: HeldUp[Admission], admission: Admission, message: Message) -> None:
     """Send, and if it takes too long, for the client doesn't read, let the seats go."""
     if admission.state is not _SEATED:
         await send(message)

@@ -34,7 +34,7 @@ def timed(app: ASGIApp) -> ASGIApp:
     return run
 
 
-def _send_timed(send: Send, admission: Admission, message: Message) -> Awaitable[None]:
+async def _send_timed(send: Send, admission: Admission, message: Message) -> None:
     if message["type"] in _STARTS:
         message = {**message, "headers": [*message.get("headers", ()), timing_header(admission)]}
-    return send(message)
+    await send(message)

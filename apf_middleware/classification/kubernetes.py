@@ -8,13 +8,16 @@ The API's discovery paths, which end before a resource, are such.
 import re
 from collections.abc import Mapping
 
-from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource
+from apf_middleware.classification.digest import NO_VALUES, RequestDigest, Resolution, Resource
 
-__all__ = ["resolve_kubernetes"]
+__all__ = ["is_served_without_seats", "resolve_kubernetes"]
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PREFIXED_VERBS = frozenset({"proxy", "watch"})  # deprecated: the verb stands in the path, before the resource
 _OF_NAMESPACES = frozenset({"status", "finalize"})  # subresources of a namespace, not resources in it
+
+_LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+_PROFILES = "/debug/pprof/"
 
 _TERM = re.compile(r"((?:[^\\=!]|\\.)*)(!=|==|=)((?:[^\\=]|\\.)*)")
 _COMMA = re.compile(r"(?:[^\\,]|\\.)+")
@@ -42,6 +45,17 @@ def resolve_kubernetes(method: str, path: str, query: Mapping[str, str] = NO_VAL
     if not name:
         verb, name = _collective(verb, query)
     return Resolution(verb, Resource(rest[0], api_group, version, subresource, namespace, name))
+
+
+def is_served_without_seats(digest: RequestDigest) -> bool:
+    """Return whether Kubernetes serves this request outside of priority and fairness.
+
+    Those are its long-running requests (proxies, and ``exec``, ``log`` and the like of pods), except watches, which
+    take seats until they have begun.
+    """
+    if digest.resource is None:
+        return digest.path.startswith(_PROFILES)
+    return digest.verb == "proxy" or (digest.verb != "watch" and digest.resource.subresource in _LONG_SUBRESOURCES)
 
 
 def _split_namespace(parts: list[str]) -> tuple[str, list[str]]:

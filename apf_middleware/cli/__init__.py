@@ -1,10 +1,17 @@
 """The command ``apf``. It needs the extra ``cli``; without it, the command says how to get it."""
 
+import io
+import os
 import sys
+from collections.abc import Sequence
+from typing import Final
 
 from apf_middleware.exceptions import MissingExtraError
 
 __all__ = ["main"]
+
+_SENSELESS: Final = 2
+_MOST_SHOWN: Final = 60
 
 
 def main() -> None:
@@ -16,4 +23,20 @@ def main() -> None:
         if package not in {"typer", "rich"}:
             raise
         sys.exit(f"apf: {MissingExtraError(package, 'cli')}")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may be no text
+    _require_text(sys.argv[1:])
     app(prog_name="apf")
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """End with status 2 at an argument that isn't UTF-8, unless it names a file that is there."""
+    for number, argument in enumerate(arguments, 1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            if not os.path.lexists(argument):
+                shown = argument[:_MOST_SHOWN].encode(errors="backslashreplace").decode()
+                sys.stderr.write(f"apf: argument {number} is {shown}, but it must be UTF-8\n")
+                sys.exit(_SENSELESS)

@@ -1,5 +1,6 @@
 """Which commands there are. Each lives in a module of its own name."""
 
+from inspect import getdoc
 from typing import Annotated
 
 import typer
@@ -46,3 +47,6 @@ app.add_typer(queues, name="queue")
 app.add_typer(gates, name="gate")
 for _command in (check, explain, convert, simulate, recommend, collisions, replay, dump):
     app.command()(_command)
+for _group in (app, queues, gates):
+    for _info in _group.registered_commands:  # typer cuts what it takes from a docstring to one line
+        _info.short_help = " ".join((getdoc(_info.callback) or "").partition("\n\n")[0].split())

@@ -19,6 +19,10 @@ def check(
     paths: Paths,
     *,
     strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    skip_foreign: Annotated[
+        bool, typer.Option("--skip-foreign", help="Don't warn of objects that belong to other APIs.")
+    ] = False,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Let files define nothing at all.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Check configuration files, and tell all problems at once with file, line and field.
@@ -26,7 +30,7 @@ def check(
     Exit status 0 if it can be used, 1 if there are errors, 2 if there is nothing to check.
     """
     require_paths(paths)
-    reading = read(paths)
+    reading = read(paths, skip_foreign=skip_foreign, allow_empty=allow_empty)
     failed = bool(reading.errors or (strict and reading.warnings))
     if output is Output.JSON:
         typer.echo(json.dumps(_as_document(reading, failed=failed), indent=2))

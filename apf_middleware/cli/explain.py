@@ -1,6 +1,7 @@
 """``apf explain``: what a configuration makes of one request, and why."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -8,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
+from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.cli.output import Output, OutputOption, require_paths, tell
 from apf_middleware.config import Configuration, ConfigurationError, load
 from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
@@ -16,6 +18,8 @@ from apf_middleware.runtime import QueueNaming, UnknownQueue
 
 __all__ = ["explain"]
 
+_SERVICE_ACCOUNT: Final = re.compile(r"system:serviceaccount:([^:]+):[^:]+")
+_SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 _AUTHENTICATED: Final = "system:authenticated"
 _LEAST_ARGUMENTS: Final = 3
 _ANSWERS: Final = ("schema", "level", "flow")
@@ -46,8 +50,10 @@ def explain(
         raise typer.Exit(1) from error
     identity = _identity(user, group or [])
     digest = _digest(configuration, (method, url), identity, _headers(header or []), client_ip)
-    explanation = derive_classifier(configuration).explain(digest)
-    told = _tell(configuration, digest, explanation)
+    if configuration.server.resolver == "kubernetes" and is_served_without_seats(digest):
+        told = _about(digest) | {"served": "at once, without a seat, as all long-running requests but watches"}
+    else:
+        told = _tell(configuration, digest, derive_classifier(configuration).explain(digest))
     if output is Output.JSON:
         typer.echo(json.dumps(told, indent=2))
         return
@@ -57,10 +63,12 @@ def explain(
 
 
 def _identity(user: str, groups: list[str]) -> Identity:
-    """As authentication would make it: whoever has a name is authenticated."""
-    if not user:
-        return Identity(ANONYMOUS.name, (*groups, *ANONYMOUS.groups)) if groups else ANONYMOUS
-    return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
+    """Return the user as a cluster's authentication makes it, with the groups that follow from the name."""
+    if user in ("", ANONYMOUS.name):
+        return Identity(ANONYMOUS.name, tuple(dict.fromkeys((*groups, *ANONYMOUS.groups))))
+    account = _SERVICE_ACCOUNT.fullmatch(user)
+    implied = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{account[1]}") if account else ()
+    return Identity(user, tuple(dict.fromkeys((*groups, *implied, _AUTHENTICATED))))
 
 
 def _headers(headers: list[str]) -> dict[str, str]:
@@ -77,7 +85,11 @@ def _digest(
     configuration: Configuration, request: tuple[str, str], identity: Identity, headers: dict[str, str], client_ip: str
 ) -> RequestDigest:
     method, url = request
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError as error:
+        raise typer.BadParameter(f"{url!r} is no URL: {error}", param_hint="URL") from None
     path = parts.path or "/"
     if not path.startswith("/"):
         raise typer.BadParameter(f"the path of {url!r} doesn't begin with a slash", param_hint="URL")
@@ -89,7 +101,7 @@ def _digest(
         path=path,
         method=method.upper(),
         resource=resolution.resource,
-        host=parts.hostname or headers.get("host", ""),
+        host=host or headers.get("host", ""),
         headers=headers,
         query=query,
         path_parameters=resolution.path_parameters,
@@ -106,7 +118,23 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
     level = configuration.levels[found.level]
     limits = derive_limits(configuration)[found.level]
     settings = derive_settings(level, limits)
+    most = min(limits.max, max(limits.nominal, configuration.server.seats))  # others may lend no more than there is
     dealer = None if settings.exact else settings.dealer()
+    return _about(digest) | {
+        "schema": found.schema,
+        "level": found.level,
+        "flow": found.flow,
+        "hand": list(dealer.deal(found.entropy)) if dealer else [],
+        "own_queue": settings.exact > 0,
+        "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else most},
+        "gates": list(Gating(configuration).names(digest, found)),
+        "exempt": level.exempt,
+        "fallback": explanation.fallback,
+        "passed_over": [{"schema": name, "why": why} for name, why in explanation.passed_over],
+    }
+
+
+def _about(digest: RequestDigest) -> dict[str, object]:
     resource = digest.resource
     return {
         "user": digest.identity.name,
@@ -114,16 +142,6 @@ def _tell(configuration: Configuration, digest: RequestDigest, explanation: Expl
         "verb": digest.verb,
         "resource": "/".join(filter(None, (resource.resource, resource.subresource))) if resource else None,
         "namespace": resource.namespace if resource else None,
-        "schema": found.schema,
-        "level": found.level,
-        "flow": found.flow,
-        "hand": list(dealer.deal(found.entropy)) if dealer else [],
-        "own_queue": settings.exact > 0,
-        "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else limits.max},
-        "gates": list(Gating(configuration).names(digest, found)),
-        "exempt": level.exempt,
-        "fallback": explanation.fallback,
-        "passed_over": [{"schema": name, "why": why} for name, why in explanation.passed_over],
     }
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
-from apf_middleware.cli.output import Output, OutputOption, require_folder, require_paths, tell
+from apf_middleware.cli.output import Output, OutputOption, is_there, require_folder, require_paths, tell
 from apf_middleware.cli.tables import print_levels, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity
 from apf_middleware.config.scenario import Scenario, read_scenario
@@ -122,7 +122,7 @@ def chosen_configuration(name: str, configuration: Configuration) -> Configurati
     """A variant of the scenario's configuration, or what is in a file; a scenario in it is passed over."""
     if name in VARIANTS:
         return variant(name, configuration)
-    if not Path(name).exists():
+    if not is_there(Path(name), "--compare"):
         raise typer.BadParameter(f"{name!r} must be a file or one of {', '.join(VARIANTS)}", param_hint="--compare")
     return read_scenario([name], wanted=False).unwrap()[1]
 

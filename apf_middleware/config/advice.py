@@ -7,6 +7,7 @@ from apf_middleware.classification import FlowSchema
 from apf_middleware.config.build import Assembly, Known, builtin
 from apf_middleware.config.cover import covers, size_of, takes_everything
 from apf_middleware.config.dialects import Definition
+from apf_middleware.config.dialects.kubernetes import ASSURED
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
@@ -59,7 +60,7 @@ def _warn(problems: Problems, definition: Definition, key: str, value: object, *
     path = _PATHS[definition.dialect][key]
     document = definition.document
     version = document.root.get("apiVersion")
-    if key == "shares" and version and str(version.value).endswith(("beta1", "beta2")):
+    if key == "shares" and version and str(version.value).rpartition("/")[2] in ASSURED:
         path = (*path[:-1], "assuredConcurrencyShares")
     problems.warn(document.place(path), rule, field=dotted((*document.base, *path)), value=value, hint=hint)
 

@@ -5,7 +5,7 @@ mandatory objects or backstops that are missing. Nothing depends on the order of
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from apf_middleware.config.problems import ConfigurationError, Problems
 from apf_middleware.config.source import read_text
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["Assembly", "Defaults", "Known", "assemble", "builtin"]
+__all__ = ["Assembly", "Defaults", "Known", "assemble", "builtin", "settle_slow_clients"]
 
 Defaults = Literal["web", "kubernetes", "none"]
 """Whose suggested objects are added."""
@@ -29,6 +29,7 @@ _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
 _EXACT_LEVELS: Final = {"kubernetes"}
 _LAST: Final = 10_000
+_BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
 _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tried before the other
 
 
@@ -125,6 +126,17 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
     if "resolver" not in told:
         kubernetes = settings.defaults == "kubernetes" or (used and "apf" not in used)
         settings = replace(settings, resolver="kubernetes" if kubernetes else "web")
+    return settle_slow_clients(settings, told)
+
+
+def settle_slow_clients(settings: ServerSettings, told: Collection[str] = ()) -> ServerSettings:
+    """What isn't said about clients that send or read slowly: an ordinary web app's seats don't wait for them."""
+    is_web, bodies, streams = settings.defaults == "web", settings.bodies, settings.streams
+    if "bodies.hold_seats" not in told:
+        settings = replace(settings, bodies=replace(bodies, hold_seats=not is_web))
+    if "streams.release_when_blocked" not in told:
+        blocked_ns = _BLOCKED_NS if is_web else 0
+        settings = replace(settings, streams=replace(streams, release_when_blocked_ns=blocked_ns))
     return settings
 
 

@@ -6,6 +6,7 @@ line all take it from here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from apf_middleware.classification import Classifier, Resolution, RouteTable, resolve_kubernetes
 from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
@@ -13,6 +14,7 @@ from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, limits_from_shares
+from apf_middleware.fairqueuing.proportion import divide
 from apf_middleware.fairqueuing.sharing.kin import Kinship
 
 __all__ = [
@@ -33,20 +35,23 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     """Nominal, min and max seats of each level; numbers that it names go before what its shares come to.
 
     Children divide by their shares what their parent has. Where seats are lent at each dispatch, mins of proportions
-    leave a seat to those that have none.
+    are no more than the whole seats of a level's exact part, and leave a seat to the levels that have none.
     """
     server = configuration.server
     strict = server.strict_upstream
     found = _limits_among(server.seats, configuration, None, strict=strict)
+    parts = {name: Fraction(limits.nominal) for name, limits in found.items()}
     if not strict and server.borrowing == "immediate":
         found = _leave_a_seat(server.seats, found, configuration.levels)
+        found, parts = _round_mins_down(Fraction(server.seats), found, configuration.levels)
     for parent in sorted(configuration.parents):
         limits = found[parent]
         children = _limits_among(limits.nominal, configuration, parent, strict=strict)
+        children, _ = _round_mins_down(parts[parent], children, configuration.levels)
         for name, level in configuration.levels.items():
             if level.parent == parent and level.max_seats is None and level.shares.borrowing_percent is None:
                 children[name] = replace(children[name], max=max(limits.max, children[name].nominal))
-        found |= _cut_to_fit(limits.max, children, configuration.levels)
+        found |= children
     return {name: found[name] for name in configuration.levels}
 
 
@@ -76,30 +81,37 @@ def _leave_a_seat(seats: int, limits: Mapping[str, LevelLimits], levels: Mapping
         found[name] = replace(found[name], min=found[name].min - 1)
 
 
-def _cut_to_fit(most: int, children: Mapping[str, LevelLimits], levels: Mapping[str, Level]) -> dict[str, LevelLimits]:
-    """Mins of proportions are rounded up, and together may exceed what their parent can have: the largest give."""
-    found = dict(children)
-    surplus = sum(limits.min for limits in found.values()) - most
-    while surplus > 0:
-        givers = [name for name, limits in found.items() if limits.min and levels[name].min_seats is None]
-        if not givers:
-            break
-        name = max(givers, key=lambda one: (found[one].min, one))
-        found[name] = replace(found[name], min=found[name].min - 1)
-        surplus -= 1
-    return found
+def _round_mins_down(
+    seats: Fraction, limits: Mapping[str, LevelLimits], levels: Mapping[str, Level]
+) -> tuple[dict[str, LevelLimits], dict[str, Fraction]]:
+    """Keep the mins that come from shares within the whole seats of each level's exact part; return the parts too.
+
+    Nominal seats are rounded up. If they were promised as such, a level whose part is 1.3 seats would have 2 for good,
+    and the levels would not be served in proportion to their shares. A level without queues keeps at least one seat,
+    if it has any: its requests can't wait for a turn.
+    """
+    claims = {}
+    for name, one in limits.items():
+        level = levels[name]
+        least = (1 if one.min and level.queuing is None else 0) if level.min_seats is None else level.min_seats
+        most = int(seats) + 1 if level.max_seats is None else level.max_seats
+        claims[name] = level.shares.shares, least, max(least, most)
+    parts = dict(zip(claims, divide(seats, list(claims.values())), strict=True))
+    if sum(least for _, least, _ in claims.values()) >= seats:
+        return dict(limits), parts
+    found = {name: replace(one, min=min(one.min, int(parts[name]))) for name, one in limits.items()}
+    return found | {name: one for name, one in limits.items() if levels[name].min_seats is not None}, parts
 
 
 def derive_kinship(configuration: Configuration) -> Kinship:
-    """Who has which parent, and whose priority isn't 0."""
+    """Which level has which parent, which priority and which shares."""
     parents, levels = configuration.parents, configuration.levels
-    if not parents and not any(level.priority for level in levels.values()):
-        return Kinship()
-    limits = derive_limits(configuration)
+    limits = derive_limits(configuration) if parents else {}
     return Kinship(
         {name: limits[name] for name in parents},
         {name: level.parent for name, level in levels.items() if level.parent is not None},
         {name: level.priority for name, level in levels.items() if level.priority},
+        {name: level.shares for name, level in levels.items()},
     )
 
 

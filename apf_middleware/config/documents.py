@@ -1,9 +1,10 @@
 """From text to documents: YAML (of which JSON is a part) composed with the line of every field.
 
 Text comes from people and from strangers. So it is read as a stream of events, each checked against the limits below
-before anything is built from it; nothing recursive walks what hasn't been measured. Plain scalars follow YAML 1.2: what
-1.1 would take for something else (``yes``, ``0777``, ``12:30``, dates) stays the text that it is, and a field that
-wants a boolean or a number says so.
+before anything is built from it; nothing recursive walks what hasn't been measured. Plain scalars follow YAML 1.2, also
+in ``0x10`` and ``0o17``. What 1.1 takes for something else (``yes``, ``1_000``, ``12:30``, dates) stays the text that
+it is, and a field that wants a boolean or a number says so. ``0777`` stays text too: 1.1 and 1.2 read different
+numbers.
 
 PyYAML's loader around libyaml is used where it is installed, as its wheels have it; the one in Python reads the same,
 some twenty times slower.
@@ -35,6 +36,7 @@ _LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CORE: Final = "tag:yaml.org,2002:"
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})")
+_RADIX: Final = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _FLOAT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 _WORDS: Final[Mapping[str, bool | None]] = (
     dict.fromkeys(("", "~", "null", "Null", "NULL"))
@@ -286,4 +288,6 @@ def _plain(text: str) -> Scalar:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
+    if _RADIX.fullmatch(text):
+        return int(text, 0)
     return float(text) if _FLOAT.fullmatch(text) else text

@@ -31,6 +31,7 @@ from apf_middleware.config.authentication import (
     UserSettings,
 )
 from apf_middleware.config.dialects.apf import VERSION
+from apf_middleware.config.dialects.bodies import bodies_part
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.queuing import BACKFILL
@@ -45,7 +46,16 @@ from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.config.telemetry import TelemetrySettings
 
-__all__ = ["level_document", "named_callable", "queuing_part", "resource_part", "schema_document", "server_document"]
+__all__ = [
+    "http_part",
+    "level_document",
+    "match_part",
+    "named_callable",
+    "queuing_part",
+    "resource_part",
+    "schema_document",
+    "server_document",
+]
 
 _AUTHENTICATORS: Final[Mapping[type, str]] = {
     CertificateSettings: "certificate",
@@ -104,6 +114,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
         gates=[_gate_part(gate) for gate in settings.gates],
         queues=_changed(settings.queues),
         streams=streams_part(settings.streams),
+        bodies=bodies_part(settings.bodies),
         telemetry=_changed(settings.telemetry),
     )
     return _document("Server", "server", written | more)
@@ -221,7 +232,7 @@ def schema_document(
     spec |= _said(
         gates=list(gates),
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
-        match=[{"and": list(map(_test, rule.tests))} for rule in schema.rules if isinstance(rule, Conjunction)],
+        match=[match_part(rule) for rule in schema.rules if isinstance(rule, Conjunction)],
     )
     return _document("FlowSchema", schema.name, spec)
 
@@ -268,7 +279,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         subjects=None if everybody else [_subject(one) for one in rule.subjects],
         resourceRules=[resource_part(one) for one in rule.resource_rules],
         nonResourceRules=[resource_part(one) for one in rule.non_resource_rules],
-        httpRules=[_http(one) for one in rule.http_rules],
+        httpRules=[http_part(one) for one in rule.http_rules],
     )
 
 
@@ -291,7 +302,8 @@ def resource_part(rule: ResourceRule | NonResourceRule) -> dict[str, Any]:
     return part | _said(namespaces=list(rule.namespaces))
 
 
-def _http(rule: HttpRule) -> dict[str, Any]:
+def http_part(rule: HttpRule) -> dict[str, Any]:
+    """Return an HTTP rule as it is written."""
     return _said(
         methods=list(rule.methods),
         paths=list(rule.paths),
@@ -306,6 +318,11 @@ def _value(match: ValueMatch) -> dict[str, Any]:
     if match.pattern is not None:
         part["pattern"] = match.pattern
     return part | ({"absent": True} if match.absent else {})
+
+
+def match_part(alternative: Conjunction) -> dict[str, Any]:
+    """Return one alternative of the KEP's form as it is written."""
+    return {"and": list(map(_test, alternative.tests))}
 
 
 def _test(test: AtomicTest) -> dict[str, Any]:

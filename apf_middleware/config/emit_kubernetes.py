@@ -18,9 +18,12 @@ from apf_middleware.classification.rules import (
     Rule,
     UserSubject,
 )
+from apf_middleware.config.build import settle_slow_clients
+from apf_middleware.config.dialects.estimation import estimate_part
 from apf_middleware.config.dialects.kubernetes import GROUP
 from apf_middleware.config.dialects.streams import streams_part
-from apf_middleware.config.emit_apf import queuing_part, resource_part
+from apf_middleware.config.dialects.values import written_duration
+from apf_middleware.config.emit_apf import http_part, match_part, named_callable, queuing_part, resource_part
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Place, Problems
@@ -38,7 +41,9 @@ def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 def unsaid_settings(settings: ServerSettings, problems: Problems) -> None:
     """Warns when there are settings of the server, for which v1 has no words."""
-    plain = ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
+    plain = settle_slow_clients(
+        ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
+    )
     if settings != plain:
         problems.warn(Place("<server>"), "v1 has no words for the server's settings", hint="Keep the Server document")
 
@@ -49,7 +54,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
     unsaid = {
         "minSeats": level.min_seats,
         "maxSeats": level.max_seats,
-        "waitLimit": level.wait_limit_ns,
+        "waitLimit": None if level.wait_limit_ns is None else written_duration(level.wait_limit_ns),
         "gates": list(level.gates) or None,
         "streams": streams_part(level.streams) or None,
         "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
@@ -57,7 +62,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "priority": level.priority or None,
         "reclaimable": None if level.reclaimable else False,
         "dequeueStrategy": None if level.dequeue_strategy == "traverse" else level.dequeue_strategy,
-        "state": None if level.state == "open" else level.state,
+        "state": None if level.state == "open" else level.state.capitalize(),
     }
     for field, value in unsaid.items():
         if value is not None:
@@ -86,7 +91,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     }
     if estimate is not None:
         rule, hint = "v1 has no words for what requests cost, so this is left out", "Keep the FlowSchema of apf/v1"
-        problems.warn(place, rule, field="estimate", value=estimate, hint=hint)
+        problems.warn(place, rule, field="estimate", value=estimate_part(estimate, named_callable), hint=hint)
     if told is not None:
         if told.source not in _SOURCES:
             rule = "v1 tells flows apart by user or namespace only"
@@ -96,12 +101,14 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
         spec["distinguisherMethod"] = {"type": _SOURCES.get(told.source, "ByUser")}
     spec["rules"] = []
     for number, one in enumerate(schema.rules):
-        said = one if isinstance(one, Rule) else _said_as_rule(one)
+        said = _said_as_rule(one) if isinstance(one, Conjunction) else one
+        if isinstance(one, Conjunction) and said is None:
+            problems.error(place, "v1 can't say these tests", field=f"match[{number}]", value=match_part(one))
         if said is None:
-            problems.error(place, "v1 can't say these tests", field=f"match[{number}]", value=one)
             continue
         if said.http_rules:
-            problems.error(place, "v1 can't say this", field=f"rules[{number}].httpRules", value=said.http_rules)
+            value = [http_part(rule) for rule in said.http_rules]
+            problems.error(place, "v1 can't say this", field=f"rules[{number}].httpRules", value=value)
         spec["rules"].append(_rule_part(said))
     return _manifest("FlowSchema", schema.name, spec)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
+from apf_middleware.classification import Classification
 from apf_middleware.config.authentication import network
 from apf_middleware.estimation import (
     MOST_SEATS,
@@ -70,11 +71,15 @@ class LearningSettings:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What estimators ask on a live server. They outlive a change of configuration."""
+    """What estimators ask on a live server. They outlive a change of configuration.
+
+    ``on_watchers`` is told how many watches a request that writes concerns.
+    """
 
     costs: LearnedCosts = field(default_factory=LearnedCosts)
     inventory: Inventory = lambda _: None
     watchers: Watchers = field(default_factory=lambda: WatchTracker().interested)
+    on_watchers: Callable[[Classification, int], None] = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,9 @@ class KubernetesEstimate:
     """By verb, as Kubernetes does."""
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:
-        return KubernetesEstimator(sources.inventory, sources.watchers, settings.listing, settings.mutating)
+        return KubernetesEstimator(
+            sources.inventory, sources.watchers, settings.listing, settings.mutating, sources.on_watchers
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 
 from apf_middleware.config.advice import advise
 from apf_middleware.config.build import Defaults, assemble
 from apf_middleware.config.dialects import define
 from apf_middleware.config.documents import Document
-from apf_middleware.config.objects import Configuration
-from apf_middleware.config.problems import ConfigurationError, Problem, Problems, Severity
+from apf_middleware.config.objects import Configuration, ServerSettings
+from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
 from apf_middleware.config.queues import check_queues
 from apf_middleware.config.source import read_files, read_text
 
@@ -18,10 +18,14 @@ __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_sourc
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading: a configuration if there are no errors, and all errors and warnings by place."""
+    """What came of reading: a configuration if there are no errors, and all errors and warnings by place.
+
+    ``has_server`` says whether a Server document was among the files.
+    """
 
     configuration: Configuration | None
     problems: tuple[Problem, ...]
+    has_server: bool = False
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -38,13 +42,13 @@ class Reading:
         return self.configuration
 
 
-def load(*paths: str | PathLike[str], defaults: Defaults | None = None) -> Configuration:
-    """The configuration in these files, directories and globs; without any, the web defaults.
+def load(*paths: str | PathLike[str], defaults: Defaults | None = None, allow_empty: bool = False) -> Configuration:
+    """Return the configuration in these files, directories and globs; without any, the web defaults.
 
-    ``defaults`` goes before what a Server document says. ConfigurationError tells all that is wrong; warnings are what
-    `read` tells.
+    ``defaults`` goes before what a Server document says. Files that define nothing are an error unless ``allow_empty``.
+    ConfigurationError tells all that is wrong; `read` also returns warnings.
     """
-    return read(paths, defaults=defaults).unwrap()
+    return read(paths, defaults=defaults, allow_empty=allow_empty).unwrap()
 
 
 def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Configuration:
@@ -52,10 +56,22 @@ def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | N
     return read_source(text, name, defaults=defaults).unwrap()
 
 
-def read(paths: Iterable[str | PathLike[str]], *, defaults: Defaults | None = None) -> Reading:
-    """As `load`, but what is wrong is returned."""
+def read(
+    paths: Iterable[str | PathLike[str]],
+    *,
+    defaults: Defaults | None = None,
+    allow_empty: bool = False,
+    skip_foreign: bool = False,
+) -> Reading:
+    """Return what `load` returns or raises, and warnings.
+
+    Objects of other APIs are ignored with a warning, or with ``skip_foreign`` without one.
+    """
     problems = Problems()
-    return read_documents(read_files(paths, problems), problems, defaults)
+    listed = [fspath(path) for path in paths]
+    documents = read_files(listed, problems)
+    needed = None if allow_empty or not listed else Place(listed[0])
+    return read_documents(documents, problems, defaults, skip_foreign=skip_foreign, needed=needed)
 
 
 def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Reading:
@@ -64,12 +80,23 @@ def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults |
     return read_documents(read_text(text, name, problems), problems, defaults)
 
 
-def read_documents(documents: Sequence[Document], problems: Problems, defaults: Defaults | None = None) -> Reading:
-    """As `read`, of what has been read so far with these problems."""
-    definitions = [one for document in documents for one in define(document, problems)]
+def read_documents(
+    documents: Sequence[Document],
+    problems: Problems,
+    defaults: Defaults | None = None,
+    *,
+    skip_foreign: bool = False,
+    needed: Place | None = None,
+) -> Reading:
+    """Return the reading of these documents and of the problems so far; no object is an error at ``needed``."""
+    definitions = [one for document in documents for one in define(document, problems, skip_foreign=skip_foreign)]
+    if needed is not None and not definitions and not problems.errors:
+        hint = "Write a document, or allow it with --allow-empty (allow_empty=True)"
+        problems.error(needed, "there must be an object: nothing defined would mean the defaults", hint=hint)
     incomplete = bool(problems.errors)
     assembly = assemble(definitions, problems, defaults)
     if not incomplete:  # or else a level might seem to be missing only because it has an error
         advise(assembly, problems)
         check_queues(assembly, definitions, problems)
-    return Reading(None if problems.errors else assembly.configuration(), tuple(problems))
+    has_server = any(isinstance(one.thing, ServerSettings) for one in definitions)
+    return Reading(None if problems.errors else assembly.configuration(), tuple(problems), has_server)

@@ -8,11 +8,15 @@ __all__ = ["MetricsSettings"]
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """``path`` None means that the middleware serves none itself. ``exposed_to`` nobody in particular means to all."""
+    """``path`` None means that the middleware serves none itself. ``exposed_to`` nobody in particular means to all.
+
+    ``legacy_names`` adds metrics by the names that Kubernetes had until 1.30.
+    """
 
     path: str | None = "/metrics"
     prefix: str = "apf"
     exposed_to: tuple[IPv4Network | IPv6Network, ...] = ()
+    legacy_names: bool = False
 
     def exposes_to(self, address: str | None) -> bool:
         """Whether a client may see the metrics; one without an address may if all may."""

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from apf_middleware.classification import FlowSchema
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
+from apf_middleware.config.bodies import BodySettings
 from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
@@ -119,6 +120,7 @@ class ServerSettings:
     gates: tuple[GateSettings, ...] = ()
     queues: NamingSettings = field(default_factory=NamingSettings)
     streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
+    bodies: BodySettings = field(default_factory=BodySettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 

@@ -81,8 +81,19 @@ class Problem:
 def _short(value: object) -> str:
     if isinstance(value, Sequence | Mapping) and not isinstance(value, str) and len(value) > _MOST_CHARACTERS:
         return f"{'a mapping' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
-    text = repr(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
+    text = _written(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
+def _written(value: object) -> str:
+    """Return the value as YAML would have it in one line, with text in quotes."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    return repr(value)
 
 
 def dotted(path: Iterable[str | int]) -> str:

@@ -173,21 +173,23 @@ def mutating_work(watchers: int, settings: MutatingSettings) -> Work:
 class KubernetesEstimator:
     """Estimates by verb: lists and watches, writes, and the rest.
 
-    Its answers change with objects and watchers, and depend on the query.
+    Its answers change with objects and watchers, and depend on the query. ``on_watchers`` is told how many watchers
+    each request that writes has.
     """
 
     inventory: Inventory
     watchers: Watchers
     listing: ListSettings = field(default_factory=ListSettings)
     mutating: MutatingSettings = field(default_factory=MutatingSettings)
+    on_watchers: Callable[[Classification, int], None] = lambda *_: None
 
     dependence: ClassVar[Dependence] = Dependence(query=True, changing=True)
 
-    def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
+    def __call__(self, digest: RequestDigest, classification: Classification) -> Work:
         resource, verb = digest.resource, digest.verb
         if resource is not None:
             if verb in _MUTATING:
-                return self._mutating(verb, resource)
+                return self._mutating(verb, resource, classification)
             if verb == "list" or (verb == "watch" and self.listing.watch_list):
                 seats = list_seats(
                     digest.query,
@@ -199,7 +201,9 @@ class KubernetesEstimator:
                 return plain_work(seats)
         return plain_work(self.listing.least_seats)
 
-    def _mutating(self, verb: str, resource: Resource) -> Work:
+    def _mutating(self, verb: str, resource: Resource, classification: Classification) -> Work:
         if resource.resource == "serviceaccounts" and resource.subresource == "token":
             return ONE_SEAT  # nothing is stored, so nobody is told
-        return mutating_work(self.watchers(verb, resource), self.mutating)
+        watchers = self.watchers(verb, resource)
+        self.on_watchers(classification, watchers)
+        return mutating_work(watchers, self.mutating)

@@ -10,6 +10,9 @@ rounding, and nothing to converge. A weight of 0 deserves its min and lives on w
 
 Where the mins alone exceed the total, each is cut to the same part of itself, so that the sum never exceeds the total.
 Queues with a parent divide among themselves what the parent deserves.
+
+What no queue asks for is divided in the same way, up to each max (`with_surplus`): so an idle queue is told what it
+could claim, and all seats are accounted for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +21,7 @@ from fractions import Fraction
 
 from apf_middleware.exceptions import require_integer
 
-__all__ = ["Desire", "deserved", "deserved_by_name", "divide"]
+__all__ = ["Desire", "deserved", "deserved_by_name", "divide", "whole_parts", "with_surplus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,37 @@ def deserved_by_name(total: int, desires: Mapping[str, Desire]) -> dict[str, Fra
     return {name: found[name] for name in desires}
 
 
+def with_surplus(total: int, desires: Mapping[str, Desire]) -> dict[str, Fraction]:
+    """Return what each deserves, and its part of the seats that no queue asks for."""
+    found = deserved_by_name(total, desires)
+    return _add_surplus(Fraction(total), None, found, desires)
+
+
+def _add_surplus(
+    total: Fraction, parent: str | None, found: Mapping[str, Fraction], desires: Mapping[str, Desire]
+) -> dict[str, Fraction]:
+    """Divide ``total`` among the queues with this ``parent``, and what each of them gets among its children."""
+    claims = {}
+    for name, desire in desires.items():
+        if desire.parent == parent:
+            most = total if desire.most is None else Fraction(desire.most)
+            claims[name] = desire.weight, found[name], max(found[name], most)
+    amounts = dict(zip(claims, divide(total, list(claims.values())), strict=True))
+    added = dict(amounts)
+    for name in claims if parent is None else ():
+        added |= _add_surplus(amounts[name], name, found, desires)
+    return added
+
+
+def whole_parts(amounts: Mapping[str, Fraction], total: int) -> dict[str, int]:
+    """Round the ``amounts`` down, and raise those with the largest remainders until they come to ``total``."""
+    parts = {name: int(amount) for name, amount in amounts.items()}
+    by_remainder = sorted(amounts, key=lambda name: (parts[name] - amounts[name], name))
+    for name in by_remainder[: max(0, total - sum(parts.values()))]:
+        parts[name] += 1
+    return parts
+
+
 def _bounds(name: str, desires: Mapping[str, Desire], families: Mapping[str, Sequence[str]]) -> tuple[int, int, int]:
     """Weight, lower and upper bound of a queue, which may be a parent."""
     own = desires[name]
@@ -79,7 +113,7 @@ def _bounds(name: str, desires: Mapping[str, Desire], families: Mapping[str, Seq
     return own.weight, least, max(least, wanted if own.most is None else min(wanted, own.most))
 
 
-def divide(total: Fraction, claims: Sequence[tuple[int, int, int]]) -> tuple[Fraction, ...]:
+def divide(total: Fraction, claims: Sequence[tuple[int, int | Fraction, int | Fraction]]) -> tuple[Fraction, ...]:
     """The seats of each (weight, lower, upper): the water level, from knot to knot, until the total is reached."""
     lowest = sum(lower for _, lower, _ in claims)
     if lowest >= total:

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     QUEUE_CLOSING = "queue-closing"
     STREAM_LIMIT = "stream-limit"
     GATE = "gate"
+    SLOW_BODY = "slow-body"
+    BODY_LIMIT = "body-limit"
 
 
 class TicketState(Enum):

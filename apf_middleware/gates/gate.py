@@ -132,6 +132,9 @@ class Gate(ABC):
         """The request doesn't pass after all, because of another gate."""
         self.release(key, lease)
 
+    async def aclose(self) -> None:  # noqa: B027 - a gate may have nothing to give back
+        """Give back what is held elsewhere, within a bounded time: the server stops."""
+
     def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for those that know
         """When so much fits at the earliest, all that waits already included; None if nobody knows."""
         return None

@@ -118,6 +118,16 @@ class Gates:
         given["events"] = tuple(getattr(gate, "events", ()))
         self._added(Own(gate, self.terms(given)))
 
+    def remove(self, name: str) -> None:
+        """Remove a gate: requests that wait for it may pass, and its leases need not come back."""
+        self.keeper.retire(self.now(), self._gate(name).name)
+        self.settle()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all gates."""
+        return frozenset(self.keeper.gates)
+
     def hint(self, gate: str, *, on: str) -> Callable[[_Hint], _Hint]:
         """Decorate a function from the event ``on`` and a waiting request to `QUEUE` or `SKIP`."""
 
@@ -145,7 +155,7 @@ class Gates:
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> None:
         """Something has happened, and the state is already as it is now; from the event loop's thread."""
         self.keeper.emit(self.now(), event, key, payload)
-        self._settle()
+        self.settle()
 
     def emit_threadsafe(self, event: str, key: Hashable = None, payload: object = None) -> None:
         """The same from any thread."""
@@ -164,7 +174,7 @@ class Gates:
     def open(self, name: str) -> None:
         """Open it again, and let those who wait try, whatever is known."""
         self.keeper.open_gate(self.now(), self._gate(name))
-        self._settle()
+        self.settle()
 
     def close(self, name: str, for_: float | None = None) -> None:
         """Keep everybody waiting, whatever happens, until it is opened or so many seconds have passed."""
@@ -174,7 +184,7 @@ class Gates:
                 "for_", for_, "it must be more than 0 seconds", "Leave it out to close until opened"
             )
         self.keeper.close_gate(gate, None if for_ is None else self.now() + int(for_ * _SECOND))
-        self._settle()
+        self.settle()
 
     def kick(self, name: str, request_id: int | None = None) -> int:
         """Let those who wait try once more, or only one of them; how many that were."""
@@ -186,7 +196,7 @@ class Gates:
             chosen = [one for one in chosen if one.number == request_id]
             for passage in chosen:
                 self.keeper.kick(self.now(), passage)
-        self._settle()
+        self.settle()
         return len(chosen)
 
     def resize(self, name: str, limit: int) -> None:
@@ -196,7 +206,7 @@ class Gates:
             raise InvalidValueError("name", name, "only a capacity has a limit that can be changed")
         gate.resize(limit)
         self.keeper.open_slots(self.now(), gate, "resize")
-        self._settle()
+        self.settle()
 
     def list(self) -> list[GateStatus]:
         """All gates, each key where anybody waits apart."""
@@ -236,7 +246,8 @@ class Gates:
         """The time where they are at work."""
         return 0 if self._stage is None else self._stage.now()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Do what has become possible."""
         if self._stage is not None:
             self._stage.settle()
 

@@ -201,7 +201,8 @@ class OwnGate(Protocol):
 
     It may have, too: ``key`` (None means that it doesn't concern the request), ``cost``, ``events``, ``poll``
     (seconds), ``status``, ``on_error``, and ``undo``, which takes a lease with which no request was served, where that
-    is another thing than ``release``. With an ``async def try_acquire`` it is asked outside of the dispatcher.
+    is another thing than ``release``. With an ``async def try_acquire`` it is asked outside of the dispatcher. An
+    ``async def aclose`` is awaited when the server stops, after the last request.
     """
 
     name: str
@@ -244,6 +245,11 @@ class Own(_Keyed):
 
     def undo(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
         getattr(self.gate, "undo", self.gate.release)(lease)
+
+    async def aclose(self) -> None:
+        close = getattr(self.gate, "aclose", None)
+        if close is not None:
+            await close()
 
 
 def _translated(now: int, found: object, name: str, rule: str) -> Hold | Reject:

@@ -22,7 +22,15 @@ __all__ = ["Asked", "GatedSharing"]
 _NOBODY: Final[tuple[Ticket, ...]] = ()
 
 
-def _ignore(_: Ticket) -> None:
+def _ignore(_: object) -> None:
+    pass
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _do_nothing() -> None:
     pass
 
 
@@ -39,7 +47,8 @@ class GatedSharing:
 
     ``describe`` tells of a ticket what its gates are, None if it has none; ``tell_refused`` is called in the end of a
     step for each that a gate has refused, and told whether it has only just arrived. ``tell_waiting`` is called for
-    each that was let try and found no seats.
+    each that was let try and found no seats, ``tell_timed_out`` for each whose time is up, ``end_step`` after each.
+    ``is_early`` tells of a ticket that gives its seats back whether its response goes on.
     """
 
     def __init__(
@@ -51,9 +60,11 @@ class GatedSharing:
     ) -> None:
         self.sharing = sharing
         self.keeper = keeper
-        self.is_early = False
+        self.is_early: Callable[[Ticket], bool] = _never
         self.quick_until = 0  # gates are to hear of everybody (see `Sharing`)
         self.tell_waiting: Callable[[Ticket], None] = _ignore
+        self.tell_timed_out: Callable[[Passage], None] = _ignore
+        self.end_step: Callable[[], None] = _do_nothing
         self._back: list[Ticket] = []
         self._describe = describe
         self._tell_refused = tell_refused
@@ -109,7 +120,10 @@ class GatedSharing:
         try:
             seated = self.sharing.abandon(now, level, ticket, reason)
             if ticket.is_rejected:
+                passage = self.keeper.passage(ticket)
                 self.keeper.leave(now, ticket)
+                if passage is not None and reason is Reason.TIME_OUT:
+                    self.tell_timed_out(passage)
         finally:
             self._depth -= 1
         return self._settle(now, seated)
@@ -117,7 +131,7 @@ class GatedSharing:
     def release(self, now: int, level: "SharedLevel", ticket: Ticket) -> Sequence[Ticket]:
         self._depth += 1
         try:
-            self.keeper.release(now, ticket, early=self.is_early)
+            self.keeper.release(now, ticket, early=self.is_early(ticket))
             seated = self.sharing.release(now, level, ticket)
         finally:
             self._depth -= 1
@@ -165,6 +179,7 @@ class GatedSharing:
             self.sharing.forget_drained(now)
             for passage in refused:
                 self._tell_refused(now, passage, passage.ticket is newcomer)
+        self.end_step()
         return [*seated, *more] if more else seated
 
     def _unpark(self, now: int, level: "SharedLevel", ticket: Ticket) -> Sequence[Ticket]:

@@ -36,6 +36,13 @@ class Endings:
         self._settled += len(self._noted) - len(running)
         self._noted = running
 
+    def plus(self, other: "Endings") -> "Endings":
+        """The sum of both, as they are now."""
+        both = Endings()
+        both._settled = self.count + other.count
+        both._noted = [*self._noted, *other._noted]  # noqa: SLF001
+        return both
+
     @property
     def count(self) -> int:
         self._settle()

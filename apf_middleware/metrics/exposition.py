@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from apf_middleware.metrics.collector import APFCollector
+from apf_middleware.metrics.numbers import rewrite_numbers
 
 __all__ = ["compress", "render"]
 
@@ -25,9 +26,10 @@ def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes
     The result is the text and its content type.
     """
     encoder, content_type = choose_encoder(_understood(accept))
+    open_metrics = content_type.startswith(_OPEN_METRICS)
     if isinstance(source, APFCollector):
-        return source.write(open_metrics=content_type.startswith(_OPEN_METRICS)), content_type
-    return encoder(source), content_type
+        return source.write(open_metrics=open_metrics), content_type
+    return rewrite_numbers(encoder(source), open_metrics=open_metrics), content_type
 
 
 def compress(body: bytes, accept_encoding: str) -> tuple[bytes, bool]:

@@ -25,6 +25,7 @@ from apf_middleware.metrics.points import (
     SpreadReader,
     bound_pair,
     demand,
+    epochs,
     executions,
     gate_evaluations,
     gate_waits,
@@ -36,14 +37,16 @@ from apf_middleware.metrics.points import (
     per_schema,
     queue_lengths,
     rejections,
+    request_kinds,
     request_utilization,
     seat_utilization,
     waits,
+    watch_counts,
     widths,
 )
 from apf_middleware.metrics.queues import QUEUE_NUMBERS
 from apf_middleware.metrics.ratios import RatioLedger, Spread
-from apf_middleware.metrics.tally import DURATION_BOUNDS_NS, LENGTH_BOUNDS
+from apf_middleware.metrics.tally import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS
 
 __all__ = ["FAMILIES", "Family", "HistogramFamily", "NumberFamily", "Point", "RatioFamily", "read_families"]
 
@@ -55,17 +58,22 @@ _LEVEL: Final = ("priority_level",)
 _SCHEMA: Final = ("priority_level", "flow_schema")
 _SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
+_KIND_RATIOS: Final = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _DEMAND_RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Family(ABC):
-    """One metric: what comes after the prefix in its name, its help, the names of its labels, a histogram's bounds."""
+    """One metric: what comes after the prefix in its name, its help, the names of its labels, a histogram's bounds.
+
+    A legacy one has a name that Kubernetes had until 1.30.
+    """
 
     suffix: str
     help: str
     labels: Labels
     bounds: tuple[float, ...] = field(default=(), kw_only=True)
+    is_legacy: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> Literal["counter", "gauge", "histogram"]:
@@ -124,6 +132,8 @@ def read_families(picture: ServerPicture, ledger: RatioLedger) -> Iterator[tuple
     """All metrics with their series; what the ledger knows of levels that are gone is forgotten."""
     kept: list[Labels] = []
     for family in FAMILIES:
+        if family.is_legacy and not picture.has_legacy_names:
+            continue
         points = list(family.points(picture, ledger))
         if isinstance(family, RatioFamily):
             kept += [(family.suffix, *labels) for labels, _ in points]
@@ -200,6 +210,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
         bounds=LENGTH_BOUNDS,
     ),
     HistogramFamily(
+        "watch_count_samples",
+        "How many watches a write concerned, where writes are estimated as Kubernetes estimates them.",
+        _SCHEMA,
+        watch_counts,
+        bounds=WATCH_BOUNDS,
+    ),
+    HistogramFamily(
         "work_estimated_seats",
         "How many seats requests were estimated to take: at first or at the end, whatever is more.",
         _SCHEMA,
@@ -218,6 +235,18 @@ FAMILIES: Final[tuple[Family, ...]] = (
         _LEVEL,
         per_key(lambda picture: picture.open_streams),
     ),
+    NumberFamily(
+        "receiving_requests",
+        "Requests that have no seats because their bodies are still on their way.",
+        _LEVEL,
+        per_key(lambda picture: picture.receiving),
+    ),
+    NumberFamily(
+        "body_buffer_bytes",
+        "Bytes of bodies that are kept for requests until they have seats.",
+        (),
+        lambda picture: iter([((), picture.body_bytes)]),
+    ),
     RatioFamily(
         "priority_level_seat_utilization",
         "For how many nanoseconds which part of the current limit was in use, in seats.",
@@ -231,6 +260,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
         (*_LEVEL, "phase"),
         request_utilization,
         bounds=_REQUEST_RATIOS,
+    ),
+    RatioFamily(
+        "read_vs_write_current_requests",
+        "For how many nanoseconds requests that read or write were which part of all nominal seats, or of all room.",
+        ("phase", "request_kind"),
+        request_kinds,
+        bounds=_KIND_RATIOS,
     ),
     RatioFamily(
         "demand_seats",
@@ -294,6 +330,12 @@ FAMILIES: Final[tuple[Family, ...]] = (
         (),
         lambda picture: iter(() if picture.fair_fraction is None else [((), picture.fair_fraction)]),
         mode="livemin",
+    ),
+    NumberFamily(
+        "epoch_advance_total",
+        "How often R reached the end of what Kubernetes' 64 bits hold, and began anew.",
+        (*_LEVEL, "success"),
+        epochs,
     ),
     NumberFamily(
         "current_r", "R, the level's virtual time, in seat-seconds.", _LEVEL, meter("current_r"), mode="liveall"
@@ -362,6 +404,20 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     NumberFamily(
         "gate_rejected_requests_total", "Rejected because of a gate.", ("gate",), per_gate(lambda gate: gate.rejected)
+    ),
+    NumberFamily(
+        "request_concurrency_limit",
+        "What nominal_limit_seats says, by the name that Kubernetes had until 1.30.",
+        _LEVEL,
+        per_level(lambda level: level.nominal),
+        is_legacy=True,
+    ),
+    NumberFamily(
+        "request_concurrency_in_use",
+        "What current_executing_seats says, by the name that Kubernetes had until 1.30.",
+        _SCHEMA,
+        per_schema(lambda one: one.tally.seats_executing + one.lingering_seats),
+        is_legacy=True,
     ),
     NumberFamily(
         "info",

@@ -122,7 +122,10 @@ class ServerPicture:
 
     ``hang_ups`` counts clients that left, by where that met their request (``waiting``, ``executing``);
     ``open_streams`` are by level, one that has gone included as long as it has any;
-    ``configuration_loads`` by how they ended (``success``, ``failure``).
+    ``receiving`` are the requests without seats whose bodies are on their way, by level, and ``body_bytes`` what is
+    kept of those; ``configuration_loads`` by how they ended (``success``, ``failure``).
+    ``request_kinds`` are by phase (``executing``, ``waiting``) and kind (``readOnly``, ``mutating``).
+    ``has_legacy_names`` adds the names of legacy families.
     """
 
     levels: tuple[LevelPicture, ...]
@@ -132,9 +135,14 @@ class ServerPicture:
     authentication_failures: Mapping[str, int] = field(default_factory=dict)
     hang_ups: Mapping[str, int] = field(default_factory=dict)
     open_streams: Mapping[str, int] = field(default_factory=dict)
+    receiving: Mapping[str, int] = field(default_factory=dict)
+    body_bytes: int = 0
+    receives_bodies: bool = False
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
     queues: tuple[QueuePicture, ...] = ()
     live_changes: int = 0
     unknown_queues: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[GatePicture, ...] = ()
+    request_kinds: Mapping[tuple[str, str], Times] = field(default_factory=dict)
+    has_legacy_names: bool = False

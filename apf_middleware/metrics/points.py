@@ -31,6 +31,7 @@ __all__ = [
     "SpreadReader",
     "bound_pair",
     "demand",
+    "epochs",
     "executions",
     "gate_evaluations",
     "gate_waits",
@@ -42,9 +43,11 @@ __all__ = [
     "per_schema",
     "queue_lengths",
     "rejections",
+    "request_kinds",
     "request_utilization",
     "seat_utilization",
     "waits",
+    "watch_counts",
     "widths",
 ]
 
@@ -91,6 +94,13 @@ def meter(name: str) -> NumberReader:
     return per_level(lambda level: level.meters[name] / UNITS_PER_SEAT_SECOND if name in level.meters else None)
 
 
+def epochs(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
+    """Ours never fail: meters are integers without end, which only are shown as 64 bits hold them."""
+    for level in picture.levels:
+        if "epochs" in level.meters:
+            yield (level.name, "true"), level.meters["epochs"]
+
+
 def bound_pair(pair: Callable[[LevelPicture], Bounds | None]) -> NumberReader:
     def read(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
         for level in picture.levels:
@@ -107,7 +117,13 @@ def per_key(mapping: Callable[[ServerPicture], Mapping[str, int]]) -> NumberRead
 def _can_have(picture: ServerPicture) -> dict[str, tuple[Reason, ...]]:
     """The reasons for which a level can normally reject."""
     limited = (Reason.STREAM_LIMIT,)
-    return {one.name: _ALWAYS_SHOWN[one.kind] + (limited if one.limits_streams else ()) for one in picture.levels}
+    bodies = (Reason.SLOW_BODY, Reason.BODY_LIMIT) if picture.receives_bodies else ()
+    return {
+        one.name: _ALWAYS_SHOWN[one.kind]
+        + (limited if one.limits_streams else ())
+        + (bodies if one.kind != "exempt" else ())
+        for one in picture.levels
+    }
 
 
 def per_gate(number: Callable[[GatePicture], int]) -> NumberReader:
@@ -172,6 +188,11 @@ def queue_lengths(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
             yield (one.level, one.schema), Spread(counts, one.tally.lengths.total + one.tally.at_once)
 
 
+def watch_counts(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
+    for one in picture.schemas:
+        yield (one.level, one.schema), Spread(tuple(one.tally.watches.counts), one.tally.watches.total)
+
+
 def widths(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
     for one in picture.schemas:
         counts = [0] * (len(WIDTH_BOUNDS) + 1)
@@ -203,3 +224,13 @@ def request_utilization(picture: ServerPicture) -> Iterator[tuple[Labels, Times,
 def demand(picture: ServerPicture) -> Iterator[tuple[Labels, Times, int]]:
     for level in picture.levels:
         yield (level.name,), level.demand, _denominator(level, picture)
+
+
+def request_kinds(picture: ServerPicture) -> Iterator[tuple[Labels, Times, int]]:
+    """Of the whole server: executing requests are a part of all nominal seats, and waiting ones of all room."""
+    wholes = {
+        "executing": sum(level.nominal for level in picture.levels),
+        "waiting": sum(level.waiting_capacity for level in picture.levels),
+    }
+    for (phase, kind), times in picture.request_kinds.items():
+        yield (phase, kind), times, wholes[phase]

@@ -6,12 +6,14 @@ it ends. Prometheus reads everything at scrape time.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import add
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics.endings import Endings
 
-__all__ = ["DURATION_BOUNDS_NS", "LENGTH_BOUNDS", "Histogram", "Occupancy", "Tally"]
+__all__ = ["DURATION_BOUNDS_NS", "LENGTH_BOUNDS", "WATCH_BOUNDS", "Histogram", "Occupancy", "Tally"]
 
 _MS = 10**6
 
@@ -21,6 +23,8 @@ DURATION_BOUNDS_NS = tuple(ms * _MS for ms in (0, 5, 20, 50, 100, 200, 500, 1000
 LENGTH_BOUNDS = (0, 10, 25, 50, 100, 250, 500, 1000)
 """Upstream's buckets for a queue's length."""
 
+WATCH_BOUNDS = (0, 1, 10, 100, 1000, 10_000)
+"""Upstream's buckets for the watches that a write concerns."""
 
 _MOST_COMBINED = 512
 
@@ -42,6 +46,13 @@ class Histogram:
     def observe(self, value: int) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def plus(self, other: "Histogram") -> "Histogram":
+        """The sum of both, as they are now."""
+        both = Histogram(self.bounds)
+        both.counts = list(map(add, self.counts, other.counts))
+        both.total = self.total + other.total
+        return both
 
     def __repr__(self) -> str:
         return f"<Histogram: {self.count} observations>"
@@ -120,6 +131,7 @@ class Tally:
         "unserved_waits",
         "waiting",
         "waits",
+        "watches",
         "widths",
     )
 
@@ -151,6 +163,7 @@ class Tally:
         self.lengths: Histogram = Histogram(
             LENGTH_BOUNDS
         )  # of the queue, after joining it; who is seated at once has joined one
+        self.watches: Histogram = Histogram(WATCH_BOUNDS)  # that each write concerned, where estimates ask for that
         self.widths: dict[int, int] = {}
         self.failed, self.aborted = Endings(), Endings()
 
@@ -182,5 +195,29 @@ class Tally:
         """How many requests had which width."""
         return {1: self.arrived - sum(self.widths.values()), **self.widths}
 
+    def plus(self, other: "Tally") -> "Tally":
+        """The sums of both, as they are now."""
+        total = Tally(self.level, self.schema)
+        for name in _NUMBERS:
+            setattr(total, name, getattr(self, name) + getattr(other, name))
+        for name in _HISTOGRAMS:
+            setattr(total, name, getattr(self, name).plus(getattr(other, name)))
+        total.failed, total.aborted = self.failed.plus(other.failed), self.aborted.plus(other.aborted)
+        total.rejected = {reason: number + other.rejected[reason] for reason, number in self.rejected.items()}
+        total.widths = dict(Counter(self.widths) + Counter(other.widths))
+        return total
+
     def __repr__(self) -> str:
         return f"<Tally {self.schema} at {self.level}: {self.dispatched} dispatched, {self.waiting} waiting>"
+
+
+_HISTOGRAMS = ("waits", "unserved_waits", "executions", "streams", "lengths", "watches")
+_NUMBERS = (
+    "after_wait",
+    "at_once",
+    "cut",
+    "extra_seats",
+    "extra_seats_waiting",
+    "no_accommodation",
+    "waiting",
+)

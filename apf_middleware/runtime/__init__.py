@@ -4,13 +4,15 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
-from apf_middleware.runtime.gated import GatedController, control
+from apf_middleware.runtime.gate_runner import GateRunner
+from apf_middleware.runtime.heldup import HeldUp
+from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueNaming, QueueState, QueueStatus, UnknownQueue
 from apf_middleware.runtime.revocation import Revocation
-from apf_middleware.runtime.streams import OpenStreams, SlowWrites
+from apf_middleware.runtime.streams import OpenStreams
 from apf_middleware.runtime.vigil import Listener
 from apf_middleware.runtime.waiting import wait_for_seat
 
@@ -20,7 +22,10 @@ __all__ = [
     "Controller",
     "Destination",
     "DrainMeter",
-    "GatedController",
+    "GateRunner",
+    "HeldUp",
+    "Incoming",
+    "IncomingBodies",
     "LevelAtWork",
     "Listener",
     "OpenStreams",
@@ -31,9 +36,7 @@ __all__ = [
     "QueueStatus",
     "RejectionLog",
     "Revocation",
-    "SlowWrites",
     "UnknownQueue",
-    "control",
     "picture_server",
     "retry_after_s",
     "tell",

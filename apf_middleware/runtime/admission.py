@@ -4,11 +4,12 @@ An app finds it as ``scope["apf"]``. One object serves as ticket in the queues, 
 as what the app looks at, because one is made for every request.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from apf_middleware.classification import Resource
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.runtime.record import AdmissionRecord
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import Stream
 
@@ -158,6 +159,21 @@ class Admission(Ticket):
             tally = self.destination.tally
             (tally.aborted if aborted else tally.failed).note(self)
 
+    def renew(self) -> None:
+        """Ask for seats once more, after they were given back while there was nothing to do."""
+        self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
+
     def pass_over(self) -> None:
         """Its turn came, but its seats weren't free."""
         self.destination.tally.no_accommodation += 1
+
+    def __copy__(self) -> Self:
+        """Return the admission itself: a copy of its scope is about the same seats."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[AdmissionRecord], tuple[object, ...]]:
+        """Pickle the facts, for the seats can't go to another process."""
+        return AdmissionRecord, (self.level, self.schema, self.flow, self.seats, self.waited, self.reason)

@@ -16,21 +16,27 @@ from apf_middleware.config.derive import derive_kinship, derive_limits
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.sharing import Sharing
 from apf_middleware.fairqueuing.work import Work, seat_seconds
+from apf_middleware.gates import Gates
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.destination import Destination
+from apf_middleware.runtime.gate_runner import GateRunner
+from apf_middleware.runtime.incoming import IncomingBodies
 from apf_middleware.runtime.level import LevelAtWork
 from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.sharing import wanted_levels
 from apf_middleware.runtime.standing import Levels
 from apf_middleware.runtime.vigil import Vigils
+from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apf_middleware.config.gates import GateSettings
     from apf_middleware.estimation import LearnedCosts
     from apf_middleware.gates import ParkedRequest
     from apf_middleware.metrics.picture import GatePicture
@@ -53,14 +59,14 @@ _RESTLESS_NS: Final = 10_000_000
 class Controller(Levels):
     """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
 
-    ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's.
+    ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's. ``gates`` are the
+    app's, to which those of the configuration are added; without any, there are none until a configuration has some.
     """
-
-    may_have_gates: bool = False
 
     def __init__(
         self,
         configuration: Configuration,
+        gates: "Gates | None" = None,
         *,
         now: Callable[[], int] = time.monotonic_ns,
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
@@ -75,13 +81,53 @@ class Controller(Levels):
         self._alarm = alarm(self.tick, now)
         self._thread = threading.get_ident()  # the only one in which requests may be woken
         self.vigils: Vigils = Vigils()
+        self.bodies: IncomingBodies = IncomingBodies(now, alarm)
+        self._adopt_bodies()
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
+        self.gates: Gates | None = None
+        self._gate_runner: GateRunner | None = None
         self.queues: QueueBook = QueueBook(self)
         self.queues.apply_states()
+        if gates is None and configuration.has_gates:
+            gates = Gates()
+            require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
+        if gates is not None:
+            adopt_gates(gates, (), configuration.server.gates)
+            self._run_gates(gates)
+
+    def _run_gates(self, gates: Gates) -> None:
+        """Ask ``gates`` from now on."""
+        self.gates = gates
+        self._gate_runner = runner = GateRunner(
+            gates,
+            self._sharing,
+            now=self.now,
+            alarm=self._alarm,
+            tick=self.tick,
+            wake=self._wake,
+            refuse=self._note_refused,
+            note_waiting=self._note_waiting,
+        )
+        self._sharing = runner.sharing  # type: ignore[assignment]  # it is driven in the same way
+
+    @property
+    def sharing(self) -> Sharing:
+        return self._sharing if self._gate_runner is None else self._gate_runner.plain
+
+    @property
+    def may_have_gates(self) -> bool:
+        """Whether requests may have gates to pass."""
+        return self._gate_runner is not None
 
     def destination(self, classification: Classification, work: Work) -> Destination:
         """Where requests of this classification go."""
         return Destination(self, classification, work)
+
+    def count_watches(self, classification: Classification, watches: int) -> None:
+        """A request that writes concerns so many watches."""
+        at_work = self.levels.get(classification.level)
+        if at_work is not None:
+            at_work.tally(classification.schema, writes=True).watches.observe(watches)
 
     # What happens to requests
 
@@ -187,23 +233,41 @@ class Controller(Levels):
         else:
             self.abandon(admission, Reason.CANCELLED)
 
-    def holding(self, admission: Admission) -> "ParkedRequest | None":  # noqa: ARG002 - see `GatedController`
+    def holding(self, admission: Admission) -> "ParkedRequest | None":
         """What keeps it waiting, if it is a gate."""
-        return None
+        return None if self._gate_runner is None else self._gate_runner.holding(admission)
 
     def list_held(self) -> "Sequence[tuple[Admission, str | None, int, int, str]]":
-        """Whom gates keep waiting: by which gate, since when, under which number, and how."""
-        return ()
+        """Requests that gates keep waiting: by which gate, since when, under which number, and how."""
+        return () if self._gate_runner is None else self._gate_runner.list_held()
 
     def picture_gates(self) -> "tuple[GatePicture, ...]":
         """The gates, for metrics."""
-        return ()
+        return () if self._gate_runner is None else self._gate_runner.picture()
 
     def begin_answer(self, admission: Admission) -> None:
-        """Its response has begun; that matters to gates alone."""
+        """Its response has begun: some gates take their leases back."""
+        if self._gate_runner is not None:
+            self._gate_runner.release_leases(admission, early=True)
 
     def end(self, admission: Admission) -> None:
-        """It is over, though its seats were given back before; that matters to gates alone."""
+        """It is over, though its seats may have been given back before: all gates take their leases back."""
+        if self._gate_runner is not None:
+            self._gate_runner.release_leases(admission)
+
+    def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
+        """A gate has refused a request; newcomers are counted where they arrive."""
+        if not is_newcomer:
+            admission.destination.at_work.observe(now)
+            self._count_left(admission)
+            self._count_rejected(admission, now)
+            if admission.waiter is not None:
+                admission.waiter.wake()
+
+    def _note_waiting(self, ticket: Ticket) -> None:
+        """A request has passed its gates and found no seats, as a newcomer may."""
+        if self.reclaimer is not None and isinstance(ticket, Admission):
+            self.reclaimer.claim(ticket.destination.at_work)
 
     def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
         """It asked for ``width`` seats and was not alone."""
@@ -256,6 +320,8 @@ class Controller(Levels):
 
     def refuse(self, now: int, admission: Admission, reason: Reason) -> None:
         """Reject without asking the level."""
+        if reason is Reason.CANCELLED:
+            self.hang_ups += 1
         if admission.width != 1:
             admission.destination.tally.count_width(admission.width)
         admission.arrived_at = now
@@ -281,6 +347,8 @@ class Controller(Levels):
     def tick(self) -> None:
         """Let happen what time alone brings about."""
         self._thread = threading.get_ident()
+        if self.gates is not None:
+            self.gates.read_inbox()
         self.look(self.now())
         self._set_alarm()
 
@@ -318,20 +386,34 @@ class Controller(Levels):
             value = getattr(configuration.server, name)
             if value != getattr(self.configuration.server, name):
                 raise InvalidValueError(name, value, "it can't change while the server runs", "Restart the server")
-        if configuration.has_gates and not self.may_have_gates:
-            raise InvalidValueError(
-                "gates", "new", "a server that began without gates can't have any", "Restart the server"
-            )
+        gates, old_gates = self.gates, self.configuration.server.gates
+        if gates is not None or configuration.has_gates:
+            gates = gates or Gates()
+            require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         now = self.now()
         self.look(now)
         limits = derive_limits(configuration)
         seats, kinship = configuration.server.seats, derive_kinship(configuration)
         seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
         self._adopt(now, configuration, limits)
+        self._adopt_bodies()
         self._wake(now, seated)
         self.queues.apply_states()
         self.look(self.now())  # time has gone on
         self._set_alarm()
+        if gates is not None:
+            self._adopt_gates(gates, old_gates)
+
+    def _adopt_gates(self, gates: Gates, before: "Sequence[GateSettings]") -> None:
+        """Make and change the gates of the configuration, and ask them from now on."""
+        if self._gate_runner is None:
+            self._run_gates(gates)
+        adopt_gates(gates, before, self.configuration.server.gates)
+        gates.settle()
+
+    def _adopt_bodies(self) -> None:
+        seats = {name: at_work.shared.limits.nominal for name, at_work in self.levels.items()}
+        self.bodies.adopt(self.configuration.server.bodies, seats)
 
     def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:
         """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
@@ -357,13 +439,15 @@ class Controller(Levels):
 
     def _waiting_at(self, at_work: LevelAtWork) -> list[Admission]:
         waiting = [ticket for queue in at_work.shared.queueset.deck for ticket in queue]
-        return [ticket for ticket in waiting if isinstance(ticket, Admission)]
+        parked = [] if self._gate_runner is None else self._gate_runner.list_parked(at_work)
+        return [*(ticket for ticket in waiting if isinstance(ticket, Admission)), *parked]
 
     # Beginning and end
 
     def close(self) -> None:
         """Send away who waits and, unless exempt, who comes; who runs, finishes."""
         self.is_closing = True
+        self.bodies.close()
         for at_work in self._all():
             self._send_away(at_work, Reason.QUEUE_CLOSED)
 
@@ -371,6 +455,12 @@ class Controller(Levels):
         """Let requests come again, on the event loop of this thread."""
         self._thread = threading.get_ident()
         self.is_closing = False
+        self.bodies.open()
+
+    async def aclose(self) -> None:
+        """Give back what gates hold elsewhere, for a bounded time."""
+        if self._gate_runner is not None:
+            await self._gate_runner.aclose()
 
     def __repr__(self) -> str:
         return f"<Controller: {self._sharing!r}>"

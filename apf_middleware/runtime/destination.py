@@ -16,7 +16,10 @@ __all__ = ["Destination"]
 
 
 class Destination:
-    """A level at work and a schema's counters there, for the flow of this ``classification`` and who asks."""
+    """A level at work and a schema's counters there, for the flow of this ``classification`` and who asks.
+
+    Requests that read are counted apart from those of which ``writes`` says that they don't.
+    """
 
     __slots__ = ("at_work", "classification", "controller", "identity", "route", "tally", "work")
 
@@ -26,13 +29,19 @@ class Destination:
     scope: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
-        self, controller: "Controller", classification: Classification, work: Work, identity: Identity = ANONYMOUS
+        self,
+        controller: "Controller",
+        classification: Classification,
+        work: Work,
+        identity: Identity = ANONYMOUS,
+        *,
+        writes: bool = False,
     ) -> None:
         self.at_work: LevelAtWork = controller.levels[classification.level]
         self.identity: Identity = identity
         self.controller: Controller = controller
         self.classification: Classification = classification
-        self.tally: Tally = self.at_work.tally(classification.schema)
+        self.tally: Tally = self.at_work.tally(classification.schema, writes=writes)
         self.work: Work = work
         self.route: str | None = None  # under which costs are learned, if they are
 

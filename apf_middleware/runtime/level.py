@@ -7,6 +7,7 @@ from apf_middleware.config.objects import Level
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.tally import Occupancy, Tally
 from apf_middleware.runtime.drain import DrainMeter
+from apf_middleware.runtime.request_kinds import RequestKinds
 from apf_middleware.runtime.streams import OpenStreams
 
 __all__ = ["LONGEST_WAIT_NS", "LevelAtWork"]
@@ -25,6 +26,7 @@ class LevelAtWork:
     __slots__ = (
         "_alone_ns",
         "_tallies",
+        "_writes",
         "drain",
         "generation",
         "level",
@@ -46,6 +48,7 @@ class LevelAtWork:
         self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._tallies: dict[str, Tally] = {}
+        self._writes: dict[str, Tally] = {}  # of requests that write, by schemas that are in `_tallies`, too
         self.occupancy: Occupancy = Occupancy(now, _NOBODY)  # seats in use, requests executing, waiting, demand
 
     def adopt(self, level: Level, *, request_timeout_ns: int) -> None:
@@ -56,15 +59,16 @@ class LevelAtWork:
 
     def count_on(self, before: "LevelAtWork", now: int) -> None:
         """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""
-        self._tallies = before._tallies  # noqa: SLF001 - one of its own kind
+        self._tallies, self._writes = before._tallies, before._writes  # noqa: SLF001 - one of its own kind
         self.drain = DrainMeter(now, self.dispatched)
 
     def forget_schemas(self, kept: Container[str], now: int) -> bool:
         """Let go the counters of schemas that are not ``kept`` and have no requests; whether that were all of them."""
-        others = [schema for schema in self._tallies if schema not in kept]
-        gone = [schema for schema in others if not (self._tallies[schema].waiting or self._tallies[schema].executing)]
+        others = {schema: tally for schema, tally in self.tallies.items() if schema not in kept}
+        gone = [schema for schema, tally in others.items() if not (tally.waiting or tally.executing)]
         for schema in gone:
             del self._tallies[schema]
+            self._writes.pop(schema, None)
         if gone:
             self.drain = DrainMeter(now, self.dispatched)  # or it would seem that requests were taken back
         return len(gone) == len(others)
@@ -76,19 +80,38 @@ class LevelAtWork:
     @property
     def dispatched(self) -> int:
         """How many requests have been given seats."""
-        return sum(tally.dispatched for tally in self._tallies.values())
+        return sum(tally.dispatched for tally in (*self._tallies.values(), *self._writes.values()))
 
     @property
     def tallies(self) -> Mapping[str, Tally]:
-        """The counters by schema."""
-        return self._tallies
+        """The counters by schema; those of schemas that have had requests which write are sums of this moment."""
+        if not self._writes:
+            return self._tallies
+        return {
+            schema: tally if (writes := self._writes.get(schema)) is None else tally.plus(writes)
+            for schema, tally in self._tallies.items()
+        }
 
-    def tally(self, schema: str) -> Tally:
-        """The counters for the requests of this schema."""
+    def tally(self, schema: str, *, writes: bool = False) -> Tally:
+        """The counters for the requests of this schema that read, or for those that write."""
         tally = self._tallies.get(schema)
         if tally is None:
             tally = self._tallies[schema] = Tally(self.level.name, schema)
+        if writes:
+            tally = self._writes.get(schema)
+            if tally is None:
+                tally = self._writes[schema] = Tally(self.level.name, schema)
         return tally
+
+    def count_kinds(self) -> RequestKinds:
+        """How many of the requests read and write now."""
+        reads, writes = self._tallies.values(), self._writes.values()
+        return RequestKinds(
+            sum(tally.executing for tally in reads),
+            sum(tally.executing for tally in writes),
+            sum(tally.waiting for tally in reads),
+            sum(tally.waiting for tally in writes),
+        )
 
     # For how long how many were there. Who comes and goes alone is told by the level in sums, so only what else happens
     # has to be observed, and that costs a request that is alone nothing.

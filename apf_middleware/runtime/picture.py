@@ -13,6 +13,7 @@ from apf_middleware.metrics.picture import (
     QueuePicture,
     SchemaPicture,
     ServerPicture,
+    Times,
 )
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
@@ -33,6 +34,7 @@ def picture_server(
     version: str,
     configuration_loads: Mapping[str, int] = MappingProxyType({}),
     unknown_queues: Mapping[str, int] = MappingProxyType({}),
+    request_kinds: Mapping[tuple[str, str], Times] = MappingProxyType({}),
 ) -> ServerPicture:
     """Everything, as it is now."""
     now = controller.now()
@@ -46,12 +48,17 @@ def picture_server(
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
         open_streams=controller.streams.counts(controller.levels),
+        receiving=controller.bodies.counts(controller.levels),
+        body_bytes=controller.bodies.kept,
+        receives_bodies=not controller.bodies.settings.hold_seats,
         configuration_loads=dict(configuration_loads),
         version=version,
         gates=controller.picture_gates(),
         queues=_picture_queues(controller),
         live_changes=len(controller.queues.changes.entries),
         unknown_queues=dict(unknown_queues),
+        request_kinds=request_kinds,
+        has_legacy_names=controller.configuration.server.metrics.legacy_names,
     )
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.config.streams import StreamSettings
-from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.drain import DrainMeter
+from apf_middleware.runtime.heldup import HeldUp
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
@@ -22,52 +22,15 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.admission import Admission
     from apf_middleware.runtime.level import LevelAtWork
 
-__all__ = ["OpenStreams", "SlowWrites", "Stream", "StreamBook"]
+__all__ = ["OpenStreams", "Stream", "StreamBook"]
 
 Flow = tuple[str, str]
 """A flow by its schema and its distinguisher."""
 
 
-class SlowWrites:
-    """Writes in progress. Whoever's lasts for ``limit_ns`` gives the seats back, for only writing is left to do.
-
-    One timer serves all of a level: it runs while anything is being written, and rings no more than once per limit.
-    So a seat comes back after the limit, at most twice that.
-    """
-
-    __slots__ = ("_alarm", "_now", "_writing", "limit_ns")
-
-    def __init__(self, limit_ns: int, now: Callable[[], int]) -> None:
-        self.limit_ns: int = limit_ns
-        self._now = now
-        self._writing: dict[Admission, int] = {}  # since when, the longest first
-        self._alarm = Alarm(self._look, now)
-
-    def begin(self, admission: "Admission") -> None:
-        """One of its writes begins."""
-        if not self._writing:
-            self._alarm.ask(self._now() + self.limit_ns)
-        self._writing[admission] = self._now()
-
-    def end(self, admission: "Admission") -> None:
-        """It was written, or never will be."""
-        self._writing.pop(admission, None)
-
-    def _look(self) -> None:
-        begun_by = self._now() - self.limit_ns
-        slow = []
-        for admission, since in self._writing.items():
-            if since > begun_by:
-                break
-            slow.append(admission)
-        for admission in slow:
-            del self._writing[admission]
-            admission.release()
-        if self._writing:
-            self._alarm.ask(self._now() + self.limit_ns)
-
-    def __repr__(self) -> str:
-        return f"<SlowWrites: {len(self._writing)} in progress, for at most {self.limit_ns} ns>"
+def _release(admission: "Admission") -> None:
+    """Only writing is left to do, and the client doesn't read."""
+    admission.release()
 
 
 class OpenStreams:
@@ -82,14 +45,14 @@ class OpenStreams:
         self.closed: int = 0
         self.drain: DrainMeter = DrainMeter(now())  # of those that end
         self.settings: StreamSettings = StreamSettings()
-        self.writes: SlowWrites | None = None
+        self.writes: HeldUp[Admission] | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
         """From now on the configuration says this; streams that are open stay so, even if there are too many."""
         self.settings = settings
         limit_ns = settings.release_when_blocked_ns or 0
         if limit_ns != (self.writes.limit_ns if self.writes is not None else 0):
-            self.writes = SlowWrites(limit_ns, self._now) if limit_ns else None
+            self.writes = HeldUp(limit_ns, self._now, _release) if limit_ns else None
 
     def enter(self, flow: Flow) -> bool:
         """One more of this flow, if there may be."""

@@ -8,6 +8,7 @@ up, and one timer serves them all.
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from apf_middleware.fairqueuing import Reason
@@ -15,14 +16,25 @@ from apf_middleware.fairqueuing import Reason
 if TYPE_CHECKING:
     from apf_middleware.runtime.admission import Admission
 
-__all__ = ["LISTEN_AFTER_NS", "Deadlines", "Listener", "Sleeper", "Vigil", "Vigils", "Waiter", "Wakeable"]
+__all__ = [
+    "LISTENING",
+    "LISTEN_AFTER_NS",
+    "Cancellable",
+    "Deadlines",
+    "Listener",
+    "Sleeper",
+    "Vigil",
+    "Vigils",
+    "Waiter",
+    "Wakeable",
+]
 
 LISTEN_AFTER_NS: Final = 3_000_000
 """A client that has hung up is noticed when its request has waited for so long, at most twice that."""
 
 _SECOND: Final = 10**9
 _LISTEN_AFTER: Final = LISTEN_AFTER_NS / _SECOND
-_LISTENING: Final = "apf: listen to the client of a waiting request"
+LISTENING: Final = "apf: listen to the client of a waiting request"
 _GRAIN_NS: Final = 1_000_000  # loops' timers tell no less apart: whoever has less than that to wait has waited enough
 
 
@@ -40,18 +52,25 @@ class Waiter(Wakeable, Protocol):
         ...
 
 
-class Listener(Protocol):
-    """Who listens to a client while its request waits."""
+class Cancellable(Protocol):
+    """A task, as far as somebody else may end it."""
 
-    listening: "asyncio.Task[None] | None"
-    """The task that listens, on asyncio: it may have to go on when the wait is over, to lose nothing that it hears."""
+    def cancel(self) -> object: ...
+
+
+class Listener(Protocol):
+    """Listens to the client of a request that waits."""
+
+    def begin(self, listening: Cancellable) -> None:
+        """Note the task that is about to `listen`; it may go on when the wait is over, to lose nothing."""
+        ...
 
     async def listen(self, waiter: "Waiter") -> None:
         """Listen until the client has gone, which ``waiter`` is told, or there is more to hear than can be kept."""
         ...
 
     def stop(self) -> None:
-        """Nobody is interested any more."""
+        """End the task, because the request is over."""
         ...
 
 
@@ -65,7 +84,17 @@ class Sleeper(Generic[C, L]):
     ``begin_to_listen`` makes the one who listens to ``client``.
     """
 
-    __slots__ = ("_admission", "_begin_to_listen", "_client", "_limit_ns", "_loop", "deadlines", "listener", "woken")
+    __slots__ = (
+        "_admission",
+        "_begin_to_listen",
+        "_client",
+        "_context",
+        "_limit_ns",
+        "_loop",
+        "deadlines",
+        "listener",
+        "woken",
+    )
 
     def __init__(
         self,
@@ -80,6 +109,7 @@ class Sleeper(Generic[C, L]):
         self._begin_to_listen = begin_to_listen
         self._client = client
         self._loop = loop
+        self._context = copy_context()  # the request's own, in which its listener runs
         self.listener: L | None = None
         self.deadlines: Deadlines | None = None
         self.woken: asyncio.Future[None] = loop.create_future()
@@ -112,7 +142,8 @@ class Sleeper(Generic[C, L]):
             return
         vigil.deadlines(self._limit_ns).enter(self)
         self.listener = listener = self._begin_to_listen(self._client)
-        listener.listening = self._loop.create_task(listener.listen(self), name=_LISTENING)
+        listening = self._loop.create_task(listener.listen(self), name=LISTENING, context=self._context)
+        listener.begin(listening)
 
 
 class Deadlines:

@@ -7,19 +7,23 @@ instant in which it is given a seat. Then the seat is passed on, or the place in
 cancellation goes its way.
 
 On asyncio a waiting request costs a future, and if the wait is a longer one, a task that listens to its client (see
-`vigil`). Elsewhere (trio) the request's own task listens, and is called away by its cancel scope.
+`vigil`). On trio the request's task sleeps in a cancel scope, beside a system task that listens. The end of the wait
+doesn't cancel the listening task: a server's ``receive`` that is cancelled may lose what it was about to return.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime.vigil import LISTEN_AFTER_NS, Listener, Sleeper
+from apf_middleware.runtime.vigil import LISTEN_AFTER_NS, LISTENING, Listener, Sleeper, Waiter
 
 if TYPE_CHECKING:
+    from trio import CancelScope
+
     from apf_middleware.runtime.admission import Admission
 
 __all__ = ["wait_for_seat", "wait_in_scope"]
@@ -62,22 +66,43 @@ async def wait_for_seat(
 
 
 async def wait_in_scope(admission: "Admission", limit_ns: int, begin_to_listen: Callable[[C], L], client: C) -> L:
-    """The same on whatever anyio knows, trio above all: the task listens itself, and waking it ends its scope."""
+    """The same on whatever anyio knows, trio above all: the task sleeps, and waking it ends its scope."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
     listener = begin_to_listen(client)
     try:
+        _start(listener, waiter)
         with scope:
-            await listener.listen(waiter)
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)  # unless it was woken
     except BaseException:
         controller.leave(admission)
+        listener.stop()
         raise
     finally:
         admission.waiter = None
     return listener
+
+
+def _start(listener: Listener, waiter: Waiter) -> None:
+    """Have ``listener`` listen in a task that no cancel scope of the request's ends."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        from trio import CancelScope  # noqa: PLC0415 - apps that run on trio have it, others needn't
+        from trio.lowlevel import spawn_system_task  # noqa: PLC0415
+
+        scope = CancelScope()
+        spawn_system_task(_listen_in, scope, listener, waiter, name=LISTENING, context=copy_context())
+        listener.begin(scope)
+    else:
+        listener.begin(loop.create_task(listener.listen(waiter), name=LISTENING))
+
+
+async def _listen_in(scope: "CancelScope", listener: Listener, waiter: Waiter) -> None:
+    with scope:
+        await listener.listen(waiter)
 
 
 class _ScopeWaiter:

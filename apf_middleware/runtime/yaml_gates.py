@@ -30,7 +30,8 @@ def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str
     for owner, names in configuration.gates_by_owner():
         for name in names:
             if name not in known:
-                hint = f"There are: {', '.join(sorted(known)) or 'none'}; define it in the Server's gates or in Gates"
+                there_are = f"There are: {', '.join(sorted(known)) or 'none'}"
+                hint = f"{there_are}; define it in the Server's gates, or add it to Gates before the startup ends"
                 raise InvalidValueError(f"gate of {owner}", name, "there is no gate of this name", hint)
 
 

@@ -1,6 +1,6 @@
 """An elephant and some mice before a real server, with and without protection: ``python -m examples.demo``.
 
-A FastAPI app asks a backend with ten places for 20 ms; the more ask beyond that, the slower it gets for all. Ten mice
+A Starlette app asks a backend with ten places for 20 ms; the more ask beyond that, the slower it gets for all. Ten mice
 want ten answers a second each, a fifth of what the backend can do. Then an elephant comes with 200 connections that
 never rest, and everybody gives up on an answer after a second.
 

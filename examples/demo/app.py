@@ -7,7 +7,10 @@ uvicorn examples.demo.app:unprotected    # as it was before
 import asyncio
 from pathlib import Path
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from apf_middleware import APFMiddleware
 
@@ -32,15 +35,14 @@ class Backend:
             self.in_flight -= 1
 
 
-def _shop() -> FastAPI:
-    shop, backend = FastAPI(title="A shop"), Backend()
+def _shop() -> Starlette:
+    backend = Backend()
 
-    @shop.get("/orders/{number}")
-    async def order(number: int) -> dict[str, object]:
+    async def order(request: Request) -> JSONResponse:
         await backend.ask()
-        return {"order": number, "state": "shipped"}
+        return JSONResponse({"order": request.path_params["number"], "state": "shipped"})
 
-    return shop
+    return Starlette(routes=[Route("/orders/{number:int}", order)])
 
 
 unprotected = _shop()

@@ -5,14 +5,18 @@ import io
 import json
 import signal
 import subprocess
+import sys
 import time
 import unicodedata
 import uuid
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from rich.console import Console
 
 from benchmarks.servers import free_port
@@ -83,13 +87,47 @@ def test_more_is_done_with_protection_for_the_elephant_too(figures: dict[str, An
     assert protected["elephant"]["p50_ms"] > 4 * protected["mice"]["p50_ms"], "it waits behind itself"
 
 
+def planned(tmp_path: Path, target: str) -> str:
+    """The commands that make would run for a target in a fresh clone."""
+    command = ["make", "--dry-run", "--directory", str(ROOT), f"VENV={tmp_path / 'venv'}", target]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_make_installs_for_the_demo_what_it_needs_and_for_the_rest_everything(tmp_path: Path) -> None:
+    demo, check = planned(tmp_path, "demo"), planned(tmp_path, "check")
+    assert "--requirement" in demo
+    assert "--group" not in demo
+    assert "--group dev" in check
+    assert "--requirement" not in check
+
+
+def test_the_demo_imports_nothing_but_what_make_installs_for_it() -> None:
+    needed, seen = ["rich", "apf-middleware"], set[str]()
+    while needed:
+        name = canonicalize_name(needed.pop())
+        if name not in seen:
+            seen.add(name)
+            told = map(Requirement, metadata.requires(name) or ())
+            needed += [one.name for one in told if one.marker is None or one.marker.evaluate({"extra": ""})]
+    modules = ", ".join(f"examples.demo.{name}" for name in ("__main__", "app", "show", "load", "servers", "report"))
+    others = [
+        name
+        for name, owners in metadata.packages_distributions().items()
+        if seen.isdisjoint(map(canonicalize_name, owners)) and name != "examples"
+    ]
+    program = f"import sys; sys.modules.update(dict.fromkeys({others})); import {modules}"
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(seen) <= 20
+
+
 def test_into_a_pipe_it_writes_plain_text(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> None:
     shown = done[0].stderr
     assert {character for character in shown if unicodedata.category(character) == "Cc"} == {"\n"}
     assert max(map(len, shown.splitlines())) <= WIDTH
     for words in ("queueLengthLimit", "without protection", "with apf_middleware", "mice served: 100%", "goodput"):
         assert words in shown
-    assert 'apf_rejected_requests_total{reason="queue-full"} 0.0' in shown, "that is what its metrics said"
+    assert 'apf_rejected_requests_total{reason="queue-full"} 0' in shown, "that is what its metrics said"
     assert "uvicorn examples.demo.app:app" in shown
     assert "/metrics" in shown
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import httpx
@@ -113,3 +114,27 @@ async def test_an_operator_has_the_file_read_by_a_post(file: Path, tmp_path: Pat
             answer = await client.post(path, headers=olga)
             assert (answer.status_code, answer.json()["problems"][0]["file"]) == (422, str(file))
             assert (await client.get("/who")).headers["x-apf-priority-level"] == "people"
+
+
+async def test_a_server_that_began_without_gates_gets_one_on_sighup(file: Path) -> None:
+    gated = BEFORE.replace("seats: 2,", "seats: 20, gates: [{name: one-at-a-time, capacity: 1}],").replace(
+        "level: crowd", "level: crowd\n  gates: [one-at-a-time]"
+    )
+    assert gated.count("one-at-a-time") == 2
+    with serve("tests.e2e.playground:app", environment={"APF_TEST_CONFIG": str(file)}, ready="/tell") as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+            before = asyncio.create_task(client.get("/hold", params={"ms": "500"}))
+            await become(client, "executing", 1)
+            file.write_text(gated)  # noqa: ASYNC240 - a small file of the test
+            server.process.send_signal(signal.SIGHUP)
+            async with asyncio.timeout(10):
+                while 'loads_total{outcome="success"} 2' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - it comes from elsewhere
+                    await asyncio.sleep(0.02)
+            began = time.monotonic()
+            answers = await asyncio.gather(*[client.get("/hold", params={"ms": "100"}) for _ in range(5)])
+            took = time.monotonic() - began
+            gates = (await client.get("/metrics")).text
+
+    assert [answer.status_code for answer in (await before, *answers)] == [200] * 6
+    assert took > 0.45, "one at a time, though there are 20 seats"
+    assert 'apf_parked_requests{gate="one-at-a-time"} 0' in gates

@@ -77,9 +77,7 @@ async def test_others_change_nothing(tmp_path: Path, server: str, token: str, st
         assert stage.loads() == {"success": 1, "failure": 0}
 
 
-async def test_a_viewer_is_told_who_may_reload(
-    tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_viewer_is_told_who_may_reload(tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
         answer = await post(stage, tasks, "secret-v")

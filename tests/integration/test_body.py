@@ -162,7 +162,7 @@ async def test_whoever_is_not_believed_is_not_read() -> None:
         conversation.body(tokens(5000))
 
 
-async def test_a_client_that_leaves_before_its_body_has_come_is_heard_by_the_app() -> None:
+async def test_a_client_that_leaves_before_its_body_has_come_is_not_served() -> None:
     desk = Desk()
     async with anyio.create_task_group() as tasks:
         conversation = Conversation(desk.middleware, http_scope("/", "POST", JSON), tasks).body(b"{", more=True)
@@ -170,8 +170,30 @@ async def test_a_client_that_leaves_before_its_body_has_come_is_heard_by_the_app
         conversation.start()
         await conversation.ended.wait()
 
-    assert [message["type"] for message in desk.heard] == ["http.request", "http.disconnect"]
-    assert desk.seats == 2
+    assert (desk.heard, desk.seats, conversation.sent) == ([], 0, [])
+    assert desk.middleware.service.controller.hang_ups == 1
+
+
+@pytest.mark.parametrize("ends", ["slow-body", "queue-closed"])
+async def test_a_body_that_does_not_come_is_not_waited_for_without_end(ends: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        desk = Desk()
+        controller = desk.middleware.service.controller
+        conversation = Conversation(desk.middleware, http_scope("/", "POST", JSON), tasks).body(b"{", more=True).start()
+        while not controller.bodies.number:
+            await anyio.lowlevel.checkpoint()
+        assert desk.middleware.service.picture().receiving["crowd"] == 1
+        if ends == "slow-body":
+            for incoming in controller.bodies._windows:
+                incoming.until = 0
+            controller.bodies._look()
+        else:
+            controller.close()
+        await conversation.end()
+
+        assert conversation.status == (408 if ends == "slow-body" else 503)
+        assert json.loads(conversation.content)["reason"] == ends
+        assert (desk.heard, controller.bodies.number, controller.bodies.kept) == ([], 0, 0)
 
 
 @pytest.mark.parametrize("source", ["{source: header,", "{source: body,"])

@@ -171,9 +171,7 @@ async def test_who_says_nothing_is_left_after_a_while(directory: Path, monkeypat
         assert await run_sync(said, directory / f"shop.{os.getpid()}.sock", b"GET / HTTP/1.1\r\n") == b""
 
 
-HALF_ORDER = (
-    b"POST /queues HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n123"
-)
+HALF_ORDER = b"POST /queues HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n123"
 
 
 def is_open(client: socket.socket) -> bool:
@@ -216,12 +214,14 @@ async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
     monkeypatch.setattr("apf_middleware.asgi.door._MOST_CONNECTIONS", 2)
     monkeypatch.setattr("apf_middleware.asgi.door._PAUSE_S", 0.01)
     middleware = guarded(directory)
-    door, started = anyio.Event(), 0
+    door, started, both = anyio.Event(), 0, anyio.Event()
     answer = middleware.service.admin.answer_owner
 
     async def slow(scope: Scope, receive: Receive, send: Send, name: str) -> None:
         nonlocal started
         started += 1
+        if started == 2:
+            both.set()
         await door.wait()
         await answer(scope, receive, send, name)
 
@@ -236,14 +236,10 @@ async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
         for _ in range(4):
             tasks.start_soon(ask, path)
         with anyio.fail_after(10):
-            while started < 2:
-                await anyio.sleep(0.01)
+            await both.wait()
         await settle()
         assert (started, statuses) == (2, [])
         door.set()
-        with anyio.fail_after(10):
-            while len(statuses) < 4:
-                await anyio.sleep(0.01)
     assert (started, statuses) == (4, [200] * 4)
 
 

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from apf_middleware.asgi.hangup import begin_to_listen
+from apf_middleware.asgi.hangup import Allowance
 from tests.integration.conversation import Conversation, http_scope, websocket_scope
 from tests.integration.stage import Stage, configuration, settle
 from tests.integration.test_hangup import Client
@@ -96,5 +96,5 @@ async def test_a_scope_without_an_expectation_is_listened_to(scope: dict[str, ob
         return {"type": "http.disconnect"}
 
     client = Client()
-    await begin_to_listen((scope, gone)).listen(client)
+    await Allowance().begin_to_listen((scope, gone)).listen(client)
     assert client.has_gone

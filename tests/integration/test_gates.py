@@ -7,13 +7,14 @@ from typing import Any
 
 import anyio
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import Gates
 from apf_middleware.asgi import APFMiddleware, telemetry
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, GatedController
+from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.integration.conversation import Conversation, websocket_scope
 from tests.integration.stage import Stage, problem, settle
@@ -70,14 +71,14 @@ class GatedStage(Stage):
         self.middleware = APFMiddleware(self._app, config, gates=gates)
 
     @property
-    def controller(self) -> GatedController:
-        controller = self.middleware.service.controller
-        assert isinstance(controller, GatedController)
-        return controller
+    def controller(self) -> Controller:
+        return self.middleware.service.controller
 
     @property
     def gates(self) -> Gates:
-        return self.controller.gates
+        gates = self.controller.gates
+        assert gates is not None
+        return gates
 
     def is_at_rest(self) -> bool:
         self.gates.keeper.check()
@@ -252,6 +253,47 @@ async def test_an_asynchronous_lease_that_comes_too_late_is_given_back() -> None
 
         assert remote.out == 0
         assert stage.is_at_rest()
+
+
+@pytest.mark.parametrize("failure", [None, RuntimeError("away")])
+async def test_gates_are_closed_when_the_server_stops_before_the_app_is_told(
+    failure: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    class Remote:
+        name = "db"
+
+        def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> str:
+            return "lease"
+
+        def release(self, lease: str) -> None: ...
+
+        async def aclose(self) -> None:
+            heard.append("gate")
+            if failure is not None:
+                raise failure
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(2):
+            message = await receive()
+            heard.append(message["type"])
+            await send({"type": f"{message['type']}.complete"})
+
+    messages = ["lifespan.shutdown", "lifespan.startup"]
+
+    async def receive() -> Message:
+        return {"type": messages.pop()}
+
+    async def send(_message: Message) -> None: ...
+
+    gates = Gates()
+    gates.add(Remote())
+    await APFMiddleware(app, configuration(), gates=gates)({"type": "lifespan"}, receive, send)
+
+    assert heard == ["lifespan.startup", "gate", "lifespan.shutdown"]
+    failures = [record for record in caplog.records if record.getMessage().startswith("apf.gate-failed")]
+    assert len(failures) == (failure is not None)
 
 
 async def test_a_quota_that_cannot_be_had_in_time_is_429_at_once_with_an_honest_time() -> None:
@@ -431,14 +473,45 @@ async def test_a_polled_gate_is_tried_again_by_itself() -> None:
 
 async def test_a_gate_that_nobody_has_defined_is_an_error() -> None:
     with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
-        APFMiddleware(Stage._app, configuration("[nothing]"))  # type: ignore[arg-type]
+        _ = APFMiddleware(Stage._app, configuration("[nothing]")).service  # type: ignore[arg-type]
 
 
-async def test_a_server_that_began_without_gates_needs_a_restart_to_have_some() -> None:
+@pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
+async def test_a_server_that_began_without_gates_gets_some(borrowing: str) -> None:
+    """Requests that run or wait keep what they have; those that come later pass the gates."""
+    server = f", borrowing: {borrowing}"
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration("[]"))
-        with pytest.raises(InvalidValueError, match="Restart the server"):
-            stage.middleware.service.controller.reconfigure(configuration(server=DB))
+        stage = GatedStage(tasks, configuration("[]", server=server))
+        service = stage.middleware.service
+        assert not stage.controller.may_have_gates
+        runs = await stage.holder("/db/runs")
+        files = configuration(server=DB + server)
+        service.adopt(service.prepare(files))
+        assert stage.gates.names == {"db"}
+        assert stage.used("db") == 0
+        holds = await stage.holder("/db/holds")
+        waits = stage.comes("/db/waits")
+        await settle()
+
+        assert stage.used("db") == 1
+        assert [one.parked for one in stage.gates.list()] == [1]
+        for path in ("/db/holds", "/db/runs"):
+            stage.let_go(path)
+        for one in (runs, holds, waits):
+            await one.end()
+            assert one.status == 200
+        assert stage.is_at_rest()
+
+
+async def test_gates_that_come_by_a_reload_must_be_defined() -> None:
+    async with anyio.create_task_group() as tasks:
+        stage = GatedStage(tasks, configuration("[]"))
+        with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
+            stage.controller.reconfigure(configuration("[nothing]"))
+        assert not stage.controller.may_have_gates
+        answered = stage.comes("/db/1")
+        await answered.end()
+        assert answered.status == 200
 
 
 async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> None:

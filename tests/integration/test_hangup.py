@@ -1,34 +1,48 @@
-"""Listening in an app's place: what is kept, when to stop, and what an app hears afterwards."""
+"""Receiving in an app's place: what is kept, when it ends, and what the app receives afterwards."""
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import anyio
+import anyio.abc
+import httpx
 import pytest
-from starlette.types import Message
+from starlette.types import Message, Receive
 
-from apf_middleware.asgi.hangup import Hearing
+from apf_middleware.asgi.hangup import MOST_KEPT, Allowance, Hearing
+from tests.integration.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
-WHOLE = {"type": "http.request", "body": b"all", "more_body": False}
-PART = {"type": "http.request", "body": b"some", "more_body": True}
-GONE = {"type": "http.disconnect"}
+WHOLE: Message = {"type": "http.request", "body": b"all", "more_body": False}
+PART: Message = {"type": "http.request", "body": b"some", "more_body": True}
+LONG: Message = {"type": "http.request", "body": b"x" * MOST_KEPT, "more_body": True}
+EMPTY: Message = {"type": "http.request", "body": b"", "more_body": False}
+GONE: Message = {"type": "http.disconnect"}
+LAST: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+START: Message = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Server:
-    """Says what it is told to say, and then nothing."""
+    """Says what it is told to say, and then nothing before the response is complete."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages = list(messages)
         self.asked = 0
+        self.sent: list[Message] = []
+        self.answered = anyio.Event()
 
     async def receive(self) -> Message:
         self.asked += 1
-        await anyio.sleep(0.001)
+        await anyio.lowlevel.checkpoint()
         if not self.messages:
-            await anyio.sleep_forever()
+            await self.answered.wait()
+            return GONE
         return self.messages.pop(0)
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+        if message == LAST:
+            self.answered.set()
 
 
 class Client:
@@ -43,12 +57,41 @@ class Client:
         self.has_gone = True
 
 
+class Scoped:
+    """A task that is ended by its cancel scope."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+
+    def cancel(self) -> None:
+        self.scope.cancel()
+
+    async def run(self, hearing: Hearing, client: Client) -> None:
+        with self.scope:
+            await hearing.listen(client)
+
+
+async def heard(server: Server, client: Client, tasks: anyio.abc.TaskGroup, allowance: Allowance) -> Hearing:
+    """What has listened to ``server`` for as long as it says something."""
+    hearing = Hearing(server.receive, allowance)
+    task = Scoped()
+    hearing.begin(task)
+    tasks.start_soon(task.run, hearing, client)
+    await anyio.wait_all_tasks_blocked()
+    return hearing
+
+
 @pytest.mark.parametrize(
     ("said", "gone", "asked"),
     [
         ([GONE], True, 1),
         ([WHOLE, GONE], True, 2),
-        ([PART, PART, WHOLE], False, 1),
+        ([PART, PART, WHOLE, GONE], True, 4),
+        ([PART, EMPTY, GONE], True, 3),
+        ([PART, GONE], True, 2),
+        ([LONG, WHOLE, GONE], False, 1),
+        ([{**LONG, "more_body": False}, GONE], True, 2),
+        ([{**PART, "body": b""}] * 1000, False, MOST_KEPT // 256),
         ([WHOLE, WHOLE, WHOLE, GONE], False, 2),
         ([{"type": "something.new"}, GONE], False, 1),
         ([{"type": "websocket.connect"}, {"type": "websocket.disconnect"}], True, 2),
@@ -60,50 +103,201 @@ async def test_it_listens_until_the_client_has_gone_or_there_is_too_much_to_keep
     gone: bool,  # noqa: FBT001
     asked: int,
 ) -> None:
-    everything = list(said)
-    server = Server(said)
-    hearing = Hearing(server.receive)
-    client = Client()
-    await hearing.listen(client)
-    assert client.has_gone is gone
-    assert server.asked == asked
-    heard = [await hearing.receive() for _ in range(len(said))]
+    everything, server, client, allowance = list(said), Server(said), Client(), Allowance()
+    async with anyio.create_task_group() as tasks:
+        hearing = await heard(server, client, tasks, allowance)
+        receive, _ = hearing.hand_over(server.send)
+        assert client.has_gone is gone
+        assert server.asked == asked
+        messages = [await receive() for _ in range(len(said))]
 
-    assert heard == everything
-
-
-async def test_the_app_hears_everything_in_order() -> None:
-    server = Server([PART, WHOLE, GONE])
-    hearing = Hearing(server.receive)
-    await hearing.listen(Client())
-
-    assert [await hearing.receive() for _ in range(3)] == [PART, WHOLE, GONE]
+    assert messages == everything
+    assert allowance.left == Allowance().left
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_all_together_keep_no_more_than_their_allowance() -> None:
+    """What comes beyond it stays with the client; a body that is complete needs no more of it."""
+    allowance, client = Allowance(60_000), Client()
+    long = {**PART, "body": b"x" * 30_000}
+    async with anyio.create_task_group() as tasks:
+        servers = [Server([long, long, PART]) for _ in range(4)]
+        hearings = [await heard(server, client, tasks, allowance) for server in servers]
+        whole = Server([WHOLE, GONE])
+        await heard(whole, client, tasks, allowance)
+
+        assert [server.asked for server in servers] == [4, 2, 1, 1]
+        assert client.has_gone
+        for hearing in hearings:
+            hearing.stop()
+        assert allowance.left == 60_000
+        later = Server([PART, PART, GONE])
+        await heard(later, client, tasks, allowance)
+        assert later.asked == 3
+        tasks.cancel_scope.cancel()
+
+
 async def test_an_app_whose_hearing_is_cancelled_hears_the_same_message_later() -> None:
-    server = Server([])
-    hearing = Hearing(server.receive)
-    hearing.listening = asyncio.ensure_future(hearing.listen(Client()))
-    await anyio.sleep(0.005)
-    with anyio.move_on_after(0.01) as scope:
-        await hearing.receive()
-    assert scope.cancelled_caught
-    listening = hearing.listening
-    assert not listening.done(), "what it asked for may still come"
-    hearing.stop()
-    with pytest.raises(asyncio.CancelledError):
-        await listening
+    server, client = Server([]), Client()
+    async with anyio.create_task_group() as tasks:
+        hearing = await heard(server, client, tasks, Allowance())
+        receive, _ = hearing.hand_over(server.send)
+        with anyio.move_on_after(0.01) as scope:
+            await receive()
+        assert scope.cancelled_caught
+        assert server.asked == 1, "the call goes on"
+        hearing.stop()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_servers_error_is_the_apps_to_see() -> None:
     async def broken() -> Message:
+        await anyio.lowlevel.checkpoint()
         raise OSError("broken pipe")
 
-    hearing = Hearing(broken)
-    hearing.listening = asyncio.ensure_future(hearing.listen(Client()))
-    await asyncio.wait([hearing.listening])
+    server, client = Server([]), Client()
+    server.receive = broken  # type: ignore[method-assign]
+    async with anyio.create_task_group() as tasks:
+        hearing = await heard(server, client, tasks, Allowance())
+        receive, _ = hearing.hand_over(server.send)
+        with pytest.raises(OSError, match="broken pipe"):
+            await receive()
 
-    with pytest.raises(OSError, match="broken pipe"):
-        await hearing.receive()
+
+ANSWERS: list[list[Message]] = [
+    [{"type": "http.response.body"}],
+    [{"type": "http.response.body", "more_body": True}, {"type": "http.response.body", "body": b"x"}],
+    [{"type": "http.response.pathsend", "path": "/etc/hostname"}],
+    [{"type": "http.response.zerocopysend", "file": 3}],
+]
+TRAILER: Message = {"type": "http.response.trailers", "headers": []}
+
+
+@pytest.mark.parametrize("said", [[WHOLE], [PART, PART], [EMPTY, GONE], [WHOLE, GONE], [LONG, WHOLE]])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *([START, *answer] for answer in ANSWERS),
+        *([{**START, "trailers": True}, *answer, {**TRAILER, "more_trailers": True}, TRAILER] for answer in ANSWERS),
+    ],
+)
+async def test_after_its_response_an_app_receives_a_disconnect_at_once(
+    said: list[Message], answer: list[Message]
+) -> None:
+    """As the specification says, and so that a single look is enough to see it."""
+    server, client, allowance = Server(said), Client(), Allowance()
+    async with anyio.create_task_group() as tasks:
+        hearing = await heard(server, client, tasks, allowance)
+        receive, send = hearing.hand_over(server.send)
+        for message in answer:
+            await send(message)
+        for _ in range(3):
+            assert await at_once(receive) == GONE
+        hearing.stop()
+
+    assert server.sent == answer
+    assert allowance.left == Allowance().left
+
+
+async def at_once(receive: Receive) -> Message | None:
+    """What is there to be received now: in this way frameworks look whether a client is still there."""
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        return await receive()
+    return None
+
+
+async def test_before_the_end_of_its_response_an_app_receives_what_has_come() -> None:
+    server, client = Server([PART, WHOLE]), Client()
+    async with anyio.create_task_group() as tasks:
+        hearing = await heard(server, client, tasks, Allowance())
+        receive, send = hearing.hand_over(server.send)
+        await send(START)
+        await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        assert [await receive(), await receive()] == [PART, WHOLE]
+        waiting = anyio.Event()
+
+        async def wait_for_the_end() -> None:
+            assert await receive() == GONE
+            waiting.set()
+
+        tasks.start_soon(wait_for_the_end)
+        await anyio.wait_all_tasks_blocked()
+        assert not waiting.is_set()
+        await send(LAST)
+        with anyio.fail_after(10):
+            await waiting.wait()
+        hearing.stop()
+
+
+async def test_of_a_client_that_has_gone_an_app_receives_no_empty_body() -> None:
+    """An app that looks once whether its client is there sees that it isn't; with a body it has to read that first."""
+    async with anyio.create_task_group() as tasks:
+        for said in ([EMPTY, GONE], [WHOLE, GONE]):
+            server = Server(said)
+            hearing = await heard(server, Client(), tasks, Allowance())
+            receive, _ = hearing.hand_over(server.send)
+            assert await receive() == said[bool(said[0]["body"]) - 1]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """On asyncio a request is listened to only after some milliseconds."""
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - of many kinds
+            await anyio.sleep(0.001)
+
+
+async def test_an_upload_that_arrives_while_a_seat_comes_free_is_not_lost() -> None:
+    """A client whose body is an asynchronous generator: a step of it that is cancelled is its last."""
+    asked, came = anyio.Event(), anyio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"first,"
+        asked.set()
+        await came.wait()
+        yield b"second"
+
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        transport = httpx.ASGITransport(stage.middleware)
+        async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
+            answers: list[httpx.Response] = []
+
+            async def upload() -> None:
+                answers.append(await client.post("/read", content=body(), headers={"X-User": "bob"}))
+
+            tasks.start_soon(upload)
+            await until(asked.is_set)
+            assert stage.waiting == 1
+            stage.let_go()
+            await holder.end()
+            came.set()
+            await until(lambda: bool(answers))
+
+        assert answers[0].status_code == 200
+        assert b"".join(message["body"] for message in stage.bodies["/read"]) == b"first,second"
+        assert stage.is_at_rest()
+
+
+async def test_an_app_is_called_although_receive_has_failed_while_its_request_waited() -> None:
+    failed = anyio.Event()
+
+    async def broken() -> Message:
+        await anyio.lowlevel.checkpoint()
+        failed.set()
+        raise OSError("broken pipe")
+
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        holder = await stage.holder()
+        waiting, reading = stage.opens("/waiting"), stage.opens("/read")
+        for one in (waiting, reading):
+            one.receive = broken  # type: ignore[method-assign]
+            one.start()
+        await until(failed.is_set)
+        stage.let_go()
+        for one in (holder, waiting, reading):
+            await one.end()
+
+        assert (waiting.status, waiting.error) == (200, None)
+        assert isinstance(reading.error, OSError)
+        assert stage.is_at_rest()

@@ -61,9 +61,9 @@ async def test_it_works_in_a_mounted_app_and_twice_in_one_process() -> None:
     assert response.text == "crowd /tenants/hello"
     assert response.headers.get_list("x-apf-priority-level") == ["crowd", "anonymous"]
     assert (
-        'apf_dispatched_requests_total{flow_schema="anonymous-clients",priority_level="anonymous"} 1.0' in metrics.text
+        'apf_dispatched_requests_total{flow_schema="anonymous-clients",priority_level="anonymous"} 1\n' in metrics.text
     )
-    assert 'apf_dispatched_requests_total{flow_schema="everybody",priority_level="crowd"} 1.0' in inner_metrics.text
+    assert 'apf_dispatched_requests_total{flow_schema="everybody",priority_level="crowd"} 1\n' in inner_metrics.text
 
 
 async def test_without_the_middleware_there_is_no_admission() -> None:

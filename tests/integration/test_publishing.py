@@ -62,7 +62,7 @@ async def test_a_worker_is_there_from_its_beginning_and_gone_at_its_end(director
         stage = Stage(tasks)
         service = stage.middleware.service
         service.begin()
-        assert "apf_server_seats 1.0" in scrape(directory)[0].decode()
+        assert "apf_server_seats 1\n" in scrape(directory)[0].decode()
         await stage.comes("/1").end()
         service.end()
         await anyio.sleep(3 * SOON_NS / 10**9)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from anyio.to_thread import current_default_thread_limiter, run_sync
+from anyio.to_thread import current_default_thread_limiter
 from starlette.types import Scope
 
 from apf_middleware.asgi import APFMiddleware
@@ -377,7 +377,7 @@ async def test_reloads_that_overlap_are_one_running_and_one_to_come(
 
         tasks.start_soon(ask)
         await settle()
-        file.write_text(written(level("crowd"), seats=5))
+        stage.file.write_text(written(level("crowd"), seats=5))
         for _ in range(200):
             tasks.start_soon(ask)
         await settle()
@@ -411,7 +411,7 @@ async def test_a_reload_whose_caller_is_cancelled_leaves_the_next_to_the_others(
         for scope in scopes:
             tasks.start_soon(ask, scope)
             await settle()
-        file.write_text(written(level("crowd"), seats=5))
+        stage.file.write_text(written(level("crowd"), seats=5))
         scopes[0].cancel()
         await settle()
         scopes[1].cancel()

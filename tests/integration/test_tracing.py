@@ -252,7 +252,7 @@ def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'apf-middleware\[otel\]'"):
-        APFMiddleware(Stage._app, traced())  # type: ignore[arg-type]
+        _ = APFMiddleware(Stage._app, traced()).service  # type: ignore[arg-type]
     assert build_tracing(configuration()) is None
 
 

@@ -71,7 +71,7 @@ async def test_no_websocket_below_the_admins_path_reaches_the_app(
 async def test_scopes_that_the_admin_cannot_answer_do_not_reach_the_app_below_its_path() -> None:
     reached = []
 
-    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:  # noqa: RUF029 - an app is asynchronous
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
         reached.append(scope["path"])
 
     async def receive() -> Message:

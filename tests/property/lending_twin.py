@@ -1,14 +1,21 @@
 """The plain twin of `Lending`: recomputes everything from scratch at each step, and keeps no sums.
 
 Levels have one queue here, so that the order within a level is the order of arrival; fair queuing has twins of its own.
+How much service a level lags behind is read from the level that this one is the twin of: it is an integral over time,
+and tests of its own say what it must come to.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from apf_middleware.fairqueuing import LevelLimits, Reason, Work
+from apf_middleware.fairqueuing.proportion import divide
 
-__all__ = ["PlainLending", "PlainLevel", "PlainParent", "PlainTicket"]
+__all__ = ["SEAT", "PlainLending", "PlainLevel", "PlainParent", "PlainTicket"]
+
+SEAT = 2**20
+"""In what parts of a seat levels deserve some."""
 
 
 @dataclass(eq=False)
@@ -24,6 +31,8 @@ class PlainTicket:
 class PlainParent:
     name: str
     limits: LevelLimits
+    weight: int = 0
+    kept: int = 0
 
 
 @dataclass(eq=False)
@@ -38,7 +47,11 @@ class PlainLevel:
     is_closing: bool = False
     parent: PlainParent | None = None
     priority: int = 0
+    weight: int = 0
     turn: int = 0
+    lag: Callable[[], int] = lambda: 0
+    kept: int = 0  # of its min while another one drains
+    least: int = 0  # found anew at each step
     waiting: list[PlainTicket] = field(default_factory=list)
     running: list[PlainTicket] = field(default_factory=list)
     lingering: list[PlainTicket] = field(default_factory=list)
@@ -59,12 +72,20 @@ class PlainLevel:
         return bool(self.waiting) and not self.is_held
 
     @property
-    def least(self) -> int:
-        return 0 if self.exempt or (self.is_closing and self.is_idle) else self.limits.min
+    def promised(self) -> int:
+        """If there were seats for all mins."""
+        if self.exempt or (self.is_closing and self.is_idle):
+            return 0
+        if self.is_draining:
+            return self.kept if self.waiting else min(self.kept, self.used)
+        return self.limits.min
 
     @property
     def counted(self) -> int:
         return max(self.used, self.least)
+
+
+Member = PlainLevel | PlainParent
 
 
 class PlainLending:
@@ -73,14 +94,32 @@ class PlainLending:
         self.levels = levels
         self.parents: list[PlainParent] = []
         self.turns = 0
+        self.makes_room = False
 
     # Limits
 
     def children(self, parent: PlainParent | None) -> list[PlainLevel]:
         return [level for level in self.levels if level.parent is parent]
 
+    def refresh(self) -> None:
+        """Who is promised what: all mins, or while a level drains, those that there were."""
+        self.makes_room = False
+        for level in self.levels:
+            level.least = level.promised
+        self.makes_room = any(level.least or level.waiting for level in self.levels if level.is_draining)
+        if not self.makes_room:
+            return
+        for level in self.levels:
+            if not level.is_draining:
+                level.least = min(level.promised, level.kept)
+        if self.staying + self.leaving >= self.seats:
+            for level in self.children(None):
+                if level.is_draining and not level.exempt:
+                    level.least = min(level.least, 1) or int(bool(level.waiting))
+
     def parent_least(self, parent: PlainParent) -> int:
-        return max(parent.limits.min, sum(child.least for child in self.children(parent)))
+        own = parent.kept if self.makes_room else parent.limits.min
+        return max(own, sum(child.least for child in self.children(parent)))
 
     def parent_counted(self, parent: PlainParent) -> int:
         return max(self.parent_least(parent), sum(child.counted for child in self.children(parent)))
@@ -92,7 +131,7 @@ class PlainLending:
 
     @property
     def leaving(self) -> int:
-        return sum(level.least for level in self.levels if level.is_draining)
+        return sum(level.least for level in self.children(None) if level.is_draining)
 
     @property
     def total(self) -> int:
@@ -110,7 +149,7 @@ class PlainLending:
     def most(self, level: PlainLevel) -> int:
         if level.exempt:
             return level.limits.max
-        if level.is_draining:
+        if level.is_draining and level.parent is None:
             others = self.staying + self.leaving - level.least
             return min(level.limits.max, self.total - others)
         if level.parent is not None:
@@ -137,12 +176,73 @@ class PlainLending:
             return level.least
         return max(level.least, min(self.most(level), self._within_parent(level, self.parent_least(level.parent))))
 
-    def rank(self, level: PlainLevel) -> tuple[int, int, bool, Fraction, bool, int, str]:
-        used, nominal = level.used, level.limits.nominal
-        tier = 0 if used < self.promised(level) else 1 if used < nominal else 2
-        borrows = tier == 2
-        priority, without = (-level.priority, not nominal) if borrows else (0, False)
-        return (tier, priority, without, Fraction(used, nominal or 1), not level.is_draining, level.turn, level.name)
+    # Who deserves what
+
+    def _entitled(self) -> dict[Member, int]:
+        """If all levels were busy."""
+        limited = [level for level in self.levels if not level.exempt]
+        top: list[Member] = [*(level for level in limited if level.parent is None), *self.parents]
+        found = self._entitle(top, self.total * SEAT)
+        for parent in self.parents:
+            found |= self._entitle([level for level in limited if level.parent is parent], found[parent])
+        return found
+
+    def _entitle(self, members: list[Member], total: int) -> dict[Member, int]:
+        bounds = {one: (self._least_of(one), self._most_of(one)) for one in members}
+        parts = _parts(total, [(one.weight, least * SEAT, most * SEAT) for one, (least, most) in bounds.items()])
+        nominal = [max(one.limits.nominal, least) * SEAT for one, (least, _) in bounds.items()]
+        return dict(zip(members, map(min, parts, nominal), strict=True))
+
+    def _least_of(self, one: Member) -> int:
+        return one.least if isinstance(one, PlainLevel) else self.parent_least(one)
+
+    def _most_of(self, one: Member) -> int:
+        return self.most(one) if isinstance(one, PlainLevel) else self.parent_most(one)
+
+    def deserved(self) -> dict[Member, int]:
+        """What each that waits deserves now, if several do."""
+        entitled = self._entitled()
+        waiting = [level for level in self.levels if level.waits]
+        if len(waiting) < 2:
+            return entitled
+        families = {one: [level for level in waiting if level.parent is one] for one in self.parents}
+        families = {parent: children for parent, children in families.items() if children}
+        top: list[Member] = [*(level for level in waiting if level.parent is None), *families]
+        total = self.free + sum(one.counted if isinstance(one, PlainLevel) else self.parent_counted(one) for one in top)
+        claims = {one: self._claim(one, families) for one in top}
+        ranks = {
+            one: _borrows(one) if isinstance(one, PlainLevel) else min(map(_borrows, families[one])) for one in top
+        }
+        found = entitled | _dealt(total * SEAT, claims, ranks, entitled)
+        for parent, children in families.items():
+            others = sum(child.counted for child in self.children(parent) if child not in children)
+            room = max(0, found[parent] - others * SEAT)
+            claims = {child: self._claim(child, families) for child in children}
+            found |= _dealt(room, claims, {child: _borrows(child) for child in children}, entitled)
+        return found
+
+    def _claim(self, one: Member, families: dict[PlainParent, list[PlainLevel]]) -> tuple[int, int, int]:
+        if isinstance(one, PlainLevel):
+            wanted = min(self.most(one), one.used + sum(ticket.work.width for ticket in one.waiting))
+            least = max(one.least, min(wanted, one.limits.nominal)) if one.is_draining else one.least
+            return one.weight, least * SEAT, max(least, wanted) * SEAT
+        least = self.parent_least(one)
+        others = sum(child.counted for child in self.children(one) if child not in families[one])
+        wanted = others * SEAT + sum(self._claim(child, families)[2] for child in families[one])
+        return one.weight, least * SEAT, max(least * SEAT, min(self.parent_most(one) * SEAT, wanted))
+
+    def rank(self, level: PlainLevel) -> tuple[int, tuple[int, bool], int, Fraction, bool, int, str]:
+        used, weight = level.used, level.weight or 1
+        last = (not level.is_draining, level.turn, level.name)
+        missing = self.deserved()[level] - used * SEAT
+        if used < self.promised(level) or missing >= SEAT:
+            tier = 0 if used < self.promised(level) else 1
+            return (tier, (0, False), 0, Fraction(used, weight), *last)
+        lag = Fraction(level.lag(), weight)
+        lags_behind = missing > 0 and lag >= 0
+        if lags_behind and used * SEAT < self._entitled()[level]:
+            return (2, (0, False), 0, -lag, *last)
+        return (3, _borrows(level), 0 if lags_behind else 1, -lag, *last)
 
     def _wanted(self, level: PlainLevel, width: int) -> int | None:
         """What the level would count for with this ticket; None while its own max forbids it."""
@@ -181,6 +281,7 @@ class PlainLending:
     def dispatch(self) -> list[int]:
         seated = []
         is_contended = sum(level.waits for level in self.levels) > 1
+        self.refresh()
         while (level := self._survey()[0] or self._next_passing()) is not None:
             ticket = level.waiting.pop(0)
             self._seat(level, ticket)
@@ -188,6 +289,7 @@ class PlainLending:
             if is_contended:
                 self.turns += 1
                 level.turn = self.turns
+            self.refresh()
         return seated
 
     def _next_passing(self) -> PlainLevel | None:
@@ -238,6 +340,7 @@ class PlainLending:
 
     def _forget(self) -> None:
         self.levels = [level for level in self.levels if not (level.is_draining and level.is_idle)]
+        self.refresh()
 
     def arrive(self, now: int, level: PlainLevel, ticket: PlainTicket) -> list[int]:
         ended = self.advance(now)
@@ -301,3 +404,35 @@ class PlainLending:
             ticket.state = "released"
         self._forget()
         return ended + self.dispatch()
+
+
+def _borrows(level: PlainLevel) -> tuple[int, bool]:
+    return -level.priority, not level.weight
+
+
+def _parts(total: int, claims: list[tuple[int, int, int]]) -> list[int]:
+    least = sum(lower for _, lower, _ in claims)
+    return [
+        lower if total <= least else int(part)
+        for (_, lower, _), part in zip(claims, divide(Fraction(total), claims), strict=True)
+    ]
+
+
+def _dealt(
+    total: int,
+    claims: dict[Member, tuple[int, int, int]],
+    ranks: dict[Member, tuple[int, bool]],
+    entitled: dict[Member, int],
+) -> dict[Member, int]:
+    """Of ``total``: first what is nominally theirs, the rest by rank; all at once where the ranks are the same."""
+    if len(set(ranks.values())) == 1:
+        weighted = [(weight or 1, lower, upper) for weight, lower, upper in claims.values()]
+        return dict(zip(claims, _parts(total, weighted), strict=True))
+    capped = [(weight, low, max(low, min(high, entitled[one]))) for one, (weight, low, high) in claims.items()]
+    parts = dict(zip(claims, _parts(total, capped), strict=True))
+    for rank in sorted(set(ranks.values())):
+        those = [one for one in claims if ranks[one] == rank]
+        room = total - sum(part for one, part in parts.items() if one not in those)
+        dealt = _parts(room, [(claims[one][0] or 1, parts[one], claims[one][2]) for one in those])
+        parts |= dict(zip(those, dealt, strict=True))
+    return parts

@@ -142,6 +142,15 @@ STREAMS: dict[str, st.SearchStrategy[Any]] = {
     "releaseAtStart": st.booleans(),
     "releaseWhenBlocked": st.sampled_from(["0s", "250ms", "1m"]),
 }
+BODIES: dict[str, st.SearchStrategy[Any]] = {
+    "holdSeats": st.booleans(),
+    "buffer": st.sampled_from(["1B", "64KiB"]),
+    "minRate": st.sampled_from(["0B", "1025B"]),
+    "patience": st.sampled_from(["250ms", "1m"]),
+    "maxReceiving": st.integers(1, 1000),
+    "maxBuffered": st.sampled_from(["1MiB", "1GiB"]),
+    "anyMethod": st.booleans(),
+}
 LEVEL_SPECS = st.fixed_dictionaries(
     {
         "shares": st.integers(0, 200),
@@ -175,6 +184,7 @@ def configurations(draw: st.DrawFn) -> list[dict[str, Any]]:
     ]
     server = {"defaults": draw(st.sampled_from(["web", "kubernetes", "none"])), "seats": draw(st.integers(1, 500))}
     server["streams"] = draw(st.fixed_dictionaries({}, optional=STREAMS))
+    server["bodies"] = draw(st.fixed_dictionaries({}, optional=BODIES))
     return [*documents, {"apiVersion": "apf/v1", "kind": "Server", "spec": server}]
 
 

@@ -6,7 +6,6 @@ be done, it is the time of the next timer.
 
 import asyncio
 import os
-import selectors
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,15 +23,15 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, GatedController, Listener, wait_for_seat
+from apf_middleware.runtime import Admission, Controller, Listener, wait_for_seat
 from apf_middleware.runtime.destination import Destination
-from apf_middleware.runtime.vigil import Waiter
+from apf_middleware.runtime.vigil import Cancellable, Waiter
+from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.timeout(600)
 
 _LIMIT = 0.2
 _TICK = 0.001
-_INSTANT = 1e-7
 _FILE = """
 apiVersion: apf/v1
 kind: Server
@@ -45,35 +44,12 @@ spec: {shares: 1000, queuing: {queues: 4, handSize: 1, queueLengthLimit: 100}, w
 """
 
 
-class _Selector(selectors.DefaultSelector):
-    """Doesn't wait: time goes on by as much, and by a little with each look."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            return super().select(timeout)
-        self.now += max(timeout, _INSTANT)
-        return super().select(0)
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    """An event loop whose clock is that of its selector."""
-
-    def __init__(self) -> None:
-        self._clock = _Selector()
-        super().__init__(self._clock)
-
-    def time(self) -> float:
-        return self._clock.now
-
-
 def _run(backend: str, live: Callable[[Callable[[], float]], Any]) -> None:
     if backend == "trio":
         trio.run(live, trio.current_time, clock=MockClock(autojump_threshold=0))
     else:
         failed: list[dict[str, Any]] = []
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             runner.get_loop().set_exception_handler(lambda _, context: failed.append(context))
             runner.run(live(runner.get_loop().time))
         assert not failed
@@ -86,7 +62,10 @@ def _begin_to_listen(_client: None) -> "_Silence":
 class _Silence(Listener):
     """A client that stays and says nothing."""
 
-    listening: "asyncio.Task[None] | None" = None
+    listening: Cancellable | None = None
+
+    def begin(self, listening: Cancellable) -> None:
+        self.listening = listening
 
     async def listen(self, waiter: Waiter) -> None:  # noqa: ARG002 - who stays tells nothing
         await anyio.sleep_forever()
@@ -99,7 +78,7 @@ class _Silence(Listener):
 class _Destination(Destination):
     """With gates."""
 
-    def __init__(self, controller: GatedController, place: Classification, gates: tuple[str, ...]) -> None:
+    def __init__(self, controller: Controller, place: Classification, gates: tuple[str, ...]) -> None:
         super().__init__(controller, place, Work())
         self.gates = gates
 
@@ -153,7 +132,7 @@ class _Scene:
         self.retry_in: float | None = None
         self.gates.condition("state", on="turned", max_parked=1000)(self._ask)
         self.gates.condition("remote", on="turned", max_parked=1000)(self._ask_from_afar)
-        self.controller = GatedController(_CONFIGURATION, self.gates, now=self.now)
+        self.controller = Controller(_CONFIGURATION, self.gates, now=self.now)
 
     def now(self) -> int:
         return round(self._time() * 1e9)

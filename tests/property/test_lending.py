@@ -5,6 +5,7 @@ step were seated in the same order, limits are the same, and the promises below 
 """
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, TicketState, Work
+from apf_middleware.fairqueuing import (
+    Lending,
+    LevelLimits,
+    LevelShares,
+    QueueSetSettings,
+    Reason,
+    Ticket,
+    TicketState,
+    Work,
+)
 from apf_middleware.fairqueuing.sharing.kin import Kinship
 from tests.property.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
 
@@ -28,6 +38,7 @@ _seats = st.sampled_from((1, 1, 1, 1, 2, 3, 5, 11))
 _works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats | st.just(0), st.sampled_from((0, 1, 2 * _MS)))
 _pauses = st.sampled_from((0, 0, 1, _MS, 5 * _MS))
 _rounds = st.sampled_from((0, 0, 1, 3))
+_shares = st.builds(LevelShares, st.sampled_from((0, 1, 2, 3, 30)))
 _any = st.sampled_from((0, 0, 1, 3, 6))
 
 
@@ -53,18 +64,19 @@ def _level(draw: st.DrawFn) -> tuple[QueueSetSettings, LevelLimits]:
 @st.composite
 def _kinships(draw: st.DrawFn) -> Kinship:
     """Any two of the names may be children, whether there are such levels or not; exempt levels have no parents."""
+    shares = draw(st.dictionaries(st.sampled_from((*_NAMES, "p")), _shares))
     if draw(st.booleans()):
-        return Kinship()
+        return Kinship(shares=shares)
     parents = {name: draw(_level())[1] for name in draw(st.sampled_from((["p"], ["p", "q"])))}
     parent_of = draw(st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(sorted(parents)), min_size=1))
     priorities = draw(st.dictionaries(st.sampled_from(_NAMES), st.integers(-1, 1), max_size=2))
-    return Kinship(parents, parent_of, priorities)
+    return Kinship(parents, parent_of, priorities, shares)
 
 
 def _fitting(kinship: Kinship, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> Kinship:
     limited = {name for name, (settings, _) in wanted.items() if not settings.exempt}
     parent_of = {name: parent for name, parent in kinship.parent_of.items() if name in limited}
-    return Kinship(kinship.parents, parent_of, kinship.priorities)
+    return Kinship(kinship.parents, parent_of, kinship.priorities, kinship.shares)
 
 
 class _Machine(RuleBasedStateMachine):
@@ -84,16 +96,25 @@ class _Machine(RuleBasedStateMachine):
         self.tickets: list[tuple[Ticket, PlainTicket, SharedLevel]] = []
         self.was_reconfigured = False
         self._pair(wanted)
+        self.plain.refresh()
 
     def _pair(self, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> None:
         """Every level has its plain one, and the plain ones are told what is new."""
-        parents = {name: PlainParent(name, limits) for name, limits in self.kinship.parents.items()}
+        drained = not any(plain.is_draining for plain in self.plain.levels)
+        had = {one.name: one.limits.min if drained else one.kept for one in self.plain.parents}
+        parents = {
+            name: PlainParent(name, limits, self._weight(name, limits), min(limits.min, had.get(name, 0)))
+            for name, limits in self.kinship.parents.items()
+        }
         self.plain.parents = list(parents.values())
         parent_of = _fitting(self.kinship, wanted).parent_of
         for name, level in self.lending.levels.items():
             settings, limits = wanted[name]
-            plain = self.pairs.setdefault(level, PlainLevel(name, limits))
+            plain = self.pairs.setdefault(level, PlainLevel(name, LevelLimits(0, 0, 0)))
+            plain.kept = min(limits.min, plain.limits.min if drained else plain.kept)
             plain.limits, plain.is_draining = limits, False
+            plain.weight = self._weight(name, limits)
+            plain.lag = partial(getattr, level, "lag")
             plain.parent = parents.get(parent_of.get(name, ""))
             plain.priority = self.kinship.priorities.get(name, 0)
             plain.exempt, plain.queue_length_limit = settings.exempt, settings.queue_length_limit
@@ -102,11 +123,14 @@ class _Machine(RuleBasedStateMachine):
                 self.plain.levels.append(plain)
         live = [self.pairs[level] for level in self.lending.levels.values()]
         for plain in self.plain.levels:
-            if plain not in live and not plain.is_draining:
+            if plain not in live:
+                plain.kept = plain.limits.min if drained else plain.kept
                 plain.is_draining = True
                 plain.is_held = plain.is_closing = False
-                plain.parent, plain.priority = None, 0
-                plain.limits = LevelLimits(max(plain.limits.nominal, 1), 1, max(plain.limits.max, 1))
+                plain.parent, plain.priority = parents.get(plain.parent.name) if plain.parent else None, 0
+
+    def _weight(self, name: str, limits: LevelLimits) -> int:
+        return self.kinship.shares[name].shares if name in self.kinship.shares else limits.nominal
 
     def _those(self, state: TicketState) -> list[int]:
         return [number for number, (ticket, _, _) in enumerate(self.tickets) if ticket.state is state]

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from apf_middleware.exceptions import QueueError
 from apf_middleware.fairqueuing import Reason, SharedLevel
+from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.runtime import Admission
 from tests.unit.runtime.queues.operated import Operated, level, server
 
@@ -108,14 +109,14 @@ class _Machine(RuleBasedStateMachine):
         self._check_turns([one for one in before if one.is_seated])
 
     def _check_turns(self, seated: list[Admission]) -> None:
-        """No borrower was served while a queue below its nominal seats waited that could have had the seat."""
-        borrowers = {one.destination.at_work.shared for one in seated}
-        if not any(one.queueset.seats_in_use > one.nominal for one in borrowers):
+        """No borrower was served while a queue a seat below its part waited that could have had the seat."""
+        served = [(one.destination.at_work.shared, one.width) for one in seated]
+        if not any((one.queueset.seats_in_use - width) * SEAT >= one.entitled for one, width in served):
             return
         for one in self.house.controller.levels.values():
             shared = one.shared
             used = shared.queueset.seats_in_use
-            if shared.waits and used < min(shared.nominal, shared.most):
+            if shared.waits and used < min(shared.entitled // SEAT, shared.most):
                 assert shared.parent is not None, f"{shared!r} was passed over"
                 assert shared.parent.room_within(shared) <= used, f"{shared!r} was passed over"
 

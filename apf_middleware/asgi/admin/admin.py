@@ -1,9 +1,9 @@
 """Who may look, who may change what, and how it is answered.
 
 Over HTTP everything below one path is the admin's: nothing of it reaches the app, whatever its scope is, so that a
-request that is refused here isn't served there. Whoever hasn't shown credentials is refused first, then whoever is in none of the groups, and
-only then is looked at what was asked for: strangers can't find out what there is. Who comes by the control socket may
-do everything, for only the server's owner can open it.
+request that is refused here isn't served there. Whoever hasn't shown credentials is refused first, then whoever is in
+none of the groups, and only then is looked at what was asked for: strangers can't find out what there is. Who comes by
+the control socket may do everything, for only the server's owner can open it.
 
 No seats are taken. An operator looks when nothing else gets through.
 """
@@ -76,8 +76,7 @@ class Admin:
         """Answer ``identity``, as authentication has established it for this request."""
         try:
             who = self._admit(identity)
-            if scope["type"] != "http":
-                raise Trouble(400, "no-http", "Bad Request", "The admin is asked by plain HTTP requests.")
+            _require_http(scope)
         except Trouble as trouble:
             await send_answer(as_answer(trouble), scope, send)
             return
@@ -156,6 +155,11 @@ class Admin:
         dump, content_type = self._dumps[ask.name]
         clock = Clock(self._view.controller.now(), self._wall_ns())
         return shown(await dump(self._view, clock, query, as_json=as_json), JSON if as_json else content_type)
+
+
+def _require_http(scope: Scope) -> None:
+    if scope["type"] != "http":
+        raise Trouble(400, "no-http", "Bad Request", "The admin is asked by plain HTTP requests.")
 
 
 def _not_allowed(methods: Collection[str]) -> Trouble:

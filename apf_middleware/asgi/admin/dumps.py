@@ -101,6 +101,7 @@ def _level_record(level: LevelNote) -> Record:
         "active_queues": level.active_queues,
         "waiting": level.waiting,
         "parked": level.parked,
+        "receiving": level.receiving,
         "seats_waiting": level.seats_waiting,
         "executing": level.executing,
         "lingering": level.lingering,

@@ -65,7 +65,11 @@ NO_DETAILS: Final = Details("", "", None)
 
 
 class LevelNote(NamedTuple):
-    """A level; ``rejected`` by reason; who is ``parked`` waits for a gate, and isn't among the ``waiting``."""
+    """A level; ``rejected`` by reason.
+
+    Requests that are ``parked`` wait for a gate, and those that are ``receiving`` for their bodies: neither are among
+    the ``waiting``.
+    """
 
     name: str
     exempt: bool
@@ -74,6 +78,7 @@ class LevelNote(NamedTuple):
     active_queues: int
     waiting: int
     parked: int
+    receiving: int
     seats_waiting: int
     executing: int
     lingering: int
@@ -150,10 +155,14 @@ def _levels(controller: Controller) -> list[SharedLevel]:
 
 def note_levels(view: View) -> list[LevelNote]:
     """All levels."""
-    return [_note_level(level) for level in _levels(view.controller)]
+    receiving = view.controller.bodies.counts(())
+    return [
+        _note_level(level, 0 if level.is_draining else receiving.get(level.name, 0))
+        for level in _levels(view.controller)
+    ]
 
 
-def _note_level(level: SharedLevel) -> LevelNote:
+def _note_level(level: SharedLevel, receiving: int) -> LevelNote:
     queueset = level.queueset
     return LevelNote(
         name=level.name,
@@ -163,6 +172,7 @@ def _note_level(level: SharedLevel) -> LevelNote:
         active_queues=sum(queue.length > 0 for queue in queueset.deck),
         waiting=queueset.waiting,
         parked=queueset.parked,
+        receiving=receiving,
         seats_waiting=queueset.seats_waiting,
         executing=queueset.executing,
         lingering=sum(1 for _ in queueset.lingering_tickets()),

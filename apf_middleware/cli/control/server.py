@@ -105,7 +105,8 @@ def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
         require_safe(directory)
         files = find_sockets(directory, app)
     except InvalidValueError as error:
-        fail(str(error), Exit.UNREACHED)
+        given = DIRECTORY_VARIABLE if os.environ.get(DIRECTORY_VARIABLE) == str(directory) else "--runtime-dir"
+        fail(str(InvalidValueError(given, error.value, error.rule, error.hint)), Exit.UNREACHED)
     except OSError as error:
         fail(f"{directory} can't be looked into: {(error.strerror or str(error)).lower()}", Exit.UNREACHED)
     apps = sorted({one.app for one in files})

@@ -1,11 +1,13 @@
 """One module for each way to write a configuration; all of them read documents into the same definitions."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
+from pathlib import PurePath
 from typing import Final
 
 from apf_middleware.config.dialects import apf, kep, kubernetes
-from apf_middleware.config.dialects.base import Definition
+from apf_middleware.config.dialects.base import Definition, document_path
 from apf_middleware.config.documents import Document, Entry, Node
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.exceptions import InvalidValueError
@@ -13,17 +15,34 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["Definition", "define", "unwrapped"]
 
 _LISTS: Final = {"FlowSchemaList": "FlowSchema", "PriorityLevelConfigurationList": "PriorityLevelConfiguration"}
+_KINDS: Final = frozenset({*apf.KINDS, *kep.KINDS, *kubernetes.KINDS, *_LISTS})
+_GROUPS: Final = ("apf", kubernetes.GROUP)
+_KUSTOMIZATIONS: Final = frozenset({"kustomization.yaml", "kustomization.yml"})  # may have neither version nor kind
+_ALIKE: Final = 0.8
 _VERSIONS: Final = (apf.VERSION, *(f"{kubernetes.GROUP}/{version}" for version in kubernetes.VERSIONS))
 
 
-def define(document: Document, problems: Problems) -> Iterator[Definition]:
-    """What this document defines, in whichever dialect it is written."""
+def define(document: Document, problems: Problems, *, skip_foreign: bool = False) -> Iterator[Definition]:
+    """Yield what this document defines, in whichever dialect it is written.
+
+    Objects of other APIs are ignored with a warning, or with ``skip_foreign`` without one.
+    """
     for one in unwrapped(document, problems):
+        if _is_foreign(one):
+            if not skip_foreign:
+                _warn_of_foreign(one, problems)
+            continue
         read = _reader(one, problems)
         try:
             definition = read(one, problems) if read else None
         except InvalidValueError as error:  # a rule of the domain that no dialect knows
-            problems.error(one.place(("spec",)), error.rule, field=error.name, value=error.value, hint=error.hint)
+            problems.error(
+                one.place(("spec",)),
+                error.rule,
+                field=dotted(document_path(error.name)),
+                value=error.value,
+                hint=error.hint,
+            )
         else:
             if definition is not None:
                 yield definition
@@ -49,6 +68,33 @@ def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
             root = Node(item.line, {**missing, **item.value})
         inner = Document(document.file, document.number, root, (*document.base, "items", place))
         yield from unwrapped(inner, problems)
+
+
+def _is_foreign(document: Document) -> bool:
+    """Return whether this is an object of another API, and not one of ours with a misspelt kind or version."""
+    version, kind = (node.value if node else None for node in map(document.root.get, ("apiVersion", "kind")))
+    if version is None and kind is None:
+        return PurePath(document.file).name in _KUSTOMIZATIONS
+    if not isinstance(version, str) or not isinstance(kind, str) or version in _VERSIONS or _like(kind, _KINDS):
+        return False
+    group = version.rpartition("/")[0] or version
+    return not _like(group, _GROUPS) and not _like(version, _VERSIONS)
+
+
+@lru_cache(maxsize=1_000)
+def _like(text: str, known: Collection[str]) -> bool:
+    return text in known or bool(difflib.get_close_matches(text[:60], list(known), 1, _ALIKE))
+
+
+def _warn_of_foreign(document: Document, problems: Problems) -> None:
+    kind = document.root.get("kind")
+    problems.warn(
+        document.place(("kind",)),
+        "it is of another API, so it is ignored",
+        field=dotted((*document.base, "kind")),
+        value=kind.plain() if kind else Absent.ABSENT,
+        hint="Keep it elsewhere, or pass --skip-foreign",
+    )
 
 
 def _reader(document: Document, problems: Problems) -> Callable[[Document, Problems], Definition | None] | None:

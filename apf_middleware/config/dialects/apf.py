@@ -3,7 +3,7 @@
 Kinds: PriorityLevel, FlowSchema, and Server for what isn't any level's or schema's. Server is in its own module.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.base import Broken, Definition, parse, report, without_nulls
+from apf_middleware.config.dialects.base import Broken, Definition, as_written, parse, report, without_nulls
 from apf_middleware.config.dialects.estimation import EstimateModel
 from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.dialects.predicates import read_match
@@ -99,13 +99,15 @@ class _LevelSpec(CamelModel):
     def most(self) -> int | None:
         return self.capability if self.max_seats is None else self.max_seats
 
-    def _queue_rules(self) -> Iterator[Broken]:
-        """What is said twice, and what an exempt level has no use for."""
+    def _name_rules(self) -> Iterator[Broken]:
+        """Yield what is said twice, by two names of one field."""
         pairs = {"weight": self.shares, "guarantee": self.min_seats, "capability": self.max_seats}
         for key, other in pairs.items():
             value = getattr(self, key)
             if value is not None and other is not None:
                 yield Broken((key,), value, f"it says the same as {_SAME[key]}, which is {other}", "Keep one of them")
+
+    def _exempt_queue_rules(self) -> Iterator[Broken]:
         if self.type == "Exempt":
             said: dict[str, object] = {"guarantee": self.guarantee, "capability": self.capability}
             said |= {"parent": self.parent, "state": None if self.state == "Open" else self.state}
@@ -113,22 +115,28 @@ class _LevelSpec(CamelModel):
                 if value is not None:
                     yield Broken((key,), value, "an exempt level must not have it")
 
-    def rules(self) -> Iterator[Broken]:
-        yield from self._queue_rules()
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+        return (self._name_rules, self._exempt_queue_rules, self._exempt_rules, self._waiting_rules, self._size_rules)
+
+    def _exempt_rules(self) -> Iterator[Broken]:
         if self.type == "Exempt":
             unlimited: dict[str, object] = {
                 "borrowingLimitPercent": self.borrowing_limit_percent,
                 "maxSeats": self.max_seats,
             }
             unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
-            unlimited["streams"] = None if self.streams is None else self.streams.model_dump()
+            unlimited["streams"] = None if self.streams is None else as_written(self.streams)
             for key, value in unlimited.items():
                 if value is not None:
                     yield Broken((key,), value, "an exempt level must not have it")
+
+    def _waiting_rules(self) -> Iterator[Broken]:
         if self.queuing is not None and (self.type == "Exempt" or self.response == "Reject"):
-            yield Broken(("queuing",), self.queuing.model_dump(), "it must be absent where nobody waits")
+            yield Broken(("queuing",), as_written(self.queuing), "it must be absent where nobody waits")
         if self.wait_limit is not None and self.response == "Reject":
             yield Broken(("waitLimit",), self.wait_limit, "it must be absent where nobody waits")
+
+    def _size_rules(self) -> Iterator[Broken]:
         if self.least is not None and self.most is not None and self.least > self.most:
             least, most = ("guarantee", "capability") if self.min_seats is None else ("minSeats", "maxSeats")
             yield Broken((least,), self.least, f"it must not exceed {most}, which is {self.most}")
@@ -185,7 +193,8 @@ class _Subject(CamelModel):
     def rules(self) -> Iterator[Broken]:
         given = [one for one in (self.user, self.group, self.service_account) if one is not None]
         if len(given) != 1:
-            yield Broken((), Absent.ABSENT, "a subject must be exactly one of user, group and serviceAccount")
+            value = as_written(self) or Absent.ABSENT
+            yield Broken((), value, "a subject must be exactly one of user, group and serviceAccount")
 
     def built(self) -> AnySubject:
         if self.service_account is not None:
@@ -202,9 +211,14 @@ class _Rule(CamelModel):
     def rules(self) -> Iterator[Broken]:
         if self.subjects is not None and not self.subjects:
             yield Broken(("subjects",), [], "a rule must have at least one subject", "Leave it out for everybody")
+
+    def _part_rules(self) -> Iterator[Broken]:
         if not (self.resource_rules or self.non_resource_rules or self.http_rules):
             rule = "a rule must have resourceRules, nonResourceRules or httpRules"
-            yield Broken((), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
+            yield Broken(("httpRules",), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
+
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+        return (self.rules, self._part_rules)
 
     def built(self) -> Rule:
         subjects = (UserSubject("*"),) if self.subjects is None else tuple(one.built() for one in self.subjects)
@@ -250,7 +264,8 @@ class FlowSchemaModel(CamelModel):
 
     def rules(self) -> Iterator[Broken]:
         if not self.spec.rules_ and not self.spec.match:
-            yield Broken(("spec",), Absent.ABSENT, "a schema must have rules or match", "Without any it takes nothing")
+            hint = "Without any it takes nothing"
+            yield Broken(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint)
 
     def built(self) -> FlowSchema:
         """The domain's object, without what ``match`` says."""
@@ -271,11 +286,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return Definition(level.built(), document, DIALECT) if level else None
     if raw["kind"] == "Server":
         server = parse(ServerModel, without_nulls(raw), document, problems)
-        return (
-            Definition(server.built(), document, DIALECT, told=frozenset(server.spec.model_fields_set))
-            if server
-            else None
-        )
+        return Definition(server.built(), document, DIALECT, told=server.told) if server else None
     return _define_schema(raw, document, problems)
 
 

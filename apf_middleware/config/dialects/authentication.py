@@ -5,7 +5,6 @@ server starts. What is wrong is told by the model of the type that is named, so 
 """
 
 import difflib
-import re
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -24,10 +23,10 @@ from apf_middleware.config.authentication import (
     TrustedProxySettings,
     UserSettings,
 )
-from apf_middleware.config.dialects.base import Broken, broken
+from apf_middleware.config.dialects.base import Broken, broken, document_path
 from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.dialects.values import Duration, NonEmpty, StringSet, duration_ns
-from apf_middleware.config.problems import Absent, Path
+from apf_middleware.config.problems import Absent
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["AnyAuthenticator", "AuthenticatorModel", "TrustedProxiesModel"]
@@ -44,17 +43,11 @@ class _Settled(CamelModel):
         try:
             self.built()
         except InvalidValueError as error:
-            yield Broken(_path(error.name), error.value, error.rule, error.hint)
+            yield Broken(document_path(error.name), error.value, error.rule, error.hint)
 
     @abstractmethod
     def built(self) -> object:
         """The object; InvalidValueError if its rules are broken."""
-
-
-def _path(name: str) -> Path:
-    """``user_headers[0]`` as the way to the key ``userHeaders``; durations lose their unit."""
-    steps = re.findall(r"\w+", name)
-    return tuple(int(step) if step.isdigit() else to_camel(step.removesuffix("_ns")) for step in steps)
 
 
 class AuthenticatorModel(_Settled):

@@ -1,16 +1,27 @@
 """What the dialects share: strict models that tell every broken rule, and definitions, which are what they read.
 
 A model says what shape its part of a document has; `Model.rules` yields the rules that its fields break together.
-Pydantic stops a model at its first complaint, so all of a model's own are carried in one.
+Pydantic stops a model at its first complaint, so all of a model's own are carried in one. Rules are also checked where
+some fields have errors of their own, as far as they don't read those fields: one problem must not hide another.
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self, TypeVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.config.documents import Document
@@ -18,7 +29,19 @@ from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
 
-__all__ = ["MOST_HINTS", "Broken", "Definition", "Model", "ModelType", "broken", "parse", "report", "without_nulls"]
+__all__ = [
+    "MOST_HINTS",
+    "Broken",
+    "Definition",
+    "Model",
+    "ModelType",
+    "as_written",
+    "broken",
+    "document_path",
+    "parse",
+    "report",
+    "without_nulls",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +80,89 @@ class Model(BaseModel):
     """Keys of other dialects, and what they are called here, or in a few words what to write instead."""
 
     def rules(self) -> Iterator[Broken]:
-        """The rules that the fields break together."""
+        """Yield the rules that the fields break together."""
         yield from ()
 
-    @model_validator(mode="after")
-    def _keeps_its_rules(self) -> Self:
-        found = tuple(self.rules())
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+        """Return generators like `rules` that read different fields, so that an unreadable one stops only its own."""
+        return (self.rules,)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keeps_its_rules(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            model = handler(data)
+        except ValidationError as error:
+            has_rules = cls.rules is not Model.rules or cls.rule_sets is not Model.rule_sets
+            found = tuple(_rules_of_the_rest(cls, data, error)) if has_rules and isinstance(data, Mapping) else ()
+            if not found:
+                raise
+            lines = [_line(details) for details in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, [*lines, _line_of_rules(found, data)]) from None
+        found = tuple(one for rules in model.rule_sets() for one in rules())
         if found:
-            raise PydanticCustomError("rules", "rules are broken", {"found": found})
-        return self
+            raise _broken_rules(found)
+        return model
 
 
 ModelType = TypeVar("ModelType", bound=Model)
+
+
+def _broken_rules(found: tuple[Broken, ...]) -> PydanticCustomError:
+    return PydanticCustomError("rules", "rules are broken", {"found": found})
+
+
+def _line_of_rules(found: tuple[Broken, ...], data: object) -> InitErrorDetails:
+    return InitErrorDetails(type=_broken_rules(found), loc=(), input=data)
+
+
+def _line(details: ErrorDetails) -> InitErrorDetails:
+    """Return the error in the form in which pydantic takes it."""
+    kind, context = details["type"], details.get("ctx", {})
+    ours = PydanticCustomError(kind, details["msg"], context) if kind in ("rule", "rules") else kind
+    return InitErrorDetails(type=ours, loc=details["loc"], input=details["input"], ctx=context)
+
+
+def _rules_of_the_rest(model: type[Model], data: Mapping[str, object], error: ValidationError) -> Iterator[Broken]:
+    """Yield the rules that are broken by fields which have no errors of their own."""
+    wrong = {str(details["loc"][0]) for details in error.errors(include_url=False) if details["loc"]}
+    wrong |= _misspelt(model, wrong)
+    values: dict[str, object] = {}
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        if key in wrong:
+            continue
+        if key in data:
+            values[name] = _field_adapter(model, name).validate_python(data[key], strict=True)
+        elif not field.is_required():
+            values[name] = field.default_factory() if field.default_factory else field.default  # type: ignore[call-arg]
+    rest = model.model_construct(
+        _fields_set={name for name in values if (model.model_fields[name].alias or name) in data}
+    )
+    object.__setattr__(rest, "__dict__", values)  # without the defaults of fields that have errors
+    for rules in rest.rule_sets():
+        try:
+            yield from rules()
+        except AttributeError as missing:
+            if missing.name not in model.model_fields:
+                raise
+
+
+def _misspelt(model: type[Model], wrong: set[str]) -> set[str]:
+    """Return the fields that unknown keys seem to mean: what such a field would say is not known."""
+    known = {field.alias or name for name, field in model.model_fields.items()}
+    unknown = sorted(wrong - known)[:_MOST_MISSPELT]
+    return {close for key in unknown for close in difflib.get_close_matches(model.renamed.get(key, key)[:60], known, 1)}
+
+
+@cache
+def _field_adapter(model: type[Model], name: str) -> TypeAdapter[Any]:
+    field = model.model_fields[name]
+    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    return TypeAdapter(annotation)
+
+
+_MOST_MISSPELT: Final = 5  # of one model
 
 MOST_HINTS: Final = 200
 """After so many problems nothing is guessed any more about what a misspelt key may have meant, for that takes time."""
@@ -102,6 +196,17 @@ def without_nulls(data: object) -> object:
     if isinstance(data, Mapping):
         return {key: without_nulls(value) for key, value in data.items() if value is not None}
     return [without_nulls(one) for one in data] if isinstance(data, list) else data
+
+
+def document_path(name: str) -> Path:
+    """Return ``user_headers[0]``, a field of the domain, as the way to the key ``userHeaders``, without a unit."""
+    steps = re.findall(r"\w+", name)
+    return tuple(int(step) if step.isdigit() else to_camel(step.removesuffix("_ns")) for step in steps)
+
+
+def as_written(model: Model) -> dict[str, object]:
+    """Return what the document says there, by its keys."""
+    return model.model_dump(by_alias=True, exclude_unset=True)
 
 
 def parse(

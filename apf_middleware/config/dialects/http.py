@@ -1,7 +1,7 @@
 """What web apps go by, in ``apf/v1``: rules about methods, paths, hosts, headers and query, and distinguishers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -59,19 +59,28 @@ class HttpRuleModel(CamelModel):
     headers: list[_ValueMatch] = Field(default_factory=list)
     query: list[_ValueMatch] = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Broken]:
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+        return (self._method_rules, self._path_rules, self._host_rules, self._header_rules)
+
+    def _method_rules(self) -> Iterator[Broken]:
         for place, method in enumerate(self.methods):
             if not _TOKEN.fullmatch(method) or "*" in method or method != method.upper():
                 hint = "Leave methods out for all of them" if method == "*" else ""
                 yield Broken(("methods", place), method, "it must be an HTTP method in upper case", hint)
+
+    def _path_rules(self) -> Iterator[Broken]:
         for place, path in enumerate(self.paths):
             rule = path_rule(path)
             if rule:
                 yield Broken(("paths", place), path, rule)
+
+    def _host_rules(self) -> Iterator[Broken]:
         for place, host in enumerate(self.hosts):
             if not _HOST.fullmatch(host):
                 rule = "it must be a host name in lower case without a port, perhaps after '*.'"
                 yield Broken(("hosts", place), host, rule)
+
+    def _header_rules(self) -> Iterator[Broken]:
         for place, header in enumerate(self.headers):
             if not _TOKEN.fullmatch(header.name):
                 yield Broken(("headers", place, "name"), header.name, "it must be a header's name")

@@ -1,17 +1,17 @@
-"""Kubernetes' own manifests, as ``kubectl get -o yaml`` prints them: flowcontrol.apiserver.k8s.io, v1 and its betas.
+"""Kubernetes' own manifests (flowcontrol.apiserver.k8s.io, v1alpha1 to v1), as ``kubectl get -o yaml`` prints them.
 
-The betas differ in how they say shares. v1beta1 and v1beta2 call them assuredConcurrencyShares; up to v1beta3 zero
-meant "not set", unless in v1beta3 an annotation keeps it. The rest has been the same all along.
+The versions differ in how they say shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to
+v1beta3 zero meant "not set", unless in v1beta3 an annotation keeps it. The rest has been the same all along.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.base import Broken, Definition, Model, parse, report, without_nulls
+from apf_middleware.config.dialects.base import Broken, Definition, Model, as_written, parse, report, without_nulls
 from apf_middleware.config.dialects.rules import (
     CamelModel,
     NameModel,
@@ -33,11 +33,14 @@ from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["DIALECT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
+__all__ = ["ASSURED", "DIALECT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
+
+ASSURED: Final = frozenset({"v1alpha1", "v1beta1", "v1beta2"})
+"""Versions that call shares assuredConcurrencyShares."""
 
 DIALECT: Final = "kubernetes"
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
-VERSIONS: Final = ("v1", "v1beta3", "v1beta2", "v1beta1")
+VERSIONS: Final = ("v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1")
 KINDS: Final = ("FlowSchema", "PriorityLevelConfiguration")
 
 ZERO_SHARES: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
@@ -100,7 +103,7 @@ class _Subject(CamelModel):
                 yield Broken((member,), Absent.ABSENT, f"it is required for the kind {self.kind}")
             elif member != wanted and value is not None:
                 hint = f"Remove it, or change the kind {self.kind}"
-                yield Broken((member,), value.model_dump(), f"only {wanted} belongs to the kind {self.kind}", hint)
+                yield Broken((member,), as_written(value), f"only {wanted} belongs to the kind {self.kind}", hint)
 
     def built(self) -> AnySubject:
         if self.user is not None:
@@ -118,9 +121,14 @@ class _Rule(CamelModel):
 
     def rules(self) -> Iterator[Broken]:
         if not self.subjects:
-            yield Broken(("subjects",), [], "a rule must have at least one subject")
+            yield Broken(("subjects",), Absent.ABSENT, "a rule must have at least one subject")
+
+    def _part_rules(self) -> Iterator[Broken]:
         if not self.resource_rules and not self.non_resource_rules:
-            yield Broken((), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
+            yield Broken(("resourceRules",), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
+
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+        return (self.rules, self._part_rules)
 
     def built(self) -> Rule:
         return Rule(
@@ -169,8 +177,7 @@ class _LimitResponse(CamelModel):
         if self.type == "Queue" and self.queuing is None:
             yield Broken(("queuing",), Absent.ABSENT, "it is required where the type is Queue", "queuing: {} will do")
         if self.type == "Reject" and self.queuing is not None:
-            value = self.queuing.model_dump()
-            yield Broken(("queuing",), value, "it must be absent where the type is Reject")
+            yield Broken(("queuing",), as_written(self.queuing), "it must be absent where the type is Reject")
 
 
 class _Limited(CamelModel):
@@ -198,17 +205,21 @@ class _Exempt(CamelModel):
 
 class _LevelSpec(CamelModel):
     type: Literal["Exempt", "Limited"]
+    limited: Any = None  # each version has its own
     exempt: _Exempt | None = None
 
-    def rules(self) -> Iterator[Broken]:
-        limited = getattr(self, "limited", None)
-        if self.type == "Exempt" and limited is not None:
-            yield Broken(("limited",), limited.model_dump(), "it must be absent where the type is Exempt")
-        if self.type == "Limited":
-            if limited is None:
-                yield Broken(("limited",), Absent.ABSENT, "it is required where the type is Limited")
-            if self.exempt is not None:
-                yield Broken(("exempt",), self.exempt.model_dump(), "it must be absent where the type is Limited")
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+        return (self._limited_rules, self._exempt_rules)
+
+    def _limited_rules(self) -> Iterator[Broken]:
+        if self.type == "Exempt" and self.limited is not None:
+            yield Broken(("limited",), as_written(self.limited), "it must be absent where the type is Exempt")
+        if self.type == "Limited" and self.limited is None:
+            yield Broken(("limited",), Absent.ABSENT, "it is required where the type is Limited")
+
+    def _exempt_rules(self) -> Iterator[Broken]:
+        if self.type == "Limited" and self.exempt is not None:
+            yield Broken(("exempt",), as_written(self.exempt), "it must be absent where the type is Limited")
 
 
 class _LevelSpecNominal(_LevelSpec):
@@ -275,7 +286,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         model = _FlowSchema
     else:
         found = list(_level_rules(data, version))
-        model = _LevelAssured if version in ("v1beta1", "v1beta2") else _LevelNominal
+        model = _LevelAssured if version in ASSURED else _LevelNominal
     for one in found:
         report(document, problems, one)
     read = parse(model, data, document, problems)

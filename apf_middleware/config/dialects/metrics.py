@@ -25,6 +25,7 @@ class MetricsModel(CamelModel):
     path: NonEmpty = "/metrics"
     prefix: NonEmpty = "apf"
     exposed_to: StringSet = Field(default_factory=list)
+    legacy_names: bool = False
 
     def rules(self) -> Iterator[Broken]:
         if not re.fullmatch(_PATH, self.path):
@@ -40,7 +41,7 @@ class MetricsModel(CamelModel):
 
     def built(self) -> MetricsSettings:
         networks = tuple(network for network in map(_network, self.exposed_to) if network is not None)
-        return MetricsSettings(self.path if self.enabled else None, self.prefix, networks)
+        return MetricsSettings(self.path if self.enabled else None, self.prefix, networks, self.legacy_names)
 
 
 def _network(text: str) -> IPv4Network | IPv6Network | None:

@@ -31,6 +31,7 @@ FIRST_PRECEDENCE: Final = 1
 
 LAST_PRECEDENCE: Final = 10_000
 
+_ELSEWHERE: Final = "Move it to a rule of {}"
 _LABEL_RULE: Final = "each namespace must be a DNS label"
 
 
@@ -48,6 +49,8 @@ class NameModel(CamelModel):
 
 class ResourceRuleModel(CamelModel):
     """Verbs on resources."""
+
+    renamed: ClassVar[dict[str, str]] = {"nonResourceURLs": _ELSEWHERE.format("nonResourceRules")}
 
     verbs: Verbs
     api_groups: WildcardSet
@@ -74,6 +77,10 @@ class ResourceRuleModel(CamelModel):
 
 class NonResourceRuleModel(CamelModel):
     """Verbs on paths that aren't about a resource."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        key: _ELSEWHERE.format("resourceRules") for key in ("apiGroups", "resources", "namespaces", "clusterScope")
+    }
 
     verbs: Verbs
     urls: WildcardSet = Field(alias="nonResourceURLs")

@@ -13,6 +13,7 @@ from apf_middleware.classification import RouteTable
 from apf_middleware.config.dialects.admin import AdminModel
 from apf_middleware.config.dialects.authentication import AnyAuthenticator, TrustedProxiesModel
 from apf_middleware.config.dialects.base import Broken
+from apf_middleware.config.dialects.bodies import BodiesModel
 from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
 from apf_middleware.config.dialects.gates import GateModel
 from apf_middleware.config.dialects.http import path_rule
@@ -81,6 +82,7 @@ class _ServerSpec(CamelModel):
     gates: list[GateModel] = Field(default_factory=list)
     queues: NamingModel = Field(default_factory=NamingModel)
     streams: ServerStreamsModel = Field(default_factory=ServerStreamsModel)
+    bodies: BodiesModel = Field(default_factory=BodiesModel)
     telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
 
     def rules(self) -> Iterator[Broken]:
@@ -109,6 +111,16 @@ class ServerModel(CamelModel):
     metadata: _Metadata = Field(default_factory=_Metadata)
     spec: _ServerSpec
 
+    @property
+    def told(self) -> frozenset[str]:
+        """The settings that are given, those of slow clients by their full names."""
+        spec = self.spec
+        nested = {
+            "bodies.hold_seats": spec.bodies.hold_seats,
+            "streams.release_when_blocked": spec.streams.release_when_blocked,
+        }
+        return frozenset(spec.model_fields_set) | {name for name, value in nested.items() if value is not None}
+
     def built(self) -> ServerSettings:
         """The domain's object; what isn't given has its default, to be settled when all documents are known."""
         spec = self.spec
@@ -131,5 +143,6 @@ class ServerModel(CamelModel):
             gates=tuple(gate.built() for gate in spec.gates),
             queues=spec.queues.built(),
             streams=spec.streams.built(),
+            bodies=spec.bodies.built(),
             telemetry=spec.telemetry.built(),
         )

@@ -26,10 +26,10 @@ class ServerStreamsModel(CamelModel):
     )
 
     release_at_start: bool = True
-    release_when_blocked: Duration = "0s"
+    release_when_blocked: Duration | None = None
 
     def built(self) -> ServerStreamSettings:
-        return ServerStreamSettings(self.release_at_start, duration_ns(self.release_when_blocked))
+        return ServerStreamSettings(self.release_at_start, duration_ns(self.release_when_blocked or "0s"))
 
 
 class StreamsModel(CamelModel):
@@ -59,8 +59,9 @@ def streams_part(settings: StreamSettings | ServerStreamSettings) -> dict[str, A
     part: dict[str, Any] = {}
     if settings.release_at_start != usual.release_at_start:
         part["releaseAtStart"] = settings.release_at_start
-    if settings.release_when_blocked_ns != usual.release_when_blocked_ns:
-        part["releaseWhenBlocked"] = written_duration(settings.release_when_blocked_ns or 0)
+    # A server's depends on other documents if it isn't said.
+    if settings.release_when_blocked_ns is not None:
+        part["releaseWhenBlocked"] = written_duration(settings.release_when_blocked_ns)
     if isinstance(settings, StreamSettings):
         limits = {"maxOpen": settings.max_open, "maxOpenPerFlow": settings.max_open_per_flow}
         part |= {key: limit for key, limit in limits.items() if limit is not None}

@@ -22,6 +22,7 @@ __all__ = [
     "NonEmpty",
     "Pattern",
     "Percent",
+    "Size",
     "StringSet",
     "Transform",
     "Verbs",
@@ -30,7 +31,9 @@ __all__ = [
     "is_label",
     "is_subdomain",
     "load_callable",
+    "size_bytes",
     "written_duration",
+    "written_size",
 ]
 
 MAX_INT32: Final = 2**31 - 1
@@ -51,6 +54,9 @@ _SUBDOMAIN_RULE: Final = (
 _UNITS: Final = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _DURATION: Final = r"([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s|us|ns))+"
 _DURATION_PART: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?(h|ms|m|s|us|ns)")
+_SIZES: Final = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
+_SIZE: Final = r"([0-9]{1,9})(GiB|MiB|KiB|B)"
+_MAX_SIZE: Final = 2**40
 _MAX_DURATION_NS: Final = 365 * 24 * 3600 * 10**9
 
 
@@ -149,6 +155,30 @@ def _duration(text: str) -> str:
     return text
 
 
+def size_bytes(text: str) -> int:
+    """Bytes of ``64KiB``, ``512B`` and the like; text that is nothing of the kind is a ValueError."""
+    match = re.fullmatch(_SIZE, text)
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def written_size(size: int) -> str:
+    """The shortest way to write so many bytes."""
+    unit = next(unit for unit, factor in _SIZES.items() if size % factor == 0) if size else "B"
+    return f"{size // _SIZES[unit]}{unit}"
+
+
+def _size(text: str) -> str:
+    try:
+        size = size_bytes(text)
+    except ValueError:
+        raise broken("it must be a number of bytes", "Write it like 512B, 64KiB or 32MiB") from None
+    if size > _MAX_SIZE:
+        raise broken("it must be at most 1024GiB")
+    return text
+
+
 def load_callable(text: str) -> Callable[..., Any]:
     """What ``package.module:function`` names; whatever is wrong with it is a ValueError."""
     module, _, names = text.partition(":")
@@ -172,6 +202,7 @@ DnsLabel = Annotated[str, AfterValidator(_label), _schema(pattern=f"^{_LABEL}$",
 DnsSubdomain = Annotated[str, AfterValidator(_subdomain), _schema(pattern=f"^{_SUBDOMAIN}$", maxLength=253)]
 NonEmpty = Annotated[str, AfterValidator(_non_empty), _schema(minLength=1)]
 Duration = Annotated[str, AfterValidator(_duration), _schema(pattern=f"^{_DURATION}$", examples=["15s", "1m30s"])]
+Size = Annotated[str, AfterValidator(_size), _schema(pattern=f"^{_SIZE}$", examples=["64KiB", "32MiB"])]
 Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
 Transform = Annotated[Pattern, AfterValidator(_transform)]
 Amount = Annotated[int, Field(ge=0, le=MAX_INT32)]

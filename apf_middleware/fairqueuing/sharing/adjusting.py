@@ -167,19 +167,47 @@ class Adjusting(Sharing):
         """Take stock at this time, and find new limits; before it so many adjustments were skipped."""
         # A draining level may have the name of another one.
         levels = self.levels | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
-        standings = {name: _stand(at, level, skipped) for name, level in levels.items()}
+        limits = self._limits_now()
+        standings = {name: _stand(at, level, limits[level], skipped) for name, level in levels.items()}
         adjustment = adjust_limits(standings, deduct_exempt=self.deduct_exempt)
         self.fair_fraction, self.failure = adjustment.fair_fraction, adjustment.failure
         for name, level in levels.items():
             level.record = LevelRecord(standings[name].demand, adjustment.levels[name])
 
+    def _limits_now(self) -> "dict[SharedLevel, LevelLimits]":
+        """Return the limits of all levels; those that stay have less while others drain.
+
+        A draining level has its own limits for as long as requests wait there, and what it uses afterwards. With
+        ``strict_upstream`` all levels are reduced alike, as if the shares of all of them were divided.
+        """
+        found = {level: level.limits for level in self._all()}
+        leaving = 0
+        for level in self.draining:
+            queueset, limits = level.queueset, level.limits
+            nominal = max(limits.nominal, 1)
+            if not (queueset.waiting or queueset.parked):
+                nominal = min(nominal, queueset.seats_in_use)
+            found[level] = LevelLimits(nominal, min(max(limits.min, 1), nominal), max(limits.max, nominal))
+            leaving += nominal
+        if not leaving:
+            return found
+        if self._strict:
+            total = self.seats + leaving
+            return {level: _part_of(limits, self.seats, total, up=True) for level, limits in found.items()}
+        nominal = sum(level.limits.nominal for level in self.levels.values())
+        room = max(self.seats - leaving, 0)
+        if nominal > room:
+            found |= {level: _part_of(level.limits, room, nominal, up=False) for level in self.levels.values()}
+        return found
+
     def _tell(self, now: int) -> Sequence[Ticket]:
         """Give every level its limit, and seat whom that lets in."""
         seated: list[Ticket] = []
+        limits_now = self._limits_now()
         for level in list(self._all()):
             assert level.record is not None, "an adjustment has been made"
-            limits, current = level.limits, level.record.adjustment.current
-            level.nominal, level.most = limits.nominal, limits.max
+            limits, current = limits_now[level], level.record.adjustment.current
+            level.most = limits.max
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else JAIL
             allowed = 0 if level.is_held else current
@@ -210,10 +238,6 @@ class Adjusting(Sharing):
     def _first_ceiling(limits: LevelLimits) -> int | None:  # noqa: ARG004 - its seats aren't steered
         return None
 
-    @staticmethod
-    def _last_limits(limits: LevelLimits) -> LevelLimits:
-        return LevelLimits(1, 1, max(limits.max, 1))  # what is nominal is divided, so this is what others go without
-
     def _share_out(self, now: int) -> Sequence[Ticket]:
         self._adjust(now)
         return self._tell(now)
@@ -230,7 +254,14 @@ class Adjusting(Sharing):
             assert level.waits is waits is (level in self._waiting), f"whether {level!r} waits"
 
 
-def _stand(at: int, level: SharedLevel, skipped: int) -> LevelStanding:
+def _part_of(limits: LevelLimits, seats: int, total: int, *, up: bool) -> LevelLimits:
+    """Return ``seats`` / ``total`` of the nominal seats, rounded ``up`` or down, but not to nothing."""
+    nominal = limits.nominal * seats
+    nominal = -(-nominal // total) if up else max(nominal // total, min(limits.nominal, 1))
+    return LevelLimits(nominal, min(limits.min, nominal), max(limits.max, nominal))
+
+
+def _stand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int) -> LevelStanding:
     """Where ``level`` stands at this time; its next period begins."""
     queueset = level.queueset
     current = queueset.concurrency
@@ -243,7 +274,6 @@ def _stand(at: int, level: SharedLevel, skipped: int) -> LevelStanding:
         smoothed = level.record.adjustment.smoothed
     if skipped:
         smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)
-    limits = level.limits
     if level.is_closing and level.is_idle:  # it is closed, and promised nothing
         limits = LevelLimits(limits.nominal, 0, limits.max)
     return LevelStanding(limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)

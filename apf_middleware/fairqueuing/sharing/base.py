@@ -1,9 +1,9 @@
 """What sharing is: the interface, and what both ways of it have in common.
 
 A `Sharing` owns the levels of one server: it opens them, tells each at every moment how many seats it may use, and lets
-those go that a new configuration doesn't name. Such a level *drains*: it takes nobody in, keeps a seat so that those
-who wait there come to an end, and is forgotten when it is idle. Meanwhile a level of the same name may have been opened
-anew; if it is of the same kind, and not over for good, the draining one is revived instead.
+those go that a new configuration doesn't name. Such a level *drains*: it takes nobody in, has seats as if it were still
+wanted for as long as requests wait there, and is forgotten when it is idle. Meanwhile a level of the same name may have
+been opened anew; if it is of the same kind, and not over for good, the draining one is revived instead.
 
 A level that can never have a seat is a *jail*: it rejects everything at once, for nobody can be helped by waiting.
 """
@@ -185,7 +185,12 @@ class Sharing(ABC):
     def _adopt(self, now: int, seats: int, wanted: Wanted, kinship: Kinship) -> None:
         """Open the levels that are missing, and let those go that aren't wanted."""
         self.seats = seats
-        self.parents = {name: Parent(name, limits) for name, limits in kinship.parents.items()}
+        drained = not self.draining
+        had = {name: parent.limits.min if drained else parent.kept for name, parent in self.parents.items()}
+        self.parents = {
+            name: Parent(name, limits, kinship.weight(name, limits), min(limits.min, had.get(name, 0)))
+            for name, limits in kinship.parents.items()
+        }
         before = [*self.levels.values(), *self.draining]
         self.levels.clear()
         for name, (settings, limits) in wanted.items():
@@ -194,22 +199,24 @@ class Sharing(ABC):
                 level = self._open(now, name, settings, limits)
             else:
                 before.remove(level)
+                level.kept = min(limits.min, level.limits.min if drained else level.kept)
                 level.settings, level.limits = settings, limits
                 if level.is_draining:
                     level.is_draining = False
                     level.queueset.quiesce(reopen=True)
             self.levels[name] = level
             level.parent = self.parents.get(kinship.parent_of.get(name, ""))
+            level.weight = kinship.weight(name, limits)
             level.rank_borrower(kinship.priorities.get(name, 0))
         self.draining = [level for level in before if not level.is_idle]
         for level in before:
             level.quick_width = level.least = level.counted = 0
-            level.parent = None
+            level.parent = None if level.parent is None else self.parents.get(level.parent.name)
             level.is_held = level.is_closing = False
             level.rank_borrower(0)
-            if not level.is_draining:
-                level.is_draining = True
-                level.limits = self._last_limits(level.limits)
+            if drained:
+                level.kept = level.limits.min
+            level.is_draining = True
             level.queueset.quiesce()
 
     def _open(self, now: int, name: str, settings: QueueSetSettings, limits: LevelLimits) -> SharedLevel:
@@ -231,11 +238,6 @@ class Sharing(ABC):
     @abstractmethod
     def _first_ceiling(limits: LevelLimits) -> int | None:
         """The ceiling that a level's queue set is made with."""
-
-    @staticmethod
-    @abstractmethod
-    def _last_limits(limits: LevelLimits) -> LevelLimits:
-        """What a draining level has instead of its ``limits``."""
 
     @abstractmethod
     def _share_out(self, now: int) -> Sequence[Ticket]:

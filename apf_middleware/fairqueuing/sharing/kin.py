@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.exceptions import InvalidValueError, require_integer
-from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.level import SharedLevel
@@ -23,11 +23,21 @@ MOST_PRIORITY: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Kinship:
-    """The limits of all parents, by name; whose parent is which; priorities that aren't 0."""
+    """The limits of all parents, by name; whose parent is which; priorities that aren't 0; shares.
+
+    The shares of a level or parent are its weight where several want the same seats. Nominal seats, which are shares
+    rounded to whole seats, take their place where they are missing.
+    """
 
     parents: Mapping[str, LevelLimits] = field(default_factory=dict)
     parent_of: Mapping[str, str] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[str, LevelShares] = field(default_factory=dict)
+
+    def weight(self, name: str, limits: LevelLimits) -> int:
+        """Return the weight of the level or parent of this name."""
+        shares = self.shares.get(name)
+        return limits.nominal if shares is None else shares.shares
 
 
 NO_KIN: Final = Kinship()
@@ -39,23 +49,40 @@ class Parent:
     ``total`` is what its children count for together, and ``counted`` what it counts for itself.
     """
 
-    __slots__ = ("counted", "least", "limits", "most", "name", "promised", "total")
+    __slots__ = (
+        "counted",
+        "deserved",
+        "entitled",
+        "kept",
+        "least",
+        "limits",
+        "most",
+        "name",
+        "promised",
+        "total",
+        "weight",
+    )
 
     counted: int
+    deserved: int
+    entitled: int
     least: int
     most: int
     promised: int
     total: int
 
-    def __init__(self, name: str, limits: LevelLimits) -> None:
+    def __init__(self, name: str, limits: LevelLimits, weight: int, kept: int) -> None:
         self.name: str = name
         self.limits: LevelLimits = limits
+        self.weight: int = weight
+        self.kept: int = kept  # of its min, while a level drains
         self.least = self.most = self.promised = self.total = self.counted = 0
+        self.deserved = self.entitled = 0  # see `balance`
 
-    def begin(self, promised: int) -> None:
-        """Its children are promised so many seats together, each its own; nobody has been counted yet."""
+    def begin(self, promised: int, least: int) -> None:
+        """Promise ``least`` seats, of which its children have ``promised`` each for its own; none is counted yet."""
         self.promised = promised
-        self.least = max(self.limits.min, promised)
+        self.least = max(least, promised)
         self.total = 0
 
     def count(self, change: int) -> int:
@@ -93,5 +120,8 @@ def require_kin(names: Mapping[str, object], kinship: Kinship) -> None:
             raise InvalidValueError(f"limits of {name}", limits, "they must be LevelLimits")
         if name in names:
             raise InvalidValueError("parents", name, "a parent takes no requests, so it can't be one of the levels")
+    for name, shares in kinship.shares.items():
+        if not isinstance(shares, LevelShares):
+            raise InvalidValueError(f"shares of {name}", shares, "they must be LevelShares")
     for name, priority in kinship.priorities.items():
         require_integer(f"priority of {name}", priority, least=-MOST_PRIORITY, most=MOST_PRIORITY)

@@ -10,9 +10,10 @@ Within its min a level is always served, also when exempt load has eaten everyth
 unmet mins of the others stay free. No dispatch of its own changes a level's L, so it is enough to set it before a call
 (*steering*), and the queue set does the rest. Its max is bounded by what the other mins leave of T.
 
-**Turns.** Where seats are free and several levels wait, those under their min come first, then those under their
-nominal seats, then borrowers; within each group the one that uses the smallest part of its nominal seats, and among
-equals the one whose turn is longest ago. One ticket at a time, for each changes the ranks. If the first doesn't fit,
+**Turns.** Where seats are free and several levels wait, those under their min come first, then those that use at least
+one seat less than they deserve (see `balance`), in the order of used seats by weight. The part of a seat that is left
+then goes by turns, to the level whose service lags behind most for its weight, borrowers of a higher priority first.
+Equals go by whose turn is longest ago. One ticket at a time, for each changes the ranks. If the first doesn't fit,
 the seats that are free are saved up for it. Behind it, those pass who stay within their min, which takes nothing from
 it, and others for as many rounds as its level says (see `reservation`). A level that is held back by its own max saves
 nothing and waits aside, and only others of its own level may need its leave to pass.
@@ -25,8 +26,10 @@ saved up, seats in use beyond the others' mins, comes back when their requests e
 and for a parent its children count as levels do for the pool. So the limit of a child is what its siblings leave of the
 parent's limit, within its own bounds. A child that is held back by its parent's max has seats saved up only there.
 
-**Levels that go**, because they aren't wanted any more, keep one seat until they have drained. It is taken from what
-is free, but not from what others could ever have: or else a level would be shut out for as long as another one drains.
+**Levels that go**, because they aren't wanted any more, keep their min (one seat at least), max and weight for as long
+as requests wait there, and deserve their nominal seats before anything else is divided. So a reload that renames or
+removes a level changes nothing for these requests. The others keep the mins that they had before; what is new or higher
+counts when the level has drained. So the server never runs more requests than it has seats for.
 
 **Virtual time.** A level's meters must run at the seats that it really has. Were R to run ahead of service while seats
 are lent to others, then all who are backlogged would lag behind R, and a flow that arrives, starting at R, would stand
@@ -38,6 +41,7 @@ for others. What a level really has is what it uses, and that changes only by it
 from collections.abc import Sequence
 from typing import Final
 
+from apf_middleware.fairqueuing.sharing.balance import Balance
 from apf_middleware.fairqueuing.sharing.base import refuse_time
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.sharing.passing import find_passing
@@ -64,6 +68,7 @@ class Lending(Pool):
     def _prepare(self, now: int) -> None:
         self._clock = now
         self._turns = 0
+        self._balance = Balance(now)
         self.waiting: list[SharedLevel] = []
         self._lingering: list[SharedLevel] = []
         self.quick_until = _NEVER  # the first linger's end
@@ -177,6 +182,7 @@ class Lending(Pool):
         others_wait = waiting and not (level.waits and len(waiting) == 1)
         if others_wait:
             queueset.concurrency = 0
+            self._balance.observe((now - ticket.seated_at) * ticket.width)
         else:
             limit = self._free + level.counted
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
@@ -201,6 +207,8 @@ class Lending(Pool):
         level.wake()
         ended = self._advance(now)
         level.queueset.concurrency = 0
+        if self.waiting:
+            self._balance.observe((now - ticket.seated_at) * ticket.width)
         level.queueset.release(now, ticket)
         self._clock = now
         if ticket.work.linger_ns:
@@ -281,6 +289,7 @@ class Lending(Pool):
             if is_contended:
                 self._turns += 1
                 level.turn = self._turns
+                level.used_before = level.queueset.seats_in_use
             seated.append(ticket)
             self._note(now, level)
         return seated
@@ -306,8 +315,11 @@ class Lending(Pool):
         return False
 
     def _survey(self, now: int) -> Turn:
-        """Whose turn it is, and for whom seats are saved up. Nothing changes."""
+        """Whose turn it is, and for whom seats are saved up. No seats change hands."""
         turn = Turn()
+        if len(self.waiting) > 1:
+            self._balance.advance(now, self.waiting)
+            self._balance.divide(self.waiting, self._free)
         levels = self.waiting.copy()
         while levels:
             level = first_of(levels)
@@ -349,12 +361,21 @@ class Lending(Pool):
         used = queueset.seats_in_use
         self._count(level, max(used, level.least))
         waits = queueset.waiting > 0 and not level.is_held
+        has_stopped = level.waits and not waits
         if waits is not level.waits:
             level.waits = waits
+            self._balance.advance(now, self.waiting)
             if waits:
                 self.waiting.append(level)
+                self._balance.join(now, level)
             else:
                 self.waiting.remove(level)
+                self._balance.leave(now, level)
+            self._divide()
+        drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
+        if drains and (has_stopped or used < level.least):
+            self._wake_all()
+            self._recount(now)  # it needs no more than what runs there, and others have the rest of their mins
         if not (used or queueset.waiting):
             if level.is_draining:
                 if not queueset.parked:

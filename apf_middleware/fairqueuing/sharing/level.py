@@ -54,7 +54,10 @@ class SharedLevel:
 
     ``least`` seats are promised to it at any time, and it never gets more than ``most``; ``counted`` is how many the
     others must leave to it at this moment. ``turn`` grows with each seat that it was given while others waited too.
-    With a ``ceiling`` its seats are steered (see `QueueSet`).
+    With a ``ceiling`` its seats are steered (see `QueueSet`). ``weight`` is its part where several want the same
+    seats; ``entitled``, ``deserved`` and ``lag`` follow from that (see `balance`).
+
+    While a level drains, only the ``kept`` part of another one's min is sure: what it had before.
 
     While it ``is_held`` nobody is seated, and while it ``is_closing`` nobody may come; one that ``is_over`` never comes
     back from draining. ``is_common`` says that it is none of these and has no parent, as most levels: they are served
@@ -74,6 +77,8 @@ class SharedLevel:
         "booked_count",
         "borrows_as",
         "counted",
+        "deserved",
+        "entitled",
         "exempt",
         "find_limit",
         "is_closing",
@@ -81,18 +86,22 @@ class SharedLevel:
         "is_draining",
         "is_held",
         "is_over",
+        "kept",
+        "lag",
         "least",
+        "left_at",
         "limits",
         "most",
         "name",
-        "nominal",
         "parent",
         "queueset",
         "quick_width",
         "record",
         "settings",
         "turn",
+        "used_before",
         "waits",
+        "weight",
     )
 
     is_closing: bool
@@ -105,11 +114,18 @@ class SharedLevel:
     alone_ns: int
     booked_count: int
     counted: int
+    deserved: int
+    entitled: int
     is_draining: bool
+    kept: int
+    lag: int
     least: int
+    left_at: int
     most: int
-    nominal: int
+    turn: int
+    used_before: int
     waits: bool
+    weight: int
 
     def __init__(
         self,
@@ -140,16 +156,16 @@ class SharedLevel:
         self.find_limit: Callable[[SharedLevel], int] | None = None
         self.is_draining = self.is_held = self.is_closing = self.is_over = self.waits = False
         self.is_common, self.parent = True, _NO_PARENT
+        self.weight = limits.nominal
         self.rank_borrower(0)
-        self.turn: int = 0
+        self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
-        self.nominal = self.least = self.most = self.counted = 0
+        self.least = self.most = self.counted = self.kept = 0
         self._may_rest = may_rest and not strict_upstream
         self.quick_width: int = 0  # a request no wider than this finds the level resting
         self.alone: Ticket | None = None
-        self.alone_count = self.alone_ns = 0  # of those that came and went alone
-        self.booked_count = self._booked_ns = 0
-        self._rested_at = now
+        self.alone_count = self.alone_ns = self.booked_count = self._booked_ns = 0  # of those that came and went alone
+        self._rested_at = self.left_at = now
         self._work = self._last_work = self._last_entropy = 0
 
     @property
@@ -163,8 +179,8 @@ class SharedLevel:
         return self.alone is None and self.queueset.is_idle
 
     def rank_borrower(self, priority: int) -> None:
-        """Among borrowers the highest priority comes first, and of one priority those that have nominal seats."""
-        self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.limits.nominal else 1)
+        """Among borrowers the highest priority comes first, and of one priority those that have shares."""
+        self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.weight else 1)
 
     # Resting
 

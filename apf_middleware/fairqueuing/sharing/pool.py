@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.reservation import Passed
+from apf_middleware.fairqueuing.sharing.balance import Balance
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.ticket import Ticket
@@ -19,11 +20,12 @@ __all__ = ["Pool"]
 class Pool(Sharing):
     """``total`` seats, of which ``_free`` are nobody's; ``waiting`` are the levels where somebody waits for a turn."""
 
-    __slots__ = ("_backfills", "_free", "_is_restless", "_passed", "total", "waiting")
+    __slots__ = ("_backfills", "_balance", "_free", "_is_restless", "_passed", "total", "waiting")
 
     total: int
     waiting: list[SharedLevel]
     _backfills: bool
+    _balance: Balance
     _free: int
     _is_restless: bool
     _passed: Passed
@@ -56,10 +58,6 @@ class Pool(Sharing):
     def _first_ceiling(limits: LevelLimits) -> int | None:
         return limits.max
 
-    @staticmethod
-    def _last_limits(limits: LevelLimits) -> LevelLimits:
-        return LevelLimits(max(limits.nominal, 1), 1, max(limits.max, 1))
-
     def _share_out(self, now: int) -> Sequence[Ticket]:
         self._recount(now)
         return self._dispatch(now)
@@ -71,12 +69,13 @@ class Pool(Sharing):
         """Count from scratch: levels, limits or seats are others."""
         levels = list(self._all())
         self._promise(levels)
+        self._balance.advance(now, self.waiting)
+        self._balance.entitle(levels, self.parents.values(), self.total)
         self._backfills = any(level.settings.backfill for level in levels)
         self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
         self.waiting = []
         for level in levels:
             queueset = level.queueset
-            level.nominal = level.limits.nominal
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else JAIL
             queueset.concurrency = 0  # whoever may be seated now is seated in turn
@@ -91,14 +90,30 @@ class Pool(Sharing):
             level.quick_width = 0
             if queueset.is_idle:
                 level.rest(now)
+        self._divide()
+
+    def _divide(self) -> None:
+        """Who waits, or what there is for them, is different."""
+        if len(self.waiting) > 1:
+            self._balance.divide(self.waiting, self._free)
+        else:
+            for level in self.waiting:
+                level.deserved = level.entitled
 
     def _promise(self, levels: Sequence[SharedLevel]) -> None:
         """How many seats each is promised, and how many it could ever have."""
         for level in levels:
-            is_closed = level.is_closing and level.queueset.is_idle
-            level.least = 0 if level.exempt or is_closed else level.limits.min
+            level.least = level.limits.min
+            if level.is_draining:
+                waits = level.queueset.waiting or level.queueset.parked
+                level.least = level.kept if waits else min(level.kept, level.queueset.seats_in_use)
+            if level.exempt or (level.is_closing and level.queueset.is_idle):
+                level.least = 0
         for parent in self.parents.values():
-            parent.begin(sum(level.least for level in levels if level.parent is parent))
+            promised = sum(level.least for level in levels if level.parent is parent)
+            parent.begin(promised, parent.limits.min)
+        if any(level.least or level.queueset.waiting or level.queueset.parked for level in self.draining):
+            self._make_room(levels)
         alone = [level for level in levels if level.parent is None]
         leaving = sum(level.least for level in alone if level.is_draining)
         staying = sum(level.least for level in alone) - leaving + sum(one.least for one in self.parents.values())
@@ -113,6 +128,21 @@ class Pool(Sharing):
             if level.parent is not None:
                 room = level.parent.most - level.parent.promised
             level.most = level.limits.max if level.exempt else min(level.limits.max, room + level.least)
+
+    def _make_room(self, levels: Sequence[SharedLevel]) -> None:
+        """Requests of a level that drains need its seats: what is new or higher among the mins has to wait."""
+        for level in levels:
+            if not level.is_draining:
+                level.least = min(level.least, level.kept)
+        for parent in self.parents.values():
+            promised = sum(level.least for level in levels if level.parent is parent)
+            parent.begin(promised, parent.kept)
+        alone = [level for level in levels if level.parent is None]
+        promised = sum(level.least for level in alone) + sum(parent.least for parent in self.parents.values())
+        if promised >= self.seats:  # there are fewer seats than before, or none that is not promised
+            for level in alone:
+                if level.is_draining and not level.exempt:
+                    level.least = min(level.least, 1) or int(bool(level.queueset.waiting or level.queueset.parked))
 
     def _forget(self, now: int, level: SharedLevel) -> None:
         """``level`` has drained."""

@@ -1,15 +1,16 @@
 """Whose turn it is among levels that wait for seats which any of them could have.
 
-Those under their min (or, as a child, within what its parent is promised) come first, then those under their nominal
-seats, then borrowers. Among borrowers the priority decides, and of one priority the ones that have no nominal seats at
-all are last. Within a group, the smaller part of the nominal seats in use comes first; parts are compared by
-cross-multiplication, for they are fractions of integers. Equals take turns, but a level that drains comes before them:
-somebody may need the seat that it keeps, and must not keep it from coming to its end.
+Levels under their min (or, as a child, within what the parent is promised) come first, then those that use at least one
+seat less than they deserve. Within these two groups the fewest used seats for the weight come first. A level that
+deserves part of one more seat comes next, and then all others: there the largest lag for the weight comes first. Beyond
+what a level has while all are busy, the priority goes before that, and levels without a weight are last. Equals take
+turns, but a level that drains comes before them. Fractions are compared by cross-multiplication of integers.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
 if TYPE_CHECKING:
@@ -43,26 +44,32 @@ def seats_wanted(level: SharedLevel, width: int) -> int:
 def first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
     """Who is served first when seats are free for any of them; there is at least one."""
     first = levels[0]
-    first_used = first.queueset.seats_in_use
-    first_group = _group(first, first_used)
+    first_group, first_taken = _rank(first)
     for level in levels[1:]:
-        used = level.queueset.seats_in_use
-        group = _group(level, used)
+        group, taken = _rank(level)
         ahead = group - first_group
         if not ahead:
-            ahead = used * (first.nominal or 1) - first_used * (level.nominal or 1)
+            ahead = taken * (first.weight or 1) - first_taken * (level.weight or 1)
         if ahead < 0 or (not ahead and _turn(level) < _turn(first)):
-            first, first_used, first_group = level, used, group
+            first, first_group, first_taken = level, group, taken
     return first
 
 
-def _group(level: SharedLevel, used: int) -> int:
+def _rank(level: SharedLevel) -> tuple[int, int]:
+    """The group of ``level``, and what it has had already, to be divided by its weight: the lowest comes first."""
+    used = level.queueset.seats_in_use
     if used < level.least:
-        return 0
+        return 0, used
     parent = level.parent
     if parent is not None and used < parent.promised_to(level):
-        return 0
-    return 1 if used < level.nominal else level.borrows_as
+        return 0, used
+    missing = level.deserved - used * SEAT
+    if missing >= SEAT:
+        return 1, used
+    lags_behind = missing > 0 and level.lag >= 0
+    if lags_behind and used * SEAT < level.entitled:
+        return 2, -level.lag
+    return 2 * level.borrows_as + (0 if lags_behind else 1), -level.lag
 
 
 def _turn(level: SharedLevel) -> tuple[bool, int, str]:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.fairqueuing.proportion import Desire, deserved_by_name
+from apf_middleware.fairqueuing.proportion import Desire, whole_parts, with_surplus
 from apf_middleware.runtime.queues.states import QueueState, state_of, wish_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QueueStatus", "find_deserved", "look_at_queues"]
 
-_CENT: Final = 100  # seats that are deserved are shown in hundredths, rounded down so that they never exceed the total
+_CENT: Final = 100  # seats that are deserved are shown in hundredths, rounded so that they add up to the total
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,10 @@ class _Counts:
 
 
 def find_deserved(controller: "Controller") -> dict[str, Fraction]:
-    """What each queue deserves at this moment; an exempt level has what it uses, and the others divide the rest."""
+    """Return what each queue deserves at this moment, and its part of the seats that no queue asks for.
+
+    An exempt level has what it uses, and the others divide the rest.
+    """
     configuration, at_works = controller.configuration, controller.levels
     limits, found, desires = controller.limits, {}, {}
     seats = configuration.server.seats
@@ -121,8 +124,21 @@ def find_deserved(controller: "Controller") -> dict[str, Fraction]:
         is_closed = shared.is_closing and shared.is_idle
         demand = used if shared.is_held else used + shared.queueset.seats_waiting
         least = 0 if is_closed else limits[name].min
-        desires[name] = Desire(level.shares.shares, demand, least, max(least, limits[name].max), level.parent)
-    return found | deserved_by_name(max(seats, 0), desires)
+        most = 0 if is_closed else max(least, limits[name].max)
+        desires[name] = Desire(level.shares.shares, demand, least, most, level.parent)
+    return found | with_surplus(max(seats, 0), desires)
+
+
+def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -> dict[str, int]:
+    """Round to hundredths of a seat, so that the queues add up to the server and children to their parents."""
+    cents = {name: amount * _CENT for name, amount in deserves.items()}
+    top = {name: amount for name, amount in cents.items() if levels[name].parent is None}
+    found = whole_parts(top, int(sum(top.values())))
+    for parent in {level.parent for level in levels.values() if level.parent is not None}:
+        found |= whole_parts(
+            {name: amount for name, amount in cents.items() if levels[name].parent == parent}, found[parent]
+        )
+    return found
 
 
 def look_at_queues(controller: "Controller", live: Iterable[str], generations: Mapping[str, int]) -> list[QueueStatus]:
@@ -131,9 +147,10 @@ def look_at_queues(controller: "Controller", live: Iterable[str], generations: M
     deserves = find_deserved(controller)
     changed = set(live)
     levels = controller.configuration.levels
+    cents = _in_cents(deserves, levels)
     in_order = sorted(levels, key=lambda name: (levels[name].parent or name, levels[name].parent is not None, name))
     return [
-        _look(controller, levels[name], deserves[name], generations.get(name, 0), is_live=name in changed)
+        _look(controller, levels[name], Fraction(cents[name], _CENT), generations.get(name, 0), is_live=name in changed)
         for name in in_order
     ]
 
@@ -155,7 +172,7 @@ def _look(
         state=state_of(wish, is_idle=counts.is_idle),
         weight=level.shares.shares,
         min=limits.min,
-        deserved=deserves * _CENT // 1 / _CENT,
+        deserved=float(deserves),
         used=counts.used,
         max=min(limits.max, controller.configuration.server.seats),
         capacity=min(_most(controller, name), controller.configuration.server.seats),

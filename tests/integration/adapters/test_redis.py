@@ -25,6 +25,24 @@ REQUEST = GateRequest("level", "schema", "alice")
 PATIENT = Sharing(timeout=10)  # for a machine that is busy with something else too
 
 
+MADE: list[Gates] = []
+
+
+def made(**more: Any) -> Gates:  # noqa: ANN401
+    """Gates that are closed at the end of the test."""
+    MADE.append(Gates(**more))
+    return MADE[-1]
+
+
+@pytest.fixture(autouse=True)
+async def closing() -> AsyncIterator[None]:
+    yield
+    for gates in MADE:
+        for gate in gates.keeper.gates.values():
+            await gate.aclose()
+    MADE.clear()
+
+
 @pytest.fixture
 async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
     client = Redis.from_url(redis_server.url)
@@ -40,19 +58,19 @@ def gate_of(gates: Gates, name: str = "db") -> Any:  # noqa: ANN401 - an adapter
 
 
 def rate(redis: Redis, rate: float = 1, burst: int = 3, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
-    gates = Gates(flush=60)
+    gates = made(flush=60)
     redis_rate(gates, "db", redis, rate=rate, burst=burst, **{"sharing": PATIENT, **more})
     return gates, gate_of(gates)
 
 
 def quota(redis: Redis, limit: int = 3, per: float = 30, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
-    gates = Gates(flush=60)
+    gates = made(flush=60)
     redis_quota(gates, "db", redis, limit=limit, per=per, **{"sharing": PATIENT, **more})
     return gates, gate_of(gates)
 
 
 def capacity(redis: Redis, limit: int = 3, hold: float = 30, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
-    gates = Gates(flush=60)
+    gates = made(flush=60)
     redis_capacity(gates, "db", redis, limit=limit, hold=hold, **{"sharing": PATIENT, **more})
     return gates, gate_of(gates)
 
@@ -170,7 +188,7 @@ async def test_a_token_that_another_gate_made_useless_is_given_back(redis: Redis
         scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="50ms")
         refused = await scene.comes("/db/1").end()
         assert refused.status == 503
-        await until(lambda: not one._errands)
+        await until(lambda: not len(one._returns))
 
         assert await passed(one, 3, "all") == 2
 
@@ -206,13 +224,13 @@ async def test_what_is_given_back_counts_in_its_own_window_alone(redis: Redis) -
     _, one = quota(redis, 2, 0.1)
     lease = await one.try_acquire(REQUEST, "alice", 2)
     one.undo(lease)
-    await until(lambda: not one._errands)
+    await until(lambda: not len(one._returns))
     assert await passed(one, 3) == 2
 
     await asyncio.sleep(0.11)
     assert await passed(one, 1) == 1
     one.undo(lease)  # of the window before
-    await until(lambda: not one._errands)
+    await until(lambda: not len(one._returns))
     assert await passed(one, 3) == 1
 
 
@@ -238,8 +256,8 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         assert {waiter.status for waiter in waiters} == {200}
         assert most == 3
         assert all(scene.is_at_rest() for scene in scenes)
-        errands = [gate_of(scene.gates)._errands for scene in scenes]
-        await until(lambda: not any(errands))
+        returns = [gate_of(scene.gates)._returns for scene in scenes]
+        await until(lambda: not any(map(len, returns)))
         assert await redis.zcard("apf:db:") == 0
 
 
@@ -280,7 +298,7 @@ async def test_a_refusal_that_is_out_of_date_when_it_arrives_is_asked_about_agai
         await refused.wait()
         door.set()
         await first.end()
-        await until(lambda: not one._errands)
+        await until(lambda: not len(one._returns))
         arrives.set()
         await second.end()
 
@@ -308,7 +326,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
     with databases.redis() as server:
         client = Redis.from_url(server.url, retry=None)
         async with anyio.create_task_group() as tasks:
-            gates = Gates()
+            gates = made()
             redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.25), on_error=on_error)
             scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="300ms")
             assert (await scene.comes("/db/1").end()).status == 200
@@ -330,7 +348,7 @@ async def test_when_redis_is_back_requests_that_backed_off_go_on() -> None:
     with databases.redis() as server:
         client = Redis.from_url(server.url, retry=None)
         async with anyio.create_task_group() as tasks:
-            gates = Gates()
+            gates = made()
             redis_rate(
                 gates, "db", client, rate=100, burst=10, sharing=Sharing(timeout=0.25), on_error="backoff", status=503
             )

@@ -74,7 +74,9 @@ class World:
         self.problems: Sequence[Problem] = ()
         self.reloads = 0
         self.outcome: bool | None = True
-        self.admin = Admin(self, AdminSettings(groups=("auditors",), operators=("operators",)), wall_ns=lambda: WALL + self.time)
+        self.admin = Admin(
+            self, AdminSettings(groups=("auditors",), operators=("operators",)), wall_ns=lambda: WALL + self.time
+        )
 
     async def reload(self) -> bool:
         self.reloads += 1

@@ -90,7 +90,7 @@ def board() -> Board:
 @pytest.fixture
 def office(board: Board) -> Office:
     made = Office()
-    made.controller.gates = board  # type: ignore[attr-defined]  # as a controller with gates has them
+    made.controller.gates = board  # type: ignore[assignment]  # as a controller with gates has them
     return made
 
 

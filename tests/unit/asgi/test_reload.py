@@ -15,7 +15,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.reload import Reloader, needs_restart
 from apf_middleware.asgi.watch import Watcher, watched_directories
-from apf_middleware.config import load, load_text
+from apf_middleware.config import ConfigurationError, load, load_text
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 
 pytestmark = pytest.mark.anyio
@@ -190,14 +190,14 @@ def test_a_watchers_thread_ends_when_it_is_stopped(watcher: Watcher) -> None:
 def test_watching_needs_the_extra(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(MissingExtraError, match=r"apf-middleware\[reload\]"):
-        APFMiddleware(app, file, watch=True)
+        _ = APFMiddleware(app, file, watch=True).service
     assert APFMiddleware(app, file).service.configuration.server.seats == 10
 
 
 @pytest.mark.parametrize("config", [None, load_text(SERVER.format(3))])
 def test_only_files_can_be_watched(config: object) -> None:
     with pytest.raises(InvalidValueError, match="watch is True, but only a configuration that came from files"):
-        APFMiddleware(app, config, watch=True)  # type: ignore[arg-type]
+        _ = APFMiddleware(app, config, watch=True).service  # type: ignore[arg-type]
 
 
 def test_directories_are_watched_and_what_links_lead_to(tmp_path: Path) -> None:
@@ -269,3 +269,68 @@ async def test_a_reloader_shows_what_it_reads(file: Path) -> None:
     assert repr(middleware.service._reloader) == f"<Reloader of {file}: {{'success': 1, 'failure': 0}}>"
     assert repr(Reloader(middleware.service)) == "<Reloader of nothing: {'success': 1, 'failure': 0}>"
     assert repr(Watcher([file])) == f"<Watcher of {file}>"
+
+
+EMPTY = ["", "# nothing\n", "---\n---\n", "null\n", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a}\n"]
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+@pytest.mark.parametrize("text", EMPTY)
+async def test_files_that_define_nothing_do_not_replace_a_configuration(file: Path, text: str) -> None:
+    middleware = APFMiddleware(app, config=file)
+    write(file, text)
+
+    assert not await middleware.reload()
+
+    assert middleware.service.configuration.server.seats == 10
+    [problem] = middleware.service.last_reload_error.problems  # type: ignore[union-attr]
+    assert "there must be an object" in problem.rule
+    assert "allow_empty=True" in problem.hint
+
+
+async def test_a_server_document_that_vanishes_is_not_replaced_by_defaults(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "level.yaml"
+    write(other, "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n")
+    middleware = APFMiddleware(app, config=[file, other])
+    write(file, "")
+
+    assert not await middleware.reload()
+
+    assert middleware.service.configuration.server.seats == 10
+    assert "a Server document must stay" in str(middleware.service.last_reload_error)
+
+
+async def test_a_server_document_that_came_by_a_reload_must_stay_too(file: Path) -> None:
+    level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n"
+    server = SERVER.format(10)
+    write(file, level)
+    middleware = APFMiddleware(app, config=file)
+
+    write(file, f"{server}---\n{level}")
+    assert await middleware.reload()
+    write(file, level)
+    assert not await middleware.reload()
+
+    assert middleware.service.configuration.server.seats == 10
+
+
+@pytest.mark.parametrize("text", EMPTY)
+async def test_whoever_allows_it_may_define_nothing(file: Path, text: str) -> None:
+    middleware = APFMiddleware(app, config=file, allow_empty=True)
+    write(file, text)
+
+    assert await middleware.reload()
+
+    assert middleware.service.configuration.server.seats == 100
+
+
+def test_a_server_does_not_begin_with_files_that_define_nothing(file: Path) -> None:
+    write(file, "")
+
+    with pytest.raises(ConfigurationError, match="there must be an object"):
+        _ = APFMiddleware(app, config=file).service
+
+    assert APFMiddleware(app, config=file, allow_empty=True).service.configuration.server.seats == 100

@@ -209,8 +209,8 @@ def test_distinguishers(given: str, expected: Distinguisher) -> None:
         ("    - user: alice", "    - {}", 10, "spec.rules[0].subjects[0]", "exactly one of"),
         ("    - user: alice", "    - kind: User", 10, "spec.rules[0].subjects[0].kind", "no such key"),
         ("    - user: alice", "      []", 9, "spec.rules[0].subjects", "at least one"),
-        (SCHEMA[SCHEMA.index("    httpRules") :], "", 9, "spec.rules[0]", "must have resourceRules"),
-        (SCHEMA[SCHEMA.index("  rules") :], "", 4, "spec", "must have rules or match"),
+        (SCHEMA[SCHEMA.index("    httpRules") :], "", 9, "spec.rules[0].httpRules", "must have resourceRules"),
+        (SCHEMA[SCHEMA.index("  rules") :], "", 4, "spec.rules", "must have rules or match"),
         ("name: s", "name: catch-all", 4, "spec", "can't be changed"),
     ],
 )

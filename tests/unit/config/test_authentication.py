@@ -130,7 +130,7 @@ def test_several_keep_their_order() -> None:
 
 
 def test_without_any_nothing_is_told() -> None:
-    assert load_text(server()).server == ServerSettings(seats=7)
+    assert load_text(server()).server.authentication == ServerSettings().authentication == ()
     assert load_text(server()).server.trusted_proxies == TrustedProxySettings()
 
 

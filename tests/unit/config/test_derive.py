@@ -139,3 +139,14 @@ def test_mins_that_are_numbers_are_kept_and_where_they_are_all_seats_the_others_
     )
     found = derive_limits(load_text(text))
     assert (found["a"].min, found["b"].min) == (2, 2)
+
+
+def test_mins_from_shares_are_no_more_than_the_whole_seats_of_a_level_s_exact_part() -> None:
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: 12, defaults: none}\n"
+    for name, weight in (("a", 100), ("b", 300)):
+        text += (
+            f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{weight: {weight}}}\n"
+        )
+    found = derive_limits(load_text(text))
+
+    assert {name: (found[name].nominal, found[name].min) for name in "ab"} == {"a": (3, 2), "b": (9, 8)}

@@ -110,7 +110,7 @@ BROKEN: list[tuple[str, tuple[str, str], int, str, str]] = [
         SCHEMA,
         (SCHEMA[SCHEMA.index("    resourceRules") :], ""),
         12,
-        "spec.rules[0]",
+        "spec.rules[0].resourceRules",
         "resourceRules or nonResourceRules",
     ),
     (SCHEMA, ("kind: User", "kind: Person"), 13, "spec.rules[0].subjects[0].kind", "'User', 'Group' or"),
@@ -312,6 +312,9 @@ def test_what_kubectl_prints_is_understood() -> None:
         ("v1beta2", "assuredConcurrencyShares: 0", False, 30),
         ("v1beta2", "assuredConcurrencyShares: 7", False, 7),
         ("v1beta1", "assuredConcurrencyShares: 7", False, 7),
+        ("v1alpha1", "assuredConcurrencyShares: 7", False, 7),
+        ("v1alpha1", "assuredConcurrencyShares: 0x10", False, 16),
+        ("v1alpha1", "lendablePercent: 0", False, 30),
     ],
 )
 def test_versions_say_shares_in_their_own_ways(version: str, given: str, annotated: bool, shares: int) -> None:  # noqa: FBT001

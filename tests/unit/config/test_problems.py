@@ -29,7 +29,9 @@ def test_a_problem_says_place_field_value_rule_and_next_step() -> None:
         ("x" * 10_000, "'" + "x" * 79 + "…"),
         (list(range(1000)), "a list of 1000"),
         (Absent.ABSENT, "absent"),
-        (None, "None"),
+        (None, "null"),
+        (True, "true"),
+        ({"handSize": 4, "exact": [False, "a"]}, "{handSize: 4, exact: [false, 'a']}"),
     ],
 )
 def test_values_are_shown_briefly(value: object, shown: str) -> None:

@@ -127,14 +127,15 @@ def test_children_divide_their_parent_s_seats_by_their_shares() -> None:
     assert (dict(kinship.parent_of), dict(kinship.priorities)) == ({"free": "tenants", "paid": "tenants"}, {"paid": 2})
 
 
-def test_mins_that_are_rounded_up_are_cut_to_what_their_parent_can_have() -> None:
+@pytest.mark.parametrize(("most", "promised"), [(2, 0), (7, 6)])
+def test_mins_from_shares_are_whole_seats_of_what_their_parent_can_have(most: int, promised: int) -> None:
     configuration = load_text(
         server("seats: 40, defaults: none")
-        + level("tenants", "maxSeats: 2")
+        + level("tenants", f"maxSeats: {most}")
         + "".join(level(name, "parent: tenants") for name in "abc")
     )
 
-    assert sum(derive_limits(configuration)[name].min for name in "abc") == 2
+    assert sum(derive_limits(configuration)[name].min for name in "abc") == promised
 
 
 def test_who_is_guaranteed_all_seats_is_told_what_that_means() -> None:

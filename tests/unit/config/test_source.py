@@ -67,7 +67,7 @@ def test_odd_paths_are_told(path: str) -> None:
 def test_a_file_that_says_nothing_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
 
-    reading = read([tmp_path])
+    reading = read([tmp_path], allow_empty=True)
 
     assert [problem.rule for problem in reading.warnings] == ["there is no document in it"]
     assert not reading.errors

@@ -27,7 +27,7 @@ def test_a_server_says_what_holds_for_levels_that_say_nothing() -> None:
     server = load_text(f"{SERVER}  streams: {{releaseAtStart: false, releaseWhenBlocked: 1s}}\n").server.streams
 
     assert server == ServerStreamSettings(release_at_start=False, release_when_blocked_ns=1000 * MS)
-    assert load_text(SERVER + "  seats: 5").server.streams == ServerStreamSettings()
+    assert load_text(SERVER + "  seats: 5").server.streams == ServerStreamSettings(release_when_blocked_ns=1000 * MS)
     own = StreamSettings(release_at_start=True, release_when_blocked_ns=0, max_open=7)
     assert own.on(server) == own
     assert StreamSettings(max_open=7).on(server) == StreamSettings(False, 1000 * MS, 7)  # noqa: FBT003

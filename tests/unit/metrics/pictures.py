@@ -41,6 +41,8 @@ def busy_tally(level: str = "work", schema: str = "users") -> Tally:
     tally.streams.observe(MS)
     for length in (1, 11, 12, 2, 3):
         tally.lengths.observe(length)
+    for watches in (0, 1, 11):
+        tally.watches.observe(watches)
     return tally
 
 
@@ -56,7 +58,7 @@ FULL = picture(
         QUEUE,
         seats_in_use={1: SECOND},
         adjusted=ADJUSTED,
-        meters={"current_r": 1, "dispatch_r": 1, "latest_s": 1},
+        meters={"current_r": 1, "dispatch_r": 1, "latest_s": 1, "epochs": 2},
         next_s=(1, 2),
         next_discounted_s=(1, 2),
     ),
@@ -67,11 +69,15 @@ FULL = picture(
     authentication_failures={"expired": 1},
     hang_ups={"waiting": 1},
     open_streams={"work": 4},
+    receiving={"work": 2},
+    body_bytes=4096,
     configuration_loads={"success": 1},
     version="1",
     queues=(QueuePicture("work", "Paused", 3, 6, 20, 12.5, 10, 0.8, 4, 1, 9, 100, 7, 2, 5),),
     live_changes=1,
     unknown_queues={"queue-not-found": 1},
+    request_kinds={("executing", "readOnly"): {3: SECOND}, ("waiting", "mutating"): {50: SECOND}},
+    has_legacy_names=True,
     gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, ((1, *([0] * 13)), SECOND)),),
 )
 """With something for every metric."""

@@ -24,6 +24,9 @@ UPSTREAM = {
     "request_queue_length_after_enqueue": "priority_level flow_schema",
     "priority_level_seat_utilization": "priority_level phase",
     "priority_level_request_utilization": "priority_level phase",
+    "read_vs_write_current_requests": "phase request_kind",
+    "watch_count_samples": "priority_level flow_schema",
+    "epoch_advance_total": "priority_level success",
     "demand_seats": "priority_level",
     "demand_seats_high_watermark": "priority_level",
     "demand_seats_average": "priority_level",
@@ -49,7 +52,11 @@ OWN = {
     "configuration_loads_total",
     "cut_requests_total",
     "open_streams",
+    "receiving_requests",
+    "body_buffer_bytes",
     "info",
+    "request_concurrency_limit",  # upstream's, until 1.30
+    "request_concurrency_in_use",
 }
 OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
 OWN |= {"gate_rescues_total", "gate_rejected_requests_total"}
@@ -63,6 +70,8 @@ BUCKETS = {
     "work_estimated_seats": "1 2 4 8 16 32 64 100",
     "priority_level_seat_utilization": "0 .1 .2 .3 .4 .5 .6 .7 .8 .9 .95 .99 1",
     "priority_level_request_utilization": "0 .001 .003 .01 .03 .1 .25 .5 .75 1",
+    "read_vs_write_current_requests": "0 .001 .01 .1 .2 .3 .4 .5 .6 .7 .8 .9 .95 .99 1",
+    "watch_count_samples": "0 1 10 100 1000 10000",
     "demand_seats": ".2 .4 .6 .8 1 1.2 1.4 1.7 2 2.8 4 6",
 }
 

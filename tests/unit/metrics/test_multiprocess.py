@@ -184,7 +184,7 @@ def test_virtual_times_of_several_workers_stay_apart(tmp_path: Path, publish: Ca
         publish(picture(replace(QUEUE, meters={"current_r": r})))
 
     lines = [line for line in scrape(tmp_path)[0].decode().splitlines() if line.startswith("apf_current_r{")]
-    assert sorted(line.rpartition(" ")[2] for line in lines) == ["1.0", "3.0"]
+    assert sorted(line.rpartition(" ")[2] for line in lines) == ["1", "3"]
     assert all(f'pid="apf-{os.getpid()}-' in line for line in lines)
 
 
@@ -275,7 +275,7 @@ def test_the_directory_is_the_one_that_the_environment_names(tmp_path: Path, mon
     publisher = Publisher(lambda: picture(QUEUE))
     publisher.publish()
 
-    assert b"apf_server_seats 50.0" in scrape()[0]
+    assert b"apf_server_seats 50\n" in scrape()[0]
     publisher.close()
     assert str(tmp_path) in repr(publisher)
     assert str(tmp_path) in repr(DirectoryCollector())
@@ -300,7 +300,7 @@ def test_an_apps_own_metrics_are_told_with_ours(tmp_path: Path, publish: Callabl
     body = scrape(tmp_path)[0]
     own.close()  # type: ignore[no-untyped-call]
 
-    assert b'app_total{a="b"} 3.0' in body
+    assert b'app_total{a="b"} 3\n' in body
     assert b"apf_server_seats" in body
     assert (tmp_path / "gauge_livesum_1.db").exists()  # not ours to judge
 

@@ -157,6 +157,22 @@ def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_
     assert Metrics(picture(QUEUE, tallies=(tally,)))(name, **labels) == 2
 
 
+def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_no_seats() -> None:
+    name, tallies = "apf_rejected_requests_total", (busy_tally(),)
+
+    for reason in ("slow-body", "body-limit"):
+        labels = USERS | {"reason": reason}
+        assert Metrics(picture(QUEUE, tallies=tallies))(name, **labels) is None
+        assert Metrics(picture(QUEUE, tallies=tallies, receives_bodies=True))(name, **labels) == 0
+
+
+def test_requests_that_are_being_received_are_told() -> None:
+    metrics = Metrics(picture(QUEUE, receiving={"work": 7}, body_bytes=1234))
+
+    assert metrics.series("apf_receiving_requests") == {("work",): 7}
+    assert metrics.series("apf_body_buffer_bytes") == {(): 1234}
+
+
 def test_cuts_and_open_streams_are_told() -> None:
     tally = busy_tally()
     tally.cut = 3

@@ -13,7 +13,7 @@ from apf_middleware.config.streams import StreamSettings
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError, TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
-from apf_middleware.runtime import Admission, Controller, OpenStreams, SlowWrites
+from apf_middleware.runtime import Admission, Controller, HeldUp, OpenStreams
 from apf_middleware.runtime.streams import Stream, StreamBook
 
 if TYPE_CHECKING:
@@ -247,22 +247,22 @@ class Released:
 @pytest.mark.anyio
 async def test_whose_write_lasts_too_long_gives_seats_back_and_nobody_else() -> None:
     time = 0
-    writes = SlowWrites(10_000_000, lambda: time)
+    writes: HeldUp[Released] = HeldUp(10_000_000, lambda: time, Released.release)
     slow, quick, late = Released(), Released(), Released()
-    writes.begin(slow)  # type: ignore[arg-type]
-    writes.begin(quick)  # type: ignore[arg-type]
-    writes.end(quick)  # type: ignore[arg-type]
+    writes.begin(slow)
+    writes.begin(quick)
+    writes.end(quick)
     time = 9_000_000
-    writes.begin(late)  # type: ignore[arg-type]
+    writes.begin(late)
     time = 10_000_000
     with anyio.fail_after(5):
         await slow.happened.wait()
         assert (slow.times, quick.times, late.times) == (1, 0, 0)
         time = 20_000_000
         await late.happened.wait()
-    writes.end(slow)  # type: ignore[arg-type]
+    writes.end(slow)
     assert (slow.times, late.times) == (1, 1)
-    assert repr(writes) == "<SlowWrites: 0 in progress, for at most 10000000 ns>"
+    assert repr(writes) == "<HeldUp: 0 in progress, for at most 10000000 ns>"
 
 
 def test_writes_are_timed_only_where_that_is_wanted() -> None:
@@ -270,11 +270,11 @@ def test_writes_are_timed_only_where_that_is_wanted() -> None:
     assert not streams.writes
     streams.adopt(StreamSettings(release_when_blocked_ns=5))
     writes = streams.writes
-    assert repr(writes) == "<SlowWrites: 0 in progress, for at most 5 ns>"
+    assert repr(writes) == "<HeldUp: 0 in progress, for at most 5 ns>"
     streams.adopt(StreamSettings(release_when_blocked_ns=5))
     assert streams.writes is writes
     streams.adopt(StreamSettings(release_when_blocked_ns=6))
-    assert repr(streams.writes) == "<SlowWrites: 0 in progress, for at most 6 ns>"
+    assert repr(streams.writes) == "<HeldUp: 0 in progress, for at most 6 ns>"
     streams.adopt(StreamSettings(release_when_blocked_ns=0))
     assert not streams.writes
 

@@ -527,3 +527,24 @@ def test_counters_go_on_from_the_queue_that_there_is_and_not_from_one_of_its_nam
     house.reload(server(10) + level("web", "type: Exempt"))
 
     assert house.queues.status("web").completed == 1
+
+
+def test_what_idle_queues_deserve_is_their_part_and_adds_up_to_the_seats() -> None:
+    weights = "".join(level(name, f"weight: {weight}, minSeats: 0") for name, weight in (("a", 100), ("b", 300)))
+    house = Operated(server(12) + weights)
+    idle = {one.name: one.deserved for one in house.queues.list()}
+    house.arrive("a", 30)
+    house.arrive("b", 30)
+    busy = {one.name: one.deserved for one in house.queues.list()}
+
+    for found in (idle, busy):
+        assert found["b"] == pytest.approx(3 * found["a"], rel=0.02)
+        assert sum(found.values()) == pytest.approx(12, abs=1e-9)
+    assert busy["a"] > 2.5
+
+
+def test_thirds_of_seats_that_are_deserved_are_shown_so_that_they_add_up() -> None:
+    house = Operated(server(10) + "".join(level(name, "minSeats: 0") for name in "abc"))
+    house.arrive("a", 1)
+
+    assert sum(one.deserved for one in house.queues.list()) == pytest.approx(10, abs=1e-9)

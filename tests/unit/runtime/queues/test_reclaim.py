@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Work
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission, Destination, GatedController
+from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.alarm import Alarm
 from tests.unit.runtime.queues.operated import Operated, level, server
 
@@ -164,7 +164,7 @@ def test_an_owner_whom_a_gate_lets_go_on_asks_as_one_who_has_just_come() -> None
     house = market(owner="", borrower="")
     gates = Gates()
     gates.capacity("db", limit=1)
-    controller = GatedController(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
+    controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
     house.controller = controller
     running = fill(house, "borrower")
     gates.close("db")

@@ -1,0 +1,110 @@
+"""Connections to Redis that belong to one gate, so that neither the app nor a crowd of requests can use them up.
+
+The app's client says where Redis is and how to log in. Size and time-outs of the pool are the gate's own: with those of
+the app's pool, 500 requests that end at once would ask for 500 connections, and the ones above its limit would fail.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from redis.asyncio import Redis
+
+__all__ = ["NotSentError", "RedisConnections", "Sharing"]
+
+_TIMEOUT: Final = 0.5
+_CONNECTIONS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How servers share a gate: they must agree on ``prefix`` and on the gate's name.
+
+    Redis has ``timeout`` seconds for each answer. A gate has at most ``connections`` connections for questions, and as
+    many for what it gives back.
+    """
+
+    prefix: str = "apf"
+    timeout: float = _TIMEOUT
+    connections: int = _CONNECTIONS
+
+    def __post_init__(self) -> None:
+        if require_amount("timeout", self.timeout) <= 0:
+            raise InvalidValueError("timeout", self.timeout, "it must be more than 0 seconds")
+        require_integer("connections", self.connections, least=1)
+
+
+class RedisConnections:
+    """A bounded number of connections to the Redis of the client ``redis``."""
+
+    def __init__(self, redis: "Redis", sharing: Sharing) -> None:
+        self._client, self._is_own = _bounded(redis, sharing)
+        self._timeout = sharing.timeout
+        self._questions = asyncio.Semaphore(sharing.connections)
+        self._returns = asyncio.Semaphore(sharing.connections)
+
+    def script(self, source: str) -> Any:  # noqa: ANN401 - redis-py's own
+        """Return a script that these connections can run."""
+        return self._client.register_script(source)
+
+    async def ask(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401 - what it returns
+        """Run ``script`` within the time-out, which includes the wait for a connection.
+
+        NotSentError if Redis can't have heard of it.
+        """
+        is_sent = False
+        try:
+            async with asyncio.timeout(self._timeout), self._questions:
+                is_sent = True
+                return await script(keys=[place], args=list(arguments))
+        except TimeoutError:
+            if is_sent:
+                raise
+            raise NotSentError from None
+
+    async def give_back(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401
+        """Run ``script`` where no request waits for it: on a connection that questions can't take."""
+        async with self._returns, asyncio.timeout(self._timeout):
+            return await script(keys=[place], args=list(arguments))
+
+    async def aclose(self) -> None:
+        """Close the connections, unless they belong to the app's client."""
+        if self._is_own:
+            await self._client.aclose()
+            await self._client.connection_pool.disconnect()
+
+
+class NotSentError(TimeoutError):
+    """No connection came free in time, so Redis hasn't been asked."""
+
+    def __init__(self) -> None:
+        super().__init__("no connection to Redis came free within the time-out")
+
+
+def _bounded(redis: "Redis", sharing: Sharing) -> tuple[Any, bool]:
+    """Return a client with a pool of its own, and True; or ``redis`` itself where a pool can't be made like its own.
+
+    A cluster's client has a pool for each node, and Sentinel's asks for the master's address.
+    """
+    from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis  # noqa: PLC0415 - an extra
+    from redis.asyncio.retry import Retry  # noqa: PLC0415
+    from redis.backoff import NoBackoff  # noqa: PLC0415
+
+    pool = getattr(redis, "connection_pool", None)
+    if type(pool) not in {ConnectionPool, BlockingConnectionPool}:
+        return redis, False
+    assert pool is not None
+    ours: dict[str, Any] = {
+        **pool.connection_kwargs,
+        "socket_timeout": sharing.timeout,
+        "socket_connect_timeout": sharing.timeout,
+        "retry": Retry(NoBackoff(), 0),  # a token must not be taken twice
+    }
+    most = 2 * sharing.connections
+    made = BlockingConnectionPool(most, sharing.timeout, connection_class=pool.connection_class, **ours)
+    return Redis(connection_pool=made), True

@@ -1,0 +1,116 @@
+"""What a gate gives back to Redis: tried again after pauses until Redis has it back, or until it comes free by itself.
+
+A lease that is only sent once is lost whenever Redis pauses, fails over or is restarted at that moment, and then nobody
+can have its place until the time is up for which it may be held.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+__all__ = ["MOST_PENDING", "Return", "Returns"]
+
+MOST_PENDING: Final = 10_000
+"""So many wait to be given back, of each gate. The oldest ones above that come free when their time is up."""
+
+_LOG: Final = logging.getLogger("apf_middleware")
+_NOT_GIVEN_BACK: Final = "apf.not-given-back"
+_FIRST_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 0.5
+_LAST_CHANCE: Final = 2.0  # seconds, when the server stops
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """One thing to give back: ``send`` does it, and is repeated when it fails, but not after the time ``until`` of
+    the event loop.
+
+    ``then`` is called when Redis has it back, or when the time has come.
+    """
+
+    send: Callable[[], Awaitable[object]]
+    until: float = 0.0
+    then: Callable[[], None] = _nothing
+
+
+class Returns:
+    """What the gate ``name`` has to give back, oldest first, ``at_once`` at a time."""
+
+    def __init__(self, name: str, at_once: int) -> None:
+        self._name = name
+        self._at_once = at_once
+        self._pending: deque[Return] = deque(maxlen=MOST_PENDING)
+        self._sending = 0
+        self._task: asyncio.Task[None] | None = None
+        self._hurry: asyncio.Event = asyncio.Event()
+        self._random = Random()  # noqa: S311 - it spreads pauses and guards nothing
+
+    def __len__(self) -> int:
+        return len(self._pending) + self._sending
+
+    def add(self, one: Return) -> None:
+        """Give ``one`` back as soon as possible, in a task."""
+        loop = asyncio.get_running_loop()
+        self._pending.append(one)
+        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+            self._hurry = asyncio.Event()
+            self._task = loop.create_task(self._work(), name=f"apf: give back to {self._name}")
+
+    async def _work(self) -> None:
+        failures = 0
+        while self._pending:
+            batch = [self._pending.popleft() for _ in range(min(self._at_once, len(self._pending)))]
+            self._sending = len(batch)
+            done = await asyncio.gather(*(self._attempt(one) for one in batch))
+            self._sending = 0
+            left = [one for one, is_done in zip(batch, done, strict=True) if not is_done]
+            self._pending.extendleft(reversed(left[: MOST_PENDING - len(self._pending)]))
+            failures = failures + 1 if left else 0
+            if left:
+                await self._pause(failures)
+
+    async def _attempt(self, one: Return) -> bool:
+        """Whether nothing is left to do for ``one``."""
+        is_late = 0 < one.until <= asyncio.get_running_loop().time()
+        if not is_late:
+            try:
+                await one.send()
+            except Exception:  # noqa: BLE001 - whatever redis-py and the network raise
+                if asyncio.get_running_loop().time() < one.until:
+                    return False
+        one.then()
+        return True
+
+    async def _pause(self, failures: int) -> None:
+        seconds = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(failures - 1, 16))
+        try:
+            async with asyncio.timeout(seconds * (0.75 + self._random.random() / 2)):
+                await self._hurry.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(_FIRST_PAUSE)
+
+    async def aclose(self, within: float = _LAST_CHANCE) -> None:
+        """Try what is left without long pauses for at most so many seconds, and then give up."""
+        task, self._task = self._task, None
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            return
+        self._hurry.set()
+        await asyncio.wait({task}, timeout=within)
+        if not task.done():
+            left = len(self)
+            task.cancel()
+            await asyncio.wait({task})
+            told = {"event": _NOT_GIVEN_BACK, "apf": {"gate": self._name, "count": left}}
+            _LOG.warning("%s gate=%s count=%s", _NOT_GIVEN_BACK, self._name, left, extra=told)
+
+    def __repr__(self) -> str:
+        return f"<Returns of {self._name!r}: {len(self)} pending>"

@@ -1,0 +1,94 @@
+"""A middleware that couldn't be set up: the server is told at its startup, and each request by a response.
+
+Starlette makes its middleware when the first message comes, which is the lifespan's. A server that sees an exception
+there takes the app for one without lifespan, and serves on. So a middleware keeps what its set-up has raised, and
+fails the startup.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from apf_middleware.asgi.lifespan import refuse_to_start
+from apf_middleware.asgi.responses import Answer, send_answer
+from apf_middleware.exceptions import UnknownArgumentError
+from apf_middleware.runtime import tell
+
+__all__ = ["Failure", "answer_unavailable", "keeps_failure"]
+
+_BODY: Final = b"This server isn't set up and serves no requests for now. Its log says why.\n"
+_UNAVAILABLE: Final = Answer(
+    503,
+    [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(_BODY)),
+        (b"cache-control", b"no-store"),
+    ],
+    _BODY,
+)
+
+_SetUp = TypeVar("_SetUp", bound=Callable[..., None])
+
+
+async def answer_unavailable(scope: Scope, send: Send) -> None:
+    """Answer 503, with a reason that tells nothing of the configuration."""
+    await send_answer(_UNAVAILABLE, scope, send)
+
+
+class Failure:
+    """Takes the place of an app that can't be protected, because of ``error``."""
+
+    __slots__ = ("_app", "_is_logged", "error")
+
+    def __init__(self, app: ASGIApp, error: Exception) -> None:
+        self._app = app
+        self.error: Exception = error
+        self._is_logged = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Fail the startup, or answer 503; the first request is where the log tells why."""
+        if scope["type"] == "lifespan":
+            await receive()
+            await refuse_to_start(send, self.error)
+            raise self.error
+        if scope["type"] not in {"http", "websocket"}:
+            await self._app(scope, receive, send)
+            return
+        if not self._is_logged:
+            self._is_logged = True
+            tell(logging.ERROR, "apf.not-set-up", status=503, error=self.error)
+        await answer_unavailable(scope, send)
+
+    def __repr__(self) -> str:
+        return f"<Failure: {self.error!r}>"
+
+
+def keeps_failure(set_up: _SetUp) -> _SetUp:
+    """Decorate the ``__init__`` of a middleware: what it raises is given to the method ``_fail``, with the app."""
+    signature = inspect.signature(set_up)
+
+    @wraps(set_up)
+    def wrapper(middleware: Any, *given: Any, **named: Any) -> None:  # noqa: ANN401 - `signature` has the types
+        app: ASGIApp = given[0] if given else named["app"]
+        try:
+            _check_arguments(signature, middleware, given, named)
+            set_up(middleware, *given, **named)
+        except Exception as error:  # noqa: BLE001 - a configuration may name code that raises anything
+            middleware._fail(app, error)  # noqa: SLF001 - it is the decorated class's own
+
+    return cast("_SetUp", wrapper)
+
+
+def _check_arguments(
+    signature: inspect.Signature, middleware: object, given: tuple[object, ...], named: dict[str, object]
+) -> None:
+    """Raise UnknownArgumentError with the arguments that there are, unless these can be passed."""
+    try:
+        signature.bind(middleware, *given, **named)
+    except TypeError as error:
+        known = ", ".join(list(signature.parameters)[1:])
+        raise UnknownArgumentError(type(middleware).__name__, str(error), known) from None

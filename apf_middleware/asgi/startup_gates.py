@@ -1,0 +1,55 @@
+"""Gates whose objects are made in the startup of the app: whether all are there, and until when.
+
+A configuration names gates before there is an event loop, and so before there is a connection pool that a gate could be
+made of. They must be there when the startup has ended. When the app has shut down they are removed, because the next
+startup makes others.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from apf_middleware.runtime import Controller, tell
+from apf_middleware.runtime.yaml_gates import require_gates
+
+__all__ = ["StartupGates"]
+
+
+class StartupGates:
+    """The gates of ``controller`` that are added from one startup of the app to its shutdown."""
+
+    __slots__ = ("_controller", "_lasting", "_missing")
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._lasting: frozenset[str] = frozenset()
+        self._missing: set[str] = set()
+
+    def begin(self) -> None:
+        """The startup begins; gates that are there already stay after the shutdown."""
+        gates = self._controller.gates
+        self._lasting = frozenset() if gates is None else gates.names
+
+    def require(self) -> None:
+        """Raise InvalidValueError if a gate that the configuration names is missing."""
+        if self._controller.gates is not None:
+            require_gates(self._controller.configuration, self._controller.gates)
+
+    def lacks(self, names: Iterable[str]) -> bool:
+        """Return whether some of these gates are missing; each is told in the log once."""
+        gates = self._controller.gates or ()
+        missing = {name for name in names if name not in gates}
+        for name in missing - self._missing:
+            tell(logging.ERROR, "apf.gate-missing", gate=name, status=503)
+        self._missing |= missing
+        return bool(missing)
+
+    def remove(self) -> None:
+        """Remove the gates that were added since the startup began, but for those of the configuration."""
+        gates = self._controller.gates
+        if gates is not None:
+            configured = {gate.name for gate in self._controller.configuration.server.gates}
+            for name in gates.names - self._lasting - configured:
+                gates.remove(name)
+
+    def __repr__(self) -> str:
+        return f"<StartupGates beside {', '.join(sorted(self._lasting)) or 'none'}>"

@@ -1,0 +1,213 @@
+"""What each level deserves while several wait, and by how much its service lags behind that.
+
+**Deserved seats.** The seats that the waiting levels can have between them are divided in proportion to their weights,
+except where a bound holds a level: it gets at least what it is promised, and at most its max and what it asks for.
+Where priorities differ, each level first has its part of a server on which all levels are busy; what is left goes to
+the highest priority. Children of one parent divide what their parent deserves.
+
+**Lag.** Deserved seats are fractions and seats in use are integers. A level that deserves 2.25 seats has 2 of them for
+three quarters of the time and 3 for the rest, so that the average is right: its *lag* is the integral of the seats that
+it deserves less those that it uses, and a seat that no level can claim as a whole goes to the largest lag for its
+weight. Rounding would give the same level the same seat for ever.
+
+The lag is kept while a level waits beside others, and it never exceeds twice the longest work that was seen lately. So
+neither a level that was served while nobody else waited, nor one whose seats took long to come back, is paid back for
+longer than that.
+
+All amounts are integers, in units of ``SEAT``: they don't depend on the order of additions.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.sharing.kin import Parent
+    from apf_middleware.fairqueuing.sharing.level import SharedLevel
+
+__all__ = ["SEAT", "Balance", "Claim", "fill"]
+
+_BITS: Final = 20
+SEAT: Final = 1 << _BITS
+"""One seat, in the unit of deserved seats."""
+
+_FADES: Final = 10  # of the longest work, a 1,024th is forgotten at each finish
+
+Claim = tuple[int, int, int]
+"""Weight, lower and upper bound."""
+
+
+def fill(total: int, claims: Sequence[Claim]) -> list[int]:
+    """Divide ``total`` in proportion to the weights within the bounds; each part is rounded down.
+
+    Lower bounds are met even where they exceed the total.
+    """
+    parts = [lower for _, lower, _ in claims]
+    if total <= sum(parts):
+        return parts
+    free = list(range(len(claims)))
+    while free:
+        room = total - sum(parts) + sum(parts[place] for place in free)
+        weights = sum(claims[place][0] for place in free)
+        if not weights:
+            return parts
+        low, high, missing = [], [], 0
+        for place in free:
+            weight, lower, upper = claims[place]
+            part = room * weight // weights
+            if part < lower:
+                low.append(place)
+                missing += lower * weights - room * weight
+            elif part > upper:
+                high.append(place)
+                missing -= room * weight - upper * weights
+        if not low and not high:
+            for place in free:
+                parts[place] = room * claims[place][0] // weights
+            return parts
+        held = low if missing > 0 else high if missing < 0 else low + high
+        for place in held:
+            parts[place] = claims[place][1 if place in low else 2]
+        free = [place for place in free if place not in held]
+    return parts
+
+
+class Balance:
+    """Keeps ``deserved`` and ``lag`` of the levels that wait, as time passes."""
+
+    __slots__ = ("_clock", "_unbound_total", "longest")
+
+    def __init__(self, now: int) -> None:
+        self._clock = now
+        self._unbound_total: int | None = None  # what was divided last, if no bound held any level then
+        self.longest: int = 0  # work of one request, in nanoseconds times SEAT
+
+    def entitle(self, levels: Iterable["SharedLevel"], parents: Iterable["Parent"], total: int) -> None:
+        """Find what each limited level would deserve of ``total`` seats if all of them were busy."""
+        self._unbound_total = None
+        limited = [level for level in levels if not level.exempt]
+        families = list(parents)
+        _entitle([*(level for level in limited if level.parent is None), *families], total * SEAT)
+        for parent in families:
+            _entitle([level for level in limited if level.parent is parent], parent.entitled)
+        for level in limited:
+            level.deserved = level.entitled
+
+    def join(self, now: int, level: "SharedLevel") -> None:
+        """``level`` begins to wait: an advance that it had is forgiven with time, and it doesn't begin with a lag."""
+        self._unbound_total = None
+        level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
+
+    def leave(self, now: int, level: "SharedLevel") -> None:
+        """``level`` doesn't wait any more."""
+        self._unbound_total = None
+        level.left_at = now
+        level.deserved = level.entitled
+
+    def observe(self, work_ns: int) -> None:
+        """A request of so much work, in seat-nanoseconds, has ended."""
+        work = work_ns * SEAT
+        if work > self.longest:
+            self.longest = work
+        else:
+            self.longest -= self.longest >> _FADES
+
+    def advance(self, now: int, waiting: Sequence["SharedLevel"]) -> None:
+        """Let the lags grow by what has happened since the last call, during which nothing has changed."""
+        elapsed = now - self._clock
+        self._clock = now
+        if not elapsed or len(waiting) < 2:
+            return
+        bound = 2 * self.longest
+        for level in waiting:
+            lag = level.lag + (level.deserved - level.used_before * SEAT) * elapsed
+            level.lag = max(-bound, min(bound, lag))
+
+    def divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:
+        """Find what each of several levels that wait deserves at this moment, where ``free`` seats are nobody's."""
+        if not self._has_changed(waiting, free):
+            return
+        families: dict[Parent, list[SharedLevel]] = {}
+        top: list[SharedLevel | Parent] = []
+        claims: list[Claim] = []
+        classes: list[int] = []
+        total = free
+        for level in waiting:
+            if level.parent is not None:
+                families.setdefault(level.parent, []).append(level)
+                continue
+            top.append(level)
+            classes.append(level.borrows_as)
+            claims.append(_claim(level))
+            total += level.counted
+        for parent, children in families.items():
+            top.append(parent)
+            classes.append(min(child.borrows_as for child in children))
+            others = parent.total - sum(child.counted for child in children)
+            upper = min(parent.most * SEAT, others * SEAT + sum(_claim(child)[2] for child in children))
+            claims.append((parent.weight, parent.least * SEAT, max(parent.least * SEAT, upper)))
+            total += parent.counted
+        _deal(total * SEAT, top, claims, classes)
+        is_unbound = not families and all(_is_free(one.deserved, claim) for one, claim in zip(top, claims, strict=True))
+        self._unbound_total = total if is_unbound and len(set(classes)) == 1 else None
+        for parent, children in families.items():
+            others = parent.total - sum(child.counted for child in children)
+            room = max(0, parent.deserved - others * SEAT)
+            _deal(room, children, [_claim(child) for child in children], [child.borrows_as for child in children])
+
+    def _has_changed(self, waiting: "Sequence[SharedLevel]", free: int) -> bool:
+        """Note the seats in use; return whether they come to other parts: not, if the same total is still unbound."""
+        before, total = self._unbound_total, free
+        is_same = before is not None
+        for level in waiting:
+            queueset = level.queueset
+            used = level.used_before = queueset.seats_in_use
+            total += level.counted
+            if is_same:
+                wanted, deserved = used + queueset.seats_waiting, level.deserved
+                is_same = level.least * SEAT <= deserved <= wanted * SEAT and deserved <= level.most * SEAT
+        return not is_same or total != before
+
+    def __repr__(self) -> str:
+        return f"<Balance: longest work {self.longest // SEAT} ns>"
+
+
+def _entitle(members: "Sequence[SharedLevel | Parent]", total: int) -> None:
+    """Divide ``total`` among ``members`` as if all were busy, within what is nominally theirs."""
+    parts = fill(total, [(one.weight, one.least * SEAT, one.most * SEAT) for one in members])
+    for one, part in zip(members, parts, strict=True):
+        one.entitled = min(part, max(one.limits.nominal, one.least) * SEAT)
+
+
+def _is_free(part: int, claim: Claim) -> bool:
+    return claim[1] < part < claim[2]
+
+
+def _claim(level: "SharedLevel") -> Claim:
+    queueset = level.queueset
+    wanted = min(level.most, queueset.seats_in_use + queueset.seats_waiting)
+    least = max(level.least, min(wanted, level.limits.nominal)) if level.is_draining else level.least
+    return level.weight, least * SEAT, max(least, wanted) * SEAT
+
+
+def _deal(
+    total: int, members: Sequence["SharedLevel | Parent"], claims: Sequence[Claim], classes: Sequence[int]
+) -> None:
+    """Set what each of the ``members`` deserves of ``total``; those of the lowest class have what others leave."""
+    if min(classes) == max(classes):
+        parts = fill(total, [(weight or 1, lower, upper) for weight, lower, upper in claims])
+    else:
+        parts = fill(
+            total,
+            [
+                (weight, lower, max(lower, min(upper, member.entitled)))
+                for (weight, lower, upper), member in zip(claims, members, strict=True)
+            ],
+        )
+        for rank in sorted(set(classes)):
+            places = [place for place, one in enumerate(classes) if one == rank]
+            room = total - sum(parts) + sum(parts[place] for place in places)
+            dealt = fill(room, [(claims[place][0] or 1, parts[place], claims[place][2]) for place in places])
+            for place, part in zip(places, dealt, strict=True):
+                parts[place] = part
+    for member, part in zip(members, parts, strict=True):
+        member.deserved = part

@@ -1,0 +1,19 @@
+"""What a pickled admission becomes: its facts, without the server that it belongs to."""
+
+from dataclasses import dataclass
+
+from apf_middleware.fairqueuing import Reason
+
+__all__ = ["AdmissionRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRecord:
+    """The facts of an admission at the moment when it was pickled, with the names that they have there."""
+
+    level: str
+    schema: str
+    flow: str
+    seats: int
+    waited: float
+    reason: Reason | None

@@ -1,0 +1,55 @@
+"""The file of the control socket: it is there while a server runs, and gone when a signal has ended it."""
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from benchmarks.servers import Kind, Server, serve
+
+pytestmark = pytest.mark.timeout(120)
+
+CONFIG = Path(__file__).parent / "data" / "playground.yaml"
+SERVERS: dict[str, tuple[Kind, tuple[str, ...], int]] = {
+    "uvicorn": ("uvicorn", (), 1),
+    "uvicorn-2-workers": ("uvicorn", ("--workers", "2"), 2),
+    "hypercorn": ("hypercorn", ("--workers", "0"), 1),
+    "hypercorn-trio": ("hypercorn", ("--workers", "0", "--worker-class", "trio"), 1),
+    "granian-2-workers": ("granian", ("--workers", "2"), 2),
+}
+
+
+def wait_for_workers(sockets: Path, workers: int) -> None:
+    """Return when each worker has its socket."""
+    deadline = time.monotonic() + 30
+    while len(list(sockets.iterdir())) < workers:
+        assert time.monotonic() < deadline, "a worker hasn't started in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=SERVERS)
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[signal.Signals, tuple[Server, Path]]]:
+    """Two servers of a kind, one for each signal, with the directories of their sockets."""
+    kind, options, workers = SERVERS[request.param]
+    found = {}
+    with ExitStack() as stack:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            sockets = tmp_path / number.name
+            sockets.mkdir()
+            environment = {"APF_TEST_CONFIG": str(CONFIG), "APF_RUNTIME_DIR": str(sockets)}
+            running = serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell")
+            found[number] = stack.enter_context(running), sockets
+        for _, sockets in found.values():
+            wait_for_workers(sockets, workers)
+        yield found
+
+
+def test_no_socket_is_left_when_a_signal_has_ended_a_server(pair: dict[signal.Signals, tuple[Server, Path]]) -> None:
+    for number, (server, _) in pair.items():
+        server.process.send_signal(number)
+    for number, (server, sockets) in pair.items():
+        server.process.wait(30)
+        assert list(sockets.iterdir()) == [], f"after {number.name}\n{server.output()}"

@@ -1,0 +1,34 @@
+"""A gate in Redis recovers when Redis has paused, and no place is lost."""
+
+import json
+
+import pytest
+
+from benchmarks import databases
+from benchmarks.redis_pause import Plan, Round, endure, main
+from tests.integration.adapters.conftest import need
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("on_error", ["admit", "reject", "backoff"])
+def test_a_pause_and_a_crowd_that_hangs_up_leave_no_place_taken_and_the_gate_goes_on(on_error: str) -> None:
+    need(databases.redis_program(), "redis-server")
+
+    pause, crowd = endure(Plan(on_error=on_error, pause=1.5))  # type: ignore[arg-type]
+
+    assert (pause.leaked, crowd.leaked) == (0, 0)
+    assert pause.served_after is not None
+    assert pause.served_after > 1
+
+
+def test_the_command_shows_a_row_for_each_round_of_each_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(plan: Plan) -> list[Round]:
+        return [Round("pause", plan.on_error, 10.0, 9.0, 0)] * plan.rounds
+
+    main(["--json", "--rounds", "2"], run)
+
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["on_error"] for row in rows] == ["admit", "admit", "reject", "reject", "backoff", "backoff"]
+    assert rows[0] == {"kind": "pause", "on_error": "admit", "served_before": 10.0, "served_after": 9.0, "leaked": 0}
+    main([], run)
+    assert capsys.readouterr().out.startswith("kind")

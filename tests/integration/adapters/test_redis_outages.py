@@ -1,0 +1,148 @@
+"""What gates in Redis hold is neither lost nor taken twice when Redis doesn't answer for a while."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from apf_middleware import Gates
+from apf_middleware.adapters import lua
+from apf_middleware.adapters.redis import Sharing, redis_capacity
+from apf_middleware.gates import Own, Park
+from benchmarks import databases
+from benchmarks.databases import Redis as RedisServer
+from tests.integration.adapters.scene import until
+from tests.integration.adapters.test_redis import REQUEST
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+QUICK = Sharing(timeout=0.2)
+KEY = "apf:db:"
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with databases.redis() as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(server: RedisServer) -> AsyncIterator[Redis]:
+    client = Redis.from_url(server.url)
+    yield client
+    await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def capacity(redis: Redis, limit: int = 3, hold: float = 60, sharing: Sharing = QUICK) -> AsyncIterator[Any]:
+    """An app's gate of so many places, which is closed in the end."""
+    gates = Gates()
+    redis_capacity(gates, "db", redis, limit=limit, hold=hold, sharing=sharing)
+    gate = gates.keeper.gates["db"]
+    assert isinstance(gate, Own)
+    yield gate.gate
+    await gate.aclose()
+
+
+async def taken(redis: Redis) -> int:
+    return int(await redis.zcount(KEY, 1, "+inf"))
+
+
+async def test_places_are_given_back_when_redis_answers_again(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis) as gate:
+        leases = [await gate.try_acquire(REQUEST, "", 1) for _ in range(3)]
+        server.pause()
+        for lease in leases:
+            gate.release(lease)
+        await asyncio.sleep(0.5)
+        assert len(gate._returns) == 3
+        server.resume()
+        await until(lambda: not len(gate._returns))
+
+        assert await taken(redis) == 0
+
+
+async def test_a_question_whose_answer_was_lost_takes_no_place(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis, limit=20) as gate:
+        await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(2)))
+        server.pause()
+        found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(8)), return_exceptions=True)
+        assert {type(one) for one in found} == {TimeoutError}
+        server.resume()
+        await until(lambda: not len(gate._returns))
+        await asyncio.sleep(0.1)
+
+        assert await taken(redis) == 2
+
+
+async def test_a_question_that_arrives_after_its_withdrawal_takes_no_place(redis: Redis) -> None:
+    acquire, withdraw = redis.register_script(lua.ACQUIRE_PLACES), redis.register_script(lua.WITHDRAW_PLACES)
+
+    assert await withdraw(keys=[KEY], args=[60_000_000, "late:0", "late:1"]) == 0
+    assert await acquire(keys=[KEY], args=[3, 60_000_000, "late:0", "late:1"]) == 0
+    assert await acquire(keys=[KEY], args=[3, 60_000_000, "a:0", "a:1", "a:2"]) == 1  # what was withdrawn takes no room
+    assert await withdraw(keys=[KEY], args=[60_000_000, "a:0", "a:1", "a:2"]) == 3
+    assert await taken(redis) == 0
+
+
+async def test_what_was_withdrawn_is_forgotten_in_time(redis: Redis) -> None:
+    acquire, withdraw = redis.register_script(lua.ACQUIRE_PLACES), redis.register_script(lua.WITHDRAW_PLACES)
+    await withdraw(keys=[KEY], args=[20_000, "late:0"])
+    await acquire(keys=[KEY], args=[3, 60_000_000, "a:0"])
+    assert await redis.pttl(KEY) > 50_000
+    await withdraw(keys=[KEY], args=[20_000, "other:0"])
+    assert await redis.pttl(KEY) > 50_000, "a shorter time doesn't end a longer one"
+    await asyncio.sleep(0.05)
+    await acquire(keys=[KEY], args=[3, 60_000_000, "b:0"])
+
+    assert await redis.zcard(KEY) == 2
+
+
+async def test_many_that_end_at_once_use_few_connections_and_lose_nothing(redis: Redis) -> None:
+    async with capacity(redis, limit=500, sharing=Sharing(timeout=10, connections=3)) as gate:
+        leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(500)))
+        assert not any(isinstance(lease, Park) for lease in leases)
+        for lease in leases:
+            gate.release(lease)
+        await until(lambda: not len(gate._returns), 20)
+
+        assert await taken(redis) == 0
+        assert len(await redis.client_list()) <= 2 * 3 + 1
+
+
+async def test_the_connections_of_the_app_are_neither_needed_nor_used_up(server: RedisServer) -> None:
+    client = Redis.from_url(server.url, max_connections=1)
+    await client.ping()
+    async with capacity(client) as gate:
+        waiting = asyncio.ensure_future(client.blpop(["nothing"], timeout=1))
+        await asyncio.sleep(0.05)
+        lease = await gate.try_acquire(REQUEST, "", 1)
+        gate.release(lease)
+        await until(lambda: not len(gate._returns))
+        await waiting
+
+        assert await taken(client) == 0
+    await client.aclose()
+
+
+async def test_a_question_that_was_never_sent_leaves_nothing_to_withdraw(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis, sharing=Sharing(timeout=0.2, connections=1)) as gate:
+        await gate.try_acquire(REQUEST, "", 1)
+        server.pause()
+        found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(5)), return_exceptions=True)
+        assert all(isinstance(one, TimeoutError) for one in found)
+        assert len(gate._returns) <= 1
+        server.resume()
+
+
+async def test_when_redis_is_gone_a_place_is_given_up_as_its_time_is_up(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis, hold=0.5) as gate:
+        lease = await gate.try_acquire(REQUEST, "", 1)
+        server.stop()
+        gate.release(lease)
+        await asyncio.sleep(0.1)
+        assert len(gate._returns) == 1
+        await until(lambda: not len(gate._returns))

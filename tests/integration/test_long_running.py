@@ -1,0 +1,115 @@
+"""Long-running requests to a Kubernetes-shaped API: served outside of priority and fairness, as Kubernetes does."""
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware import APFMiddleware
+from apf_middleware.asgi.identity import Refused
+from apf_middleware.config import load_text
+from tests.integration.conversation import Conversation, http_scope, websocket_scope
+from tests.integration.stage import settle
+
+pytestmark = pytest.mark.anyio
+
+SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {{seats: 1, defaults: {}}}\n"
+POD = "/api/v1/namespaces/shop/pods/web-0"
+UNSEATED = [
+    ("GET", f"{POD}/log"),
+    ("POST", f"{POD}/exec"),
+    ("GET", f"{POD}/attach"),
+    ("POST", f"{POD}/portforward"),
+    ("GET", f"{POD}/proxy/index.html"),
+    ("GET", "/api/v1/nodes/n/proxy/metrics"),
+    ("GET", "/api/v1/proxy/namespaces/shop/pods/web-0/index.html"),
+    ("GET", "/debug/pprof/profile"),
+]
+SEATED = [("GET", POD), ("GET", "/api/v1/namespaces/shop/pods"), ("GET", f"{POD}/status"), ("GET", "/healthy")]
+
+
+class Server:
+    """Handlers that run until they are released; ``admitted`` are the paths of those that have an admission."""
+
+    def __init__(self, defaults: str = "kubernetes", **options: object) -> None:
+        self.running: list[str] = []
+        self.admitted: list[str] = []
+        self.may_end = anyio.Event()
+        self.middleware = APFMiddleware(self._app, load_text(SERVER.format(defaults)), **options)  # type: ignore[arg-type]
+
+    async def _app(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        self.running.append(scope["path"])
+        if "apf" in scope:
+            self.admitted.append(scope["path"])
+        await self.may_end.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+
+async def test_long_running_requests_take_no_seats() -> None:
+    server = Server()
+    async with anyio.create_task_group() as tasks:
+        several = [
+            Conversation(server.middleware, http_scope(path, method=method), tasks).body().start()
+            for method, path in UNSEATED
+        ]
+        await settle()
+        assert sorted(server.running) == sorted(path for _, path in UNSEATED)
+        assert server.admitted == []
+        server.may_end.set()
+    assert [one.status for one in several] == [200] * len(UNSEATED)
+
+
+@pytest.mark.parametrize(("method", "path"), SEATED)
+async def test_other_requests_take_seats(method: str, path: str) -> None:
+    server = Server()
+    async with anyio.create_task_group() as tasks:
+        Conversation(server.middleware, http_scope(path, method=method), tasks).body().start()
+        await settle()
+        assert server.admitted == [path]
+        server.may_end.set()
+
+
+async def test_an_exec_by_websocket_takes_none_either() -> None:
+    server = Server()
+    async with anyio.create_task_group() as tasks:
+        Conversation(server.middleware, websocket_scope(f"{POD}/exec"), tasks).start()
+        await settle()
+        assert server.running == [f"{POD}/exec"]
+        assert server.admitted == []
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_watch_takes_a_seat_until_it_has_begun() -> None:
+    server = Server()
+    path = "/api/v1/namespaces/shop/pods"
+    async with anyio.create_task_group() as tasks:
+        Conversation(server.middleware, http_scope(f"{path}?watch=true"), tasks).body().start()
+        await settle()
+        assert server.admitted == [path]
+        server.may_end.set()
+
+
+async def test_the_paths_of_a_web_app_mean_nothing_of_the_kind() -> None:
+    server = Server("web")
+    async with anyio.create_task_group() as tasks:
+        Conversation(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
+        await settle()
+        assert server.admitted == [f"{POD}/log"]
+        server.may_end.set()
+
+
+async def test_bad_credentials_are_refused_all_the_same() -> None:
+    class Stern:
+        headers = frozenset({b"authorization"})
+        memorable = True
+
+        def authenticate(self, _scope: Scope) -> Refused:
+            return Refused("Bearer", "bad")
+
+    server = Server(authenticators=[Stern()])
+    async with anyio.create_task_group() as tasks:
+        conversation = Conversation(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
+        await settle()
+        assert server.running == []
+        assert conversation.status == 401
+        server.may_end.set()

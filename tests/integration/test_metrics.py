@@ -1,0 +1,93 @@
+"""What a scrape says of requests that really came, also by the names that Kubernetes has removed."""
+
+import re
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from tests.integration.stage import Stage, configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+KUBERNETES = ", resolver: kubernetes, estimation: {default: {source: kubernetes}}, metrics: {legacyNames: true}"
+LABELS = '{flow_schema="everybody",priority_level="crowd"'
+
+
+async def scraped(stage: Stage) -> str:
+    return (await stage.comes("/metrics").end()).content.decode()
+
+
+async def test_reads_and_writes_are_counted_apart_while_they_execute_and_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apf_middleware.runtime.request_kinds._PERIOD_NS", 1_000_000)
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks, configuration(seats=1))
+        holder = await stage.holder()
+        writers = [stage.comes(f"/{number}", "POST") for number in range(2)]
+        await settle()
+        text = ""
+        with anyio.fail_after(20):
+            while not re.search(r'kind="mutating"} [1-9]', text):
+                await anyio.sleep(0.01)
+                text = await scraped(stage)
+        found = {
+            (phase, kind): float(value)
+            for phase, kind, value in re.findall(
+                r'apf_read_vs_write_current_requests_sum{phase="(\w+)",request_kind="(\w+)"} (\S+)', text
+            )
+        }
+        assert found["executing", "readOnly"] > 0
+        assert found["waiting", "mutating"] > 0
+        assert (found["executing", "mutating"], found["waiting", "readOnly"]) == (0, 0)
+        assert stage.middleware.service.controller.levels["crowd"].tallies["everybody"].waiting == 2
+        stage.let_go()
+        for one in (holder, *writers):
+            assert (await one.end()).status == 200
+        assert stage.is_at_rest()
+
+
+async def test_a_write_is_shown_with_the_watches_that_it_concerns() -> None:
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["path"] == "/watch":
+            for _ in range(12):
+                scope["apf"].watch("pods", "shop")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] == "/watch":
+            scope["apf"].release()
+            await door.wait()
+        await send({"type": "http.response.body"})
+
+    door = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        stage = Stage(tasks)
+        stage.middleware = APFMiddleware(app, configuration(seats=10, server=KUBERNETES))
+        watching = stage.comes("/watch")
+        await settle()
+        for namespace in ("shop", "other"):
+            assert (await stage.comes(f"/api/v1/namespaces/{namespace}/pods", "POST").end()).status == 200
+        text = await scraped(stage)
+        door.set()
+        await watching.end()
+
+    assert f"apf_watch_count_samples_count{LABELS}}} 2\n" in text
+    assert f"apf_watch_count_samples_sum{LABELS}}} 12\n" in text
+    for le, count in (("0", 1), ("10", 1), ("100", 2), ("+Inf", 2)):
+        assert (
+            f'apf_watch_count_samples_bucket{{flow_schema="everybody",le="{le}",priority_level="crowd"}} {count}\n'
+            in text
+        )
+    assert 'apf_epoch_advance_total{priority_level="crowd",success="true"} 0\n' in text
+    assert 'apf_request_concurrency_limit{priority_level="crowd"} 10\n' in text
+    in_use, executing = (
+        re.search(rf"apf_{name}{LABELS}}} (.*)", text)
+        for name in ("request_concurrency_in_use", "current_executing_seats")
+    )
+    assert in_use
+    assert executing
+    assert in_use[1] == executing[1]
+
+
+async def test_the_names_that_kubernetes_removed_are_there_only_if_asked_for() -> None:
+    async with anyio.create_task_group() as tasks:
+        assert "request_concurrency" not in await scraped(Stage(tasks))

@@ -1,0 +1,265 @@
+"""A server that can't be protected as it is told to doesn't start, and one that can't be told answers 503."""
+
+import logging
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware import APFMiddleware, Gates
+from apf_middleware.config import Configuration, ConfigurationError, load_text
+from apf_middleware.exceptions import InvalidValueError, UnknownArgumentError
+from tests.integration.conversation import http_scope
+from tests.integration.stage import configuration
+
+pytestmark = pytest.mark.anyio
+
+BROKEN = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: -3, colour: hush-hush}
+"""
+
+
+def gated() -> Configuration:
+    return load_text(
+        """
+apiVersion: apf/v1
+kind: Server
+metadata: {name: server}
+spec: {seats: 4, defaults: none, gates: [{name: quota, capacity: 5}]}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec: {shares: 1000}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: orders}
+spec: {level: crowd, precedence: 100, gates: [quota, db], rules: [{httpRules: [{paths: [/orders]}]}]}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: others}
+spec: {level: crowd, rules: [{httpRules: [{}]}]}
+"""
+    )
+
+
+class Told:
+    """The server's side of a conversation: what comes for the app, and what the app has sent."""
+
+    def __init__(self, *messages: str) -> None:
+        self.inbox: list[Message] = [{"type": one} for one in messages]
+        self.sent: list[Message] = []
+
+    async def receive(self) -> Message:
+        return self.inbox.pop(0)
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [message["type"] for message in self.sent]
+
+
+async def hello(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "lifespan":
+        for _ in range(2):
+            await send({"type": f"{(await receive())['type']}.complete"})
+    else:
+        await PlainTextResponse("hello")(scope, receive, send)
+
+
+def broken(tmp_path: Path) -> APFMiddleware:
+    (tmp_path / "apf.yaml").write_text(BROKEN)
+    return APFMiddleware(hello, tmp_path / "apf.yaml")
+
+
+async def test_the_startup_fails_with_all_problems_of_the_configuration(tmp_path: Path) -> None:
+    server = Told("lifespan.startup")
+    with pytest.raises(ConfigurationError):
+        await broken(tmp_path)({"type": "lifespan"}, server.receive, server.send)
+
+    [failed] = server.sent
+    assert failed["type"] == "lifespan.startup.failed"
+    assert "spec.seats is -3" in failed["message"]
+    assert "spec.colour is 'hush-hush'" in failed["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"config": "/nonexistent/apf.yaml"}, ConfigurationError, "/nonexistent/apf.yaml: error: it must be readable"),
+        ({"confg": "apf.yaml"}, UnknownArgumentError, "'confg'. Its arguments are app, config, authenticators"),
+        ({"config": 5}, InvalidValueError, "config is 5, but it must be a Configuration, or the paths"),
+        ({"authenticators": 5}, TypeError, "Traceback"),  # of whatever nobody has thought of
+    ],
+)
+@pytest.mark.parametrize("way", ["added", "wrapped"])
+def test_whatever_is_wrong_fails_the_startup(
+    arguments: dict[str, Any], error: type[Exception], told: str, way: str
+) -> None:
+    app: Any = Starlette()
+    if way == "added":
+        app.add_middleware(APFMiddleware, **arguments)
+    else:
+        app = APFMiddleware(app, **arguments)
+    with pytest.raises(error) as caught, TestClient(app):
+        raise AssertionError
+    assert told == "Traceback" or told in str(caught.value)
+
+
+async def test_without_lifespan_requests_are_answered_503_and_the_log_says_why_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    middleware = broken(tmp_path)
+    for _ in range(3):
+        client = Told("http.request")
+        await middleware(http_scope("/"), client.receive, client.send)
+        start, body = client.sent
+        assert (start["status"], dict(start["headers"])[b"content-type"]) == (503, b"text/plain; charset=utf-8")
+        assert b"Its log says why" in body["body"]
+        assert b"hush" not in body["body"]
+    visitor = Told("websocket.connect")
+    await middleware({**http_scope("/"), "type": "websocket"}, visitor.receive, visitor.send)
+    assert visitor.kinds == ["websocket.close"]
+
+    [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.getMessage().startswith("apf.not-set-up status=503 error=")
+    assert "hush-hush" in record.getMessage()
+
+
+def test_the_service_of_one_that_failed_raises_what_was_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"spec\.seats is -3"):
+        _ = broken(tmp_path).service
+
+
+async def test_other_scopes_reach_the_app_of_one_that_failed(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope["type"])
+
+    await APFMiddleware(app, tmp_path / "missing.yaml")({"type": "something-new"}, hello, hello)  # type: ignore[arg-type]
+    assert seen == ["something-new"]
+
+
+# What an app does in its startup
+
+
+@pytest.mark.parametrize("way", ["raises", "fails", "returns"])
+async def test_signals_are_given_back_when_a_startup_fails(way: str, tmp_path: Path) -> None:
+    (tmp_path / "apf.yaml").write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 3}\n")
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    during: list[object] = []
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        during.extend(map(signal.getsignal, numbers))
+        if way == "raises":
+            raise LookupError("no database")
+        if way == "fails":
+            await send({"type": "lifespan.startup.failed", "message": "no database"})
+            after.extend(map(signal.getsignal, numbers))  # a server may stop right here
+
+    after: list[object] = []
+    before = list(map(signal.getsignal, numbers))
+    server = Told("lifespan.startup")
+    middleware = APFMiddleware(app, tmp_path / "apf.yaml")
+    try:
+        await middleware({"type": "lifespan"}, server.receive, server.send)
+    except LookupError:
+        assert way == "raises"
+
+    assert all(one is not other for one, other in zip(during, before, strict=True))
+    assert list(map(signal.getsignal, numbers)) == before
+    assert after == (before if way == "fails" else [])
+
+
+def orders(gates: Gates, *, forgets: bool = False) -> tuple[Starlette, list[str]]:
+    """An app that makes the object of its gate at startup, as an app with a pool does."""
+    happened = []
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        happened.append("opened")
+        if not forgets:
+            gates.capacity("db", 2)
+        try:
+            yield
+        finally:
+            happened.append("closed")
+
+    async def answer(request: Request) -> PlainTextResponse:
+        return PlainTextResponse(request.url.path)
+
+    app = Starlette(routes=[Route("/{path}", answer)], lifespan=lifespan)
+    app.add_middleware(APFMiddleware, config=gated(), gates=gates)
+    return app, happened
+
+
+def test_a_gate_that_is_made_at_startup_is_passed() -> None:
+    gates = Gates()
+    app, happened = orders(gates)
+    for _ in range(2):  # again, with another object for the gate
+        with TestClient(app) as client:
+            assert client.get("/orders").text == "/orders"
+            assert gates.names == {"quota", "db"}
+        assert gates.names == {"quota"}
+    assert happened == ["opened", "closed"] * 2
+
+
+def test_a_gate_that_is_missing_after_the_startup_fails_it_and_the_app_cleans_up() -> None:
+    app, happened = orders(Gates(), forgets=True)
+    rule = "gate of the schema 'orders' is 'db', but there is no gate of this name. There are: quota; define it"
+    with pytest.raises(InvalidValueError, match=rule), TestClient(app):
+        raise AssertionError
+    assert happened == ["opened", "closed"]
+
+
+async def test_the_server_is_told_once_which_gate_is_missing() -> None:
+    server = Told("lifespan.startup")
+    app, _ = orders(Gates(), forgets=True)
+    with pytest.raises(InvalidValueError):
+        await app({"type": "lifespan", "app": app}, server.receive, server.send)
+
+    [failed] = server.sent
+    assert failed["type"] == "lifespan.startup.failed"
+    assert failed["message"].startswith("gate of the schema 'orders' is 'db'")
+    assert failed["message"].endswith("add it to Gates before the startup ends")
+
+
+async def test_without_lifespan_requests_with_a_missing_gate_are_answered_503(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gates = Gates()
+    app, _ = orders(gates)
+
+    async def status(path: str) -> int:
+        client = Told("http.request")
+        await app(http_scope(path), client.receive, client.send)
+        found: int = client.sent[0]["status"]
+        return found
+
+    assert [await status("/orders") for _ in range(2)] == [503, 503]
+    assert await status("/prices") == 200
+    [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.getMessage() == "apf.gate-missing gate=db status=503"
+    gates.capacity("db", 1)
+    assert await status("/orders") == 200
+
+
+def test_a_working_middleware_is_found_by_its_service() -> None:
+    assert APFMiddleware(hello, configuration()).service.configuration.server.seats == 1

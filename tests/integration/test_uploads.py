@@ -1,0 +1,190 @@
+"""Long bodies, of which an app receives the rest itself: its seats while nothing comes, and how it goes on."""
+
+import anyio
+import anyio.abc
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.config import load_text
+from apf_middleware.fairqueuing import Reason
+from tests.integration.conversation import Conversation, http_scope
+from tests.integration.stage import problem, settle
+from tests.integration.test_bodies import CHUNKED, CONFIG, Stage
+
+pytestmark = pytest.mark.anyio
+
+LONG = b"x" * 101  # longer than the buffer
+EXPECTING = CHUNKED | {"expect": "100-continue"}
+
+
+class Works(Stage):
+    """A stage on which time passes for who waits for more of a body."""
+
+    def hold_up(self) -> int:
+        """As if all who wait for more had waited for as long as they may with seats; how many they are."""
+        held = self.bodies.held
+        waiting = list(held._since)
+        for upload in waiting:
+            held.end(upload)
+            upload.suspend()
+        return len(waiting)
+
+    async def begins(self, path: str = "/long", user: str = "alice") -> Conversation:
+        """A request has its seats, and its app waits for more."""
+        conversation = self.opens(path, user).body(LONG, more=True)
+        await settle()
+        assert (self.seats_in_use, len(self.heard[path])) == (1, 1)
+        return conversation
+
+
+async def test_an_app_that_waits_for_more_of_a_body_gives_its_seats_back() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        long = await works.begins()
+        assert works.hold_up() == 1
+        assert (works.seats_in_use, works.bodies.number) == (0, 1)
+        assert (await works.opens("/other", "bob").body(b"hello").end()).status == 200
+
+        long.body(b"a", more=True)
+        await settle()
+        assert (len(works.heard["/long"]), works.seats_in_use) == (1, 0), "a byte is no work"
+        long.body(b"b")
+        assert (await long.end()).status == 200
+        assert [message["body"] for message in works.heard["/long"]] == [LONG, b"a", b"b"]
+        works.check_at_rest()
+
+
+async def test_it_waits_for_its_turn_when_more_has_come() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        long = await works.begins()
+        works.hold_up()
+        other = await works.begins("/other", "bob")
+        long.body(b"b")
+        await settle()
+        queueset = works.middleware.service.controller.levels["crowd"].shared.queueset
+        assert (queueset.waiting, len(works.heard["/long"])) == (1, 1)
+
+        other.body()
+        for conversation in (other, long):
+            assert (await conversation.end()).status == 200
+        assert [message["body"] for message in works.heard["/long"]] == [LONG, b"b"]
+        works.check_at_rest()
+
+
+async def test_a_rest_that_is_too_slow_ends_the_request_though_its_app_runs() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        long = await works.begins()
+        works.hold_up()
+        works.pass_time()
+        await long.end()
+
+        assert (long.status, problem(long)["reason"]) == (408, "slow-body")
+        assert len(long.sent) == 2, "what the app sent afterwards isn't sent"
+        assert [message["type"] for message in works.heard["/long"]] == ["http.request", "http.disconnect"]
+        tally = works.middleware.service.controller.levels["crowd"].tallies["everybody"]
+        assert tally.rejected[Reason.SLOW_BODY] == 1
+        works.check_at_rest()
+
+
+async def test_one_that_gets_no_seats_again_is_told_so() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        text = (CONFIG % "").replace("spec: {shares", "spec: {waitLimit: 30ms, shares")
+        works.middleware = APFMiddleware(works._app, load_text(text))
+        long = await works.begins()
+        works.hold_up()
+        other = await works.begins("/other", "bob")
+        long.body(b"b")
+        await long.end()
+
+        assert (long.status, problem(long)["reason"]) == (429, "time-out")
+        assert works.heard["/long"][-1]["type"] == "http.disconnect"
+        assert (await other.body().end()).status == 200
+        works.check_at_rest()
+
+
+async def test_a_client_that_hangs_up_meanwhile_is_heard_by_the_app() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        long = await works.begins()
+        works.hold_up()
+        long.body(b"a", more=True)
+        long.hang_up()
+        await long.end()
+
+        assert [message["type"] for message in works.heard["/long"]] == ["http.request"] * 2 + ["http.disconnect"]
+        works.check_at_rest()
+
+
+async def test_a_task_that_is_cancelled_meanwhile_frees_everything() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        for is_held_up in (True, False):
+            long = await works.begins()
+            assert not is_held_up or works.hold_up()
+            long.cancel_scope.cancel()
+            await long.end()
+            works.check_at_rest()
+
+
+async def test_one_that_runs_when_the_server_stops_may_finish() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        long = await works.begins()
+        works.hold_up()
+        works.middleware.service.controller.close()
+        await settle()
+        assert works.bodies.number == 1
+        assert (await long.body(b"b").end()).status == 200
+        works.check_at_rest()
+
+
+async def test_a_client_that_waits_to_be_told_to_continue_is_asked_when_its_request_has_seats() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        other = await works.begins("/other", "bob")
+        expecting = works.opens("/expecting", headers=EXPECTING)
+        await settle()
+        assert (expecting.asked, works.bodies.number) == (0, 0)
+
+        other.body()
+        await other.end()
+        await settle()
+        assert (expecting.asked, works.seats_in_use) == (1, 1)
+        assert works.hold_up() == 1
+        assert (works.seats_in_use, works.bodies.number) == (0, 1)
+        assert (await expecting.body(b"hello").end()).status == 200
+        works.check_at_rest()
+
+
+async def test_one_whose_response_has_begun_keeps_its_seats() -> None:
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await receive()
+        await send({"type": "http.response.body", "body": b""})
+
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        works.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = Conversation(works.middleware, http_scope("/", "POST", CHUNKED), tasks).body(LONG, more=True).start()
+        await settle()
+        assert (works.hold_up(), works.seats_in_use) == (0, 1)
+        await long.body().end()
+        works.check_at_rest()
+
+
+async def test_a_part_that_comes_soon_is_handed_over_with_the_seats_kept() -> None:
+    async with anyio.create_task_group() as tasks:
+        works = Works(tasks)
+        long = await works.begins()
+        for _ in range(3):
+            long.body(b"more", more=True)
+            await settle()
+        assert (len(works.heard["/long"]), works.seats_in_use) == (4, 1)
+        await long.body().end()
+        assert works.middleware.service.controller.levels["crowd"].dispatched == 1
+        works.check_at_rest()

@@ -1,0 +1,92 @@
+"""Requests that are being received, against a twin that looks at all of them whenever one must be ended."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apf_middleware.classification import Classification
+from apf_middleware.config.bodies import BodySettings
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Incoming, IncomingBodies
+
+SEATS = {"users": 3, "crowd": 1, "none": 0}
+
+
+@dataclass
+class Twin:
+    """Knows all that are being received, in the order in which they came."""
+
+    present: list[Incoming] = field(default_factory=list)
+
+    def victim(self) -> set[Incoming]:
+        """Those that may be ended: the oldest of each flow that has most, in the levels that have most by seats."""
+        levels = Counter(one.level for one in self.present)
+        load = {level: number / max(SEATS[level], 0.5) for level, number in levels.items()}
+        found = set()
+        for level in [level for level in levels if load[level] == max(load.values())]:
+            flows = Counter(one.flow for one in self.present if one.level == level)
+            for flow in [flow for flow, number in flows.items() if number == max(flows.values())]:
+                found.add(next(one for one in self.present if (one.level, one.flow) == (level, flow)))
+        return found
+
+
+class Alarm:
+    def ask(self, at: int) -> None:
+        self.at = at
+
+
+@given(
+    st.integers(1, 6),
+    st.lists(
+        st.tuples(st.sampled_from(["come", "come", "go", "time"]), st.sampled_from(sorted(SEATS)), st.integers(0, 4)),
+        max_size=60,
+    ),
+)
+def test_who_is_ended_is_the_oldest_of_those_that_have_most(most: int, steps: list[tuple[str, str, int]]) -> None:
+    now = 0
+    bodies = IncomingBodies(lambda: now, lambda *_: Alarm())
+    bodies.adopt(BodySettings(max_receiving=most, patience_ns=10, min_rate=10**9), SEATS)
+    twin = Twin()
+    for what, level, number in steps:
+        if what == "come":
+            incoming = Incoming(Classification("schema", level, f"flow {number}", number))
+            twin.present.append(incoming)
+            allowed = twin.victim() if len(twin.present) > most else set()
+            bodies.begin(incoming)
+            ended = {one for one in twin.present if one.reason is not None}
+            assert len(ended) == bool(allowed)
+            assert ended <= allowed
+            assert all(one.reason is Reason.BODY_LIMIT for one in ended)
+            twin.present = [one for one in twin.present if one not in ended]
+        elif what == "go" and twin.present:
+            bodies.end(twin.present.pop(number % len(twin.present)))
+        elif what == "time":
+            now += 5 * number
+            for one in twin.present[::2]:
+                bodies.keep(one, 10)
+            due = [one for one in twin.present if one.until <= now]
+            slow = {one for one in due if one.arrived < 10}
+            bodies._look()
+            assert {one for one in twin.present if one.reason is Reason.SLOW_BODY} == slow
+            twin.present = [one for one in twin.present if one not in slow]
+            assert all(one.until > now for one in twin.present)
+        assert bodies.number == len(twin.present)
+        bodies.check()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300), st.booleans()), max_size=80))
+def test_a_flow_keeps_no_more_than_is_left_free(steps: list[tuple[int, int, bool]]) -> None:
+    bodies = IncomingBodies(lambda: 0, lambda *_: Alarm())
+    bodies.adopt(BodySettings(buffer=1, max_buffered=1000), SEATS)
+    flows = [Incoming(Classification("schema", "users", f"flow {number}", number)) for number in range(4)]
+    for number, size, gives in steps:
+        incoming = flows[number]
+        if gives:
+            bodies.give(incoming, min(size, incoming.kept))
+        else:
+            has_room = bodies.keep(incoming, size)
+            assert has_room == (incoming.kept <= 1000 - sum(one.kept for one in flows))
+        assert bodies.kept == sum(one.kept for one in flows)
+        bodies.check()

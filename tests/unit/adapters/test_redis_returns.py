@@ -1,0 +1,167 @@
+"""What is given back is tried until it is done or has come free by itself, in virtual time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+
+from apf_middleware.adapters import redis_returns
+from apf_middleware.adapters.redis_returns import Return, Returns
+from tests.support.virtual_loop import VirtualLoop
+
+
+class Server:
+    """What things are given back to; it answers unless it is ``away``, and then after 0.5 s."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.tried: list[float] = []
+        self.has: list[str] = []
+        self.told: list[str] = []
+        self.now = self.most = 0
+
+    def item(self, name: str, until: float = 0) -> Return:
+        return Return(partial(self._take, name), until, partial(self.told.append, name))
+
+    async def _take(self, name: str) -> None:
+        self.tried.append(asyncio.get_running_loop().time())
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.sleep(0.5 if self.is_away else 0.001)
+            if self.is_away:
+                raise ConnectionError("away")
+            self.has.append(name)
+        finally:
+            self.now -= 1
+
+
+def run(scenario: Callable[[Server, Returns], Awaitable[None]], at_once: int = 4) -> None:
+    async def play() -> None:
+        await scenario(Server(), Returns("db", at_once))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(play())
+
+
+def test_what_is_given_back_is_given_back_once_and_told() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        returns.add(server.item("a", until=60))
+        assert len(returns) == 1
+        await asyncio.sleep(1)
+        assert (server.has, server.told, len(server.tried), len(returns)) == (["a"], ["a"], 1, 0)
+
+    run(scenario)
+
+
+def test_it_is_tried_again_after_pauses_that_grow_until_the_server_is_there() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        server.is_away = True
+        returns.add(server.item("a", until=60))
+        await asyncio.sleep(10)
+        assert len(returns) == 1
+        server.is_away = False
+        tried = len(server.tried)
+        await asyncio.sleep(1.2)
+        assert server.has == server.told == ["a"]
+        assert len(server.tried) == tried + 1
+        pauses = [after - before - 0.5 for before, after in zip(server.tried, server.tried[1:tried], strict=False)]
+        assert 0.015 <= pauses[0] <= 0.03
+        assert all(0.375 <= pause <= 0.625 for pause in pauses[6:])
+
+    run(scenario)
+
+
+def test_it_is_given_up_when_it_has_come_free_by_itself_and_that_is_told() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        server.is_away = True
+        returns.add(server.item("a", until=5))
+        await asyncio.sleep(6.5)
+        assert (server.has, server.told, len(returns)) == ([], ["a"], 0)
+        assert max(server.tried) < 5
+
+    run(scenario)
+
+
+def test_what_must_not_be_repeated_is_tried_once() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        server.is_away = True
+        returns.add(server.item("a"))
+        await asyncio.sleep(5)
+        assert (len(server.tried), len(returns)) == (1, 0)
+
+    run(scenario)
+
+
+def test_many_are_given_back_in_order_a_few_at_a_time() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        names = [f"{number:03}" for number in range(500)]
+        for name in names:
+            returns.add(server.item(name, until=60))
+        await asyncio.sleep(2)
+        batches = [sorted(server.has[first : first + 4]) for first in range(0, 500, 4)]
+        assert [name for batch in batches for name in batch] == names
+        assert server.most == 4
+
+    run(scenario)
+
+
+def test_no_more_than_a_bounded_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_returns, "MOST_PENDING", 20)
+
+    async def scenario(server: Server, returns: Returns) -> None:
+        server.is_away = True
+        for number in range(100):
+            returns.add(server.item(str(number), until=60))
+            await asyncio.sleep(0.1)
+            assert len(returns) <= 24  # and those on their way
+        server.is_away = False
+        await asyncio.sleep(5)
+        assert "99" in server.has
+        assert 20 <= len(server.has) <= 24
+
+    run(scenario)
+
+
+def test_at_the_end_what_is_left_is_tried_without_a_pause() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        server.is_away = True
+        for number in range(10):
+            returns.add(server.item(str(number), until=600))
+        await asyncio.sleep(60)
+        server.is_away = False
+        began = asyncio.get_running_loop().time()
+        await returns.aclose()
+        assert len(server.has) == 10
+        assert asyncio.get_running_loop().time() - began < 1
+
+    run(scenario)
+
+
+def test_the_end_does_not_wait_for_ever_and_tells_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        server.is_away = True
+        for number in range(10):
+            returns.add(server.item(str(number), until=600))
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        with caplog.at_level(logging.WARNING, "apf_middleware"):
+            await returns.aclose()
+        assert asyncio.get_running_loop().time() - began == pytest.approx(2, abs=0.01)
+
+    run(scenario)
+    assert [record.getMessage() for record in caplog.records] == ["apf.not-given-back gate=db count=10"]
+
+
+def test_the_end_of_what_has_given_back_all_is_at_once() -> None:
+    async def scenario(server: Server, returns: Returns) -> None:
+        await returns.aclose()
+        returns.add(server.item("a", until=60))
+        await asyncio.sleep(1)
+        await returns.aclose()
+        assert server.has == ["a"]
+        assert repr(returns) == "<Returns of 'db': 0 pending>"
+
+    run(scenario)

@@ -1,0 +1,165 @@
+"""All problems of a document are found together, in words of its own language."""
+
+import re
+
+import pytest
+
+from apf_middleware.config import ConfigurationError, load_text
+from apf_middleware.config.emit import emit
+from apf_middleware.config.load import read_source
+
+KUBERNETES = """apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {name: s}
+spec:
+  priorityLevelConfiguration: {name: l}
+  rules:
+  - subjects: [{kind: User, user: {name: a}, group: {name: b}}]
+    resourceRules:
+    - verbs: [gett]
+      namespaces: ["*", a]
+    - verbs: [get]
+      apiGroups: [""]
+      resources: [pods]
+      nonResourceURLs: [/a]
+    nonResourceRules:
+    - verbs: [gett]
+      nonResourceURLs: [bad]
+    - verbs: [get]
+      nonResourceURLs: [/]
+      namespaces: ["*"]
+  - subjects: [{kind: Userr}]
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: PriorityLevelConfiguration
+metadata: {name: l}
+spec:
+  type: Limited
+  exempt: {lendablePercent: 5}
+  limited:
+    lendablePercent: 120
+    limitResponse: {type: Reject, queuing: {handSize: 3, queues: 2}}
+"""
+
+APF = """apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: m}
+spec: {type: Exempt, shares: x, weight: 3, queuing: {handSize: 4}, streams: {releaseAtStart: true}, minSeats: 3}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: f}
+spec:
+  level: m
+  rules:
+  - subjects: [{}]
+    httpRules: [{methods: [get], paths: 3, hosts: [A]}]
+  - subjects: []
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        (
+            KUBERNETES,
+            {
+                "spec.rules[0].subjects[0].group",
+                "spec.rules[0].resourceRules[0].verbs",
+                "spec.rules[0].resourceRules[0].apiGroups",
+                "spec.rules[0].resourceRules[0].resources",
+                "spec.rules[0].resourceRules[0].namespaces",
+                "spec.rules[0].resourceRules[1].nonResourceURLs",
+                "spec.rules[0].resourceRules[1].namespaces",
+                "spec.rules[0].nonResourceRules[0].verbs",
+                "spec.rules[0].nonResourceRules[0].nonResourceURLs[0]",
+                "spec.rules[0].nonResourceRules[1].namespaces",
+                "spec.rules[1].subjects[0].kind",
+                "spec.rules[1].resourceRules",
+                "spec.exempt",
+                "spec.limited.lendablePercent",
+                "spec.limited.limitResponse.queuing.handSize",
+            },
+        ),
+        (
+            APF,
+            {
+                "spec.shares",
+                "spec.queuing",
+                "spec.streams",
+                "spec.minSeats",
+                "spec.rules[0].subjects[0]",
+                "spec.rules[0].httpRules[0].methods[0]",
+                "spec.rules[0].httpRules[0].paths",
+                "spec.rules[0].httpRules[0].hosts[0]",
+                "spec.rules[1].subjects",
+                "spec.rules[1].httpRules",
+            },
+        ),
+    ],
+    ids=["kubernetes", "apf"],
+)
+def test_no_problem_hides_another(text: str, fields: set[str]) -> None:
+    problems = read_source(text).errors
+
+    assert {problem.field for problem in problems} == fields
+    assert len(problems) == len(fields)
+
+
+def test_a_rule_that_needs_an_unreadable_field_is_not_checked() -> None:
+    """Whether namespaces must be there can't be known while clusterScope can't be read."""
+    text = KUBERNETES.replace('      namespaces: ["*", a]\n', "      clusterScope: yes\n")
+
+    fields = [problem.field for problem in read_source(text).errors]
+
+    assert "spec.rules[0].resourceRules[0].clusterScope" in fields
+    assert "spec.rules[0].resourceRules[0].namespaces" not in fields
+
+
+@pytest.mark.parametrize(
+    ("misplaced", "hint"),
+    [
+        ("nonResourceURLs", "Move it to a rule of nonResourceRules"),
+        ("namespaces", "Move it to a rule of resourceRules"),
+    ],
+)
+def test_a_field_of_the_other_kind_of_rule_points_there(misplaced: str, hint: str) -> None:
+    [problem] = [one for one in read_source(KUBERNETES).errors if misplaced in one.field and "no such key" in one.rule]
+
+    assert problem.hint == hint
+
+
+UNSAYABLE = """apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: l}
+spec: {waitLimit: 5s, state: Paused, queuing: {handSize: 4}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec:
+  level: l
+  estimate: {source: constant, seats: 3}
+  rules: [{httpRules: [{methods: [GET], paths: [/a]}]}]
+  match: [{and: [{equals: {field: path, value: /b}}]}]
+"""
+
+
+def test_what_v1_cannot_say_is_shown_as_it_is_written() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        emit(load_text(UNSAYABLE), "v1")
+
+    text = str(caught.value)
+    assert "waitLimit is '5s'" in text
+    assert "state is 'Paused'" in text
+    assert "rules[0].httpRules is [{methods: ['GET'], paths: ['/a']}]" in text
+    assert "match[1] is {and: [{equals: {field: 'path', value: '/b'}}]}" in text
+    assert "estimate is {" in text
+
+
+@pytest.mark.parametrize("text", [KUBERNETES, APF, UNSAYABLE.replace("seats: 3", "seats: 0")])
+def test_messages_have_no_names_of_python(text: str) -> None:
+    """No attributes with underscores, no constructors, no True and None."""
+    for problem in read_source(text).problems:
+        leak = re.search(r"\b[a-z]+_[a-z_]+\b|\b[A-Z][A-Za-z]+\(|\b(True|False|None)\b", str(problem))
+        assert leak is None, str(problem)

@@ -1,0 +1,72 @@
+"""Objects of other APIs beside ours, as a directory of manifests has them."""
+
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.config import read
+from apf_middleware.config.load import read_source
+
+LEVEL = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n"
+SCHEMA = (
+    "---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {name: a}\nspec: {level: a, rules: [{httpRules: [{}]}]}\n"
+)
+ACCOUNT = "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: controller}\n"
+ROLE = "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a}\nrules: []\n"
+
+
+def test_objects_of_other_apis_are_warnings() -> None:
+    reading = read_source(f"{LEVEL}{SCHEMA}{ACCOUNT}{ROLE}")
+
+    assert reading.configuration is not None
+    assert [(one.place.document, one.field, one.value) for one in reading.warnings] == [
+        (3, "kind", "ServiceAccount"),
+        (4, "kind", "ClusterRole"),
+    ]
+
+
+def test_they_can_be_passed_over_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"{LEVEL}{SCHEMA}{ACCOUNT}{ROLE}")
+
+    assert read([tmp_path], skip_foreign=True).problems == ()
+
+
+def test_a_list_may_have_them_among_ours() -> None:
+    text = '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod"}, {"kind": "Pod"}]}'
+
+    reading = read_source(text)
+
+    assert [one.field for one in reading.warnings] == ["items[0].kind"]
+    assert [one.field for one in reading.errors] == ["items[1].apiVersion"]
+
+
+@pytest.mark.parametrize(
+    "text", ["resources: [a.yaml]\n", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"]
+)
+def test_a_directory_may_have_a_kustomization(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.yaml").write_text(f"{LEVEL}{SCHEMA}")
+    (tmp_path / "kustomization.yaml").write_text(text)
+
+    reading = read([tmp_path])
+
+    assert reading.configuration is not None
+    assert len(reading.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "field"),
+    [
+        ("v1", "FlowSchema", "apiVersion"),
+        ("v1", "FlowSchemas", "apiVersion"),
+        ("apf/v2", "Whatever", "apiVersion"),
+        ("apf", "Thing", "apiVersion"),
+        ("flowcontrol.apiserver.k8s.io/v2", "Whatever", "apiVersion"),
+        ("flowcontrol.apiserver.k8s.oi/v1", "Whatever", "apiVersion"),
+        ("apf/v1", "ServiceAccount", "kind"),
+        ("apps/v1", "PriorityLevelConfig", "apiVersion"),
+    ],
+)
+def test_what_looks_like_ours_is_an_error(version: str, kind: str, field: str) -> None:
+    errors = read_source(f"apiVersion: {version}\nkind: {kind}\n").errors
+
+    assert [one.field for one in errors] == [field]

@@ -1,0 +1,126 @@
+"""How many requests read and write, counted by levels and sampled over time."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from apf_middleware.metrics import Tally
+from apf_middleware.runtime import request_kinds
+from apf_middleware.runtime.request_kinds import KindSampler, RequestKinds
+from tests.unit.runtime.test_level import Turned, configuration
+
+MS = 10**6
+SECOND = 10**9
+
+
+class Level:
+    """A level of which only the numbers matter."""
+
+    def __init__(self) -> None:
+        self.kinds = RequestKinds(0, 0, 0, 0)
+        self.dispatched = 0
+
+    def count_kinds(self) -> RequestKinds:
+        return self.kinds
+
+
+class Clock:
+    """Virtual time with one alarm."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.at: int | None = None
+        self.ring: Callable[[], None] | None = None
+
+    def alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> "Clock":
+        self.ring = ring
+        return self
+
+    def ask(self, at: int) -> None:
+        self.at = at if self.at is None else min(at, self.at)
+
+    def run_until(self, end: int) -> None:
+        while self.at is not None and self.at <= end:
+            self.now, self.at = self.at, None
+            assert self.ring is not None
+            self.ring()
+        self.now = end
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(request_kinds, "Alarm", clock.alarm)
+    return clock
+
+
+def test_what_lasts_is_seen_as_long_as_it_lasts_and_then_nothing_is_asked(clock: Clock) -> None:
+    level, rests = Level(), []
+    sampler = KindSampler(lambda: [level], lambda: clock.now, lambda: rests.append(clock.now), Random(1))  # type: ignore[list-item]
+    level.kinds, level.dispatched = RequestKinds(3, 1, 0, 2), 4
+    sampler.begin()
+    sampler.begin()
+    clock.run_until(10 * SECOND)
+    level.kinds = RequestKinds(0, 0, 0, 0)
+    clock.run_until(100 * SECOND)
+
+    times = sampler.times()
+    assert len(rests) == 1
+    assert clock.at is None
+    assert times["executing", "readOnly"][3] == pytest.approx(10 * SECOND, abs=50 * MS)
+    assert times["executing", "mutating"][1] == times["waiting", "mutating"][2] == times["executing", "readOnly"][3]
+    assert times["waiting", "readOnly"] == {0: 100 * SECOND}
+
+
+def test_requests_shorter_than_a_period_are_met_as_often_as_they_deserve(clock: Clock) -> None:
+    level = Level()
+    sampler = KindSampler(lambda: [level], lambda: clock.now, lambda: None, Random(7))  # type: ignore[list-item]
+    for start in range(0, 2000 * SECOND, SECOND):  # one that takes 5 ms, each second
+        clock.run_until(start)
+        level.dispatched += 1
+        level.kinds = RequestKinds(1, 0, 0, 0)
+        sampler.begin()
+        clock.run_until(start + 5 * MS)
+        level.kinds = RequestKinds(0, 0, 0, 0)
+    clock.run_until(2000 * SECOND)
+
+    assert sampler.times()["executing", "readOnly"][1] == pytest.approx(10 * SECOND, rel=0.3)
+
+
+def test_a_level_counts_readers_and_writers_apart_and_shows_their_sum() -> None:
+    level = Turned(configuration()).crowd
+    reads, writes = level.tally("all"), level.tally("all", writes=True)
+    reads.at_once, reads.waiting = 5, 1
+    writes.at_once, writes.waiting, writes.widths = 3, 2, {4: 2}
+    writes.executions.observe(MS)
+
+    assert level.count_kinds() == RequestKinds(5, 2, 1, 2)
+    shown = level.tallies["all"]
+    assert (shown.dispatched, shown.executing, shown.waiting, shown.executions.count) == (8, 7, 3, 1)
+    assert (level.dispatched, shown.widths) == (8, {4: 2})
+    assert not level.forget_schemas((), 0)
+    assert level.tallies.keys() == {"all"}
+    writes.waiting = reads.waiting = 0
+    reads.at_once, writes.at_once = 0, 1
+    assert level.forget_schemas((), 0)
+    assert level.tallies == {}
+    assert level.dispatched == 0
+
+
+def test_the_sum_of_tallies_has_every_number_of_both() -> None:
+    one, other = Tally("a", "b"), Tally("a", "b")
+    for tally, number in ((one, 1), (other, 10)):
+        for name in ("at_once", "after_wait", "waiting", "cut", "extra_seats", "extra_seats_waiting"):
+            setattr(tally, name, number)
+        tally.no_accommodation = number
+        for histogram in (tally.waits, tally.unserved_waits, tally.executions, tally.streams, tally.lengths):
+            histogram.observe(number)
+        tally.watches.observe(number)
+        tally.rejected = dict.fromkeys(tally.rejected, number)
+    total = one.plus(other)
+
+    left_out = {"level", "schema", "widths", "failed", "aborted", "rejected"}
+    numbers = {name: getattr(total, name) for name in Tally.__slots__ if name not in left_out}
+    assert {name: getattr(value, "total", value) for name, value in numbers.items()} == dict.fromkeys(numbers, 11)
+    assert set(total.rejected.values()) == {11}
