@@ -39,6 +39,7 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
         active_queues=COUNT,
         waiting=COUNT,
         parked=COUNT,
+        receiving=COUNT,
         seats_waiting=COUNT,
         executing=COUNT,
         lingering=COUNT,

@@ -370,7 +370,8 @@ async def test_queues_are_shown_all_with_their_sums(world: World) -> None:
     assert all(row[5].endswith("ss") for row in crowd)
 
 
-async def test_next_dispatch_r_is_shown_as_upstreams_meters_would_hold_it(world: World) -> None:
+async def test_next_dispatch_r_is_shown_as_upstreams_meters_would_hold_it() -> None:
+    world = World("equal-serial, strictUpstream: true")
     busy(world)
     before = (await world.tells("dump_queues"))["queues"][-1]["next_dispatch_r"]
     discipline: Any = world.controller.levels["crowd"].shared.queueset.discipline

@@ -75,18 +75,16 @@ def test_with_a_queue_for_each_flow_widths_make_no_difference() -> None:
 
 
 def test_a_granted_queue_that_asks_for_more_is_expected_to_finish_sooner() -> None:
-    level = Level(MaxMinSerial, seats=10, flows=3)
-    elephants = [level.arrive(0, 0) for _ in range(10)]
-    level.arrive(10, 1)
-    level.arrive(20, 2)
-    level.arrive(30, 2)
-    level.arrive(40, 2)
-    assert level.release(100, elephants[0]) == ["flow 2"]
-    level = Level(MaxMinSerial, seats=10, flows=3)
-    elephants = [level.arrive(0, 0) for _ in range(10)]
-    level.arrive(10, 1)
-    level.arrive(20, 2)
-    assert level.release(100, elephants[0]) == ["flow 1"]
+    def seated_when_a_seat_comes_free(arrivals: tuple[int, ...]) -> list[str]:
+        level = Level(MaxMinSerial, seats=10, flows=3)
+        level.release(SECOND, level.arrive(0, 0))  # so the others wait too briefly to be served out of turn
+        elephants = [level.arrive(SECOND, 0) for _ in range(10)]
+        for place, flow in enumerate(arrivals, 1):
+            level.arrive(SECOND + 10 * place, flow)
+        return level.release(SECOND + 100, elephants[0])
+
+    assert seated_when_a_seat_comes_free((1, 2, 2, 2)) == ["flow 2"]
+    assert seated_when_a_seat_comes_free((1, 2)) == ["flow 1"]
 
 
 def test_equals_of_both_categories_take_turns() -> None:

@@ -3,8 +3,16 @@
 import pytest
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError
-from apf_middleware.fairqueuing import EqualSerial, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
-from apf_middleware.fairqueuing.disciplines.equal_serial import HIGH_R, R_DECREMENT
+from apf_middleware.fairqueuing import (
+    QueueSet,
+    QueueSetSettings,
+    Reason,
+    Ticket,
+    TicketState,
+    UpstreamEqualSerial,
+    Work,
+)
+from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import HIGH_R, R_DECREMENT
 
 SECOND = 10**9
 ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
@@ -454,10 +462,21 @@ def test_a_snapshot_shows_queues_and_tickets() -> None:
     assert [queue.index for queue in picture.queues] == [0]
     assert [one.arrived_at for one in picture.queues[0].waiting] == [1, 2]
     assert picture.queues[0].initial_seats_waiting == 2
+    assert picture.queues[0].meters == {"next_dispatch_r": 0}
+    assert picture.meters == {"current_r": 0, "robin_index": 0, "active_queues": 1}
+    assert not picture.is_idle
+
+
+def test_a_snapshot_shows_the_meters_of_kubernetes_with_strict_upstream() -> None:
+    queueset = QueueSet(ONE_QUEUE, strict_upstream=True)
+    for now in range(3):
+        queueset.arrive(now, ticket(0, Work(1)))
+
+    picture = queueset.snapshot()
+
     assert picture.queues[0].meters == {"next_dispatch_r": 300_000}
     assert picture.meters["active_queues"] == 1
     assert picture.meters["latest_s"] == picture.meters["dispatch_r"] == 0
-    assert not picture.is_idle
 
 
 def test_everything_shows_itself() -> None:
@@ -469,7 +488,8 @@ def test_everything_shows_itself() -> None:
     assert repr(waiting) == "<Ticket 'flow 0' waiting width=1 queue=0>"
     assert repr(one.queue) == "<EqualSerialQueue 0: 1 waiting, 1 executing, 1 seats in use>"
     assert repr(queueset.deck) == "<Deck of 1 queues, 1 desired>"
-    assert repr(queueset.discipline) == "<EqualSerial R=0 active=1 last served=0>"
+    assert repr(queueset.discipline) == "<EqualSerial R=0 waiting=1 last served=0>"
+    assert repr(queueset.guarantee) == "<Guarantee: 1 queues wait, 0 served out of turn>"
 
 
 def test_a_ticket_pictures_itself_at_every_stage() -> None:
@@ -482,7 +502,7 @@ def test_a_ticket_pictures_itself_at_every_stage() -> None:
 
 
 def test_epochs_keep_the_meters_within_64_bits_as_upstream_shows_them() -> None:
-    discipline = EqualSerial(1, initial_r=HIGH_R - 1)
+    discipline = UpstreamEqualSerial(1, initial_r=HIGH_R - 1)
     queueset = QueueSet(ONE_QUEUE, discipline=lambda _concurrency, _guess_ns: discipline)
     queueset.arrive(0, ticket())
     assert discipline.current_r == HIGH_R - 1
