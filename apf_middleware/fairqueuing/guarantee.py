@@ -228,13 +228,15 @@ class Guarantee:
             index = agenda.least()
             assert index is not None, "waiting queues are listed"
             claim, queue = self._claims[index], self._queues[index]
+            if claim.listed >= latest:
+                break  # what stood before it on the agenda was outdated
             ahead = self._ahead(queue, claim)
             if ahead < claim.least:
                 claim.least = ahead
-            if queue.seats_in_use * shares.limited >= shares.free:
-                self._list(claim, self.r)  # it has its fair share: until it loses a seat, it lacks no more
-                continue
             at = self.r - (ahead - claim.least)
+            if queue.seats_in_use * shares.limited >= shares.free:
+                self._list(claim, max(at, latest + self._threshold // 3))  # it has its fair share now: look again later
+                continue
             if at <= claim.listed:
                 self.overridden += 1
                 return queue

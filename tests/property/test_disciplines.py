@@ -81,7 +81,7 @@ class Side:
         if ticket.is_waiting:
             self.parked.append(ticket)
             self.queueset.park(self.now, ticket)
-        return [*ended, *self.queueset.tick(self.now)]  # as after a gate's turn, another one's may have come
+        return [*ended, *self.queueset._dispatch(self.now)]  # as gates are asked while requests are being seated
 
     def position(self, queue: Queue) -> int:
         """The queue's meter, in grains."""

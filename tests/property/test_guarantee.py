@@ -1,0 +1,84 @@
+"""The guarantee names the queue that its plain twin names, whatever happens and however it is asked."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueSetSettings, Work
+from apf_middleware.fairqueuing.guarantee import Guarantee
+from apf_middleware.fairqueuing.queue import Queue
+from tests.property.test_disciplines import MS, Side, Step
+from tests.support.plain_guarantee import PlainGuarantee
+
+
+class Compared(Guarantee):
+    """A guarantee that compares each of its answers with that of its plain twin."""
+
+    def __init__(self, queueset: QueueSet) -> None:
+        super().__init__(0)
+        self.plain = PlainGuarantee(queueset)
+        self.named = self.had_to = 0
+
+    def advance(self, now: int, seats: int) -> None:
+        super().advance(now, seats)
+        self.plain.advance(now, seats)
+
+    def wait(self, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
+        super().wait(queue, width, queues)
+        self.plain.wait(queue, width, queues)
+
+    def leave(self, queue: Queue, width: int) -> None:
+        super().leave(queue, width)
+        self.plain.leave(queue, width)
+
+    def dispatch(self, queue: Queue, width: int, cut: int) -> None:
+        super().dispatch(queue, width, cut)
+        self.plain.dispatch(queue, width, cut)
+
+    def vacate(self, queue: Queue, width: int, held_ns: int) -> None:
+        super().vacate(queue, width, held_ns)
+        self.plain.vacate(queue, width, held_ns)
+
+    def overdue(self) -> Queue | None:
+        is_new = not self._is_decided
+        found = super().overdue()
+        if is_new:  # an answer holds until something else happens than that time passes
+            may, must = self.plain.verdict()
+            assert found is None or found in may, f"{found!r} of {may}"
+            assert max(must.values(), default=0) <= (may[found] if found else 0), f"{found!r}, but {must}"
+            self.named += found is not None
+            self.had_to += bool(must)
+        return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
+def test_it_names_the_queue_that_lacks_most(discipline: type[Discipline[Any]], seed: int) -> None:
+    """Tides, as in the worlds of the disciplines, with widths, lingers, parked requests, and levels that change."""
+    chance = random.Random(f"guarantee {seed}")
+    queues, is_wide = chance.randint(2, 8), chance.random() < 0.5
+    backfill = chance.choice([0, 0, 2])
+
+    def level() -> QueueSetSettings:
+        return QueueSetSettings(chance.randint(1, 8), queues, 1, queue_length_limit=30, backfill=backfill)
+
+    side = Side(discipline, level())
+    guarantee = side.queueset.guarantee = Compared(side.queueset)
+    stride, tide = MS, [1] * 6
+    for place in range(400):
+        if place % 40 == 0:
+            stride = 10 ** chance.randint(3, 9)
+            tide = chance.choice([[6, 3, 1, 1, 1, 1], [3, 6, 1, 1, 1, 1], [3, 3, 3, 2, 2, 2], [5, 5, 0, 0, 0, 0]])
+        what = chance.choices(["arrive", "release", "abandon", "tick", "park", "unpark"], tide)[0]
+        work = Work()
+        if is_wide:
+            seats, final = chance.choice([1, 1, 2, 5]), chance.choice([0, 0, 3])
+            work = Work(seats, final, chance.choice([0, 0, MS, 5 * stride]))
+        after = chance.choice([0, 1, stride // 7, stride, chance.randrange(stride)])
+        step = Step(after, what, chance.randrange(40), work)
+        if place % 60 == 59:
+            step = Step(after, "reconfigure", settings=level())
+        side.take(step)
+        side.queueset.check()
