@@ -6,7 +6,7 @@ claims and no categories. Only the grain in which the fair share is rounded is t
 
 from collections.abc import Iterable
 from fractions import Fraction
-from math import floor
+from math import floor, inf
 
 from apf_middleware.fairqueuing import QueueSet
 from apf_middleware.fairqueuing.queue import Queue
@@ -30,11 +30,11 @@ class PlainGuarantee:
         self._had_share: dict[Queue, int] = {}  # the latest r at which a queue had its fair share
         self.shortfalls: dict[Queue, int] = {}  # of the queues in which something waits
 
-    def fair_share(self) -> Fraction:
-        """Return the seats of a queue that can't have all it demands."""
+    def fair_share(self) -> Fraction | float:
+        """Return the seats of a queue that can't have all it demands: any number if there is no such queue."""
         demands = [queue.seats_in_use + sum(ticket.width for ticket in queue) for queue in self._queueset.deck]
         shares = max_min_shares(self._seats, demands)
-        return max((share for share, demand in zip(shares, demands, strict=True) if share < demand), default=Fraction(0))
+        return max((share for share, demand in zip(shares, demands, strict=True) if share < demand), default=inf)
 
     def advance(self, now: int, seats: int) -> None:
         self._seats = seats
@@ -42,13 +42,13 @@ class PlainGuarantee:
         if not self.shortfalls:
             return
         share = self.fair_share()
-        due = floor(share * elapsed * _GRAINS)
+        due = floor(share * elapsed * _GRAINS) if share != inf else 0
         self._r += due
         for queue, shortfall in self.shortfalls.items():
             self.shortfalls[queue] = max(0, shortfall + due - queue.seats_in_use * elapsed * _GRAINS)
             self._note_share(queue, share)
 
-    def _note_share(self, queue: Queue, share: Fraction) -> None:
+    def _note_share(self, queue: Queue, share: Fraction | float) -> None:
         if queue.seats_in_use >= share:
             self._had_share[queue] = self._r
 
