@@ -102,7 +102,7 @@ class QueueSet(Serving):
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
         is_guaranteed = self.discipline.is_guaranteed and not (strict_upstream or settings.exempt)
-        self.guarantee = Guarantee(now) if is_guaranteed else None
+        self.guarantee = Guarantee(most, now) if is_guaranteed else None
         self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
@@ -335,6 +335,8 @@ class QueueSet(Serving):
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
         self.discipline.resize(self.ceiling)
+        if self.guarantee is not None:
+            self.guarantee.resize(self.ceiling)
         self.deck.resize(settings)
         for queue in self.deck.surplus():
             self.deck.close(queue)

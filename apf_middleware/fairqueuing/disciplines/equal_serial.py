@@ -69,6 +69,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         "_agenda",
         "_guess_ns",
         "_joined",
+        "_joined_at",
         "_period",
         "_period_began_at",
         "_period_r",
@@ -91,7 +92,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._period = 0  # the number of the latest period of competition
         self._period_began_at = 0
         self._period_r = 0
-        self._joined = 0  # the greatest meter with which a queue has joined in this period
+        self._joined = 0  # how many queues have joined at the virtual time `_joined_at`
+        self._joined_at = 0
         self._waiting_queues = 0
         self._turn = 0  # the queue served last; as upstream, the first turn is the second queue's
         self._queues: list[EqualSerialQueue] = []
@@ -149,14 +151,16 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if not self._waiting_queues:
             self._period += 1
             self._period_began_at = now
-            self._period_r = self._joined = least = self.r
+            self._period_r = least = self.r
         else:
-            least = max(self._meter(self._queues[self.pick()]), self._joined) + 1  # queues that join keep their order
+            least = self._meter(self._queues[self.pick()])
+            if least != self._joined_at:
+                self._joined_at, self._joined = least, 0
         self._waiting_queues += 1
         self._read(queue, seats)
-        if queue.attained + seats * self._guess_ns < least:
-            self._joined = least
-            queue.attained = least - seats * self._guess_ns
+        if queue.attained + seats * self._guess_ns <= least:
+            self._joined += 1  # queues that join at the same virtual time keep their order
+            queue.attained = least - seats * self._guess_ns + self._joined
         self._list(queue, ticket, seats)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
