@@ -193,10 +193,13 @@ def _received(receive: Receive, begin_to_wait: Callable[[], None]) -> Generator[
         while True:
             try:
                 sent = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - it is for whoever waits there
-                waits_for = steps.throw(error)
+            except BaseException as error:
+                throw = getattr(steps, "throw", None)  # which iterators of servers (granian) may lack
+                if throw is None:
+                    raise
+                waits_for = throw(error)
             else:
-                waits_for = steps.send(sent)
+                waits_for = next(steps) if sent is None else steps.send(sent)
     except StopIteration as done:
         message: Message = done.value
         return message
