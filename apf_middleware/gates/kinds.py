@@ -158,14 +158,23 @@ class Condition(_Keyed):
         terms: Terms,
         key: KeyOf = everybody,
         cost: CostOf = one,
+        *,
+        blocks: "Callable[[], bool] | None" = None,
     ) -> None:
         super().__init__(name, terms, key, cost)
         self._ask = ask
+        self._blocks = blocks
         self.is_async = inspect.iscoroutinefunction(ask)
         self._probing: Counter[Hashable] = Counter()
 
     def used(self, key: Hashable) -> int | None:
         return self._probing.get(key)
+
+    def is_blocking(self, key: Hashable) -> bool:
+        """What ``blocks`` says; without it, whether the last request that was asked about had to wait or go."""
+        if self._blocks is not None:
+            return self._blocks()
+        return self.tally.has_stopped(key)
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
         found = self._ask(request)
@@ -245,6 +254,9 @@ class Own(_Keyed):
 
     def undo(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
         getattr(self.gate, "undo", self.gate.release)(lease)
+
+    def is_blocking(self, key: Hashable) -> bool:
+        return self.tally.has_stopped(key)
 
     async def aclose(self) -> None:
         close = getattr(self.gate, "aclose", None)
