@@ -1,6 +1,7 @@
 """Apps behind the middleware exchange the same messages with their server as without it.
 
 Each case runs bare, admitted at once and queued, on asyncio and trio, over a server that notes what reaches it.
+Rejected requests are answered without the app.
 """
 
 import copy
@@ -64,9 +65,9 @@ class Server:
 class Guard:
     """The middleware, and a request that has its only seat."""
 
-    def __init__(self, app: ASGIApp, server: str) -> None:
+    def __init__(self, app: ASGIApp, server: str, wait: str = "10s") -> None:
         self._app = app
-        self.middleware = APFMiddleware(self._route, configuration(server=server))
+        self.middleware = APFMiddleware(self._route, configuration(server=server, wait=wait))
         self._free = anyio.Event()
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -222,6 +223,26 @@ async def test_an_app_receives_what_the_server_gives(name: str, reads: str, way:
 
     assert behind == bare
     assert behind[-2:] == [{"type": "http.disconnect"}] * 2
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_rejected_request_gets_one_whole_response_and_never_reaches_the_app(name: str) -> None:
+    ran: list[str] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        ran.append(scope["path"])
+
+    guard = Guard(app, NONE, wait="10ms")
+    async with guard.full() as free:
+        for scope in (http_scope("/", "POST"), websocket_scope()):
+            server = Server(REQUESTS[name])
+            await guard.middleware(scope, server.receive, server.send)
+            kinds = [message["type"] for message in server.sent]
+            assert kinds in (["http.response.start", "http.response.body"], ["websocket.close"])
+            assert scope["type"] == "websocket" or server.sent[0]["status"] == 429
+        free()
+
+    assert ran == []
 
 
 class Outer(BaseHTTPMiddleware):
