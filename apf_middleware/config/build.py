@@ -5,7 +5,7 @@ mandatory objects or backstops that are missing. Nothing depends on the order of
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Final, Generic, Literal, TypeVar
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
 from apf_middleware.config.dialects import Definition, define
-from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Queuing, ServerSettings
+from apf_middleware.config.documents import Document
+from apf_middleware.config.metadata import metadata_of
+from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing, ServerSettings
 from apf_middleware.config.problems import ConfigurationError, Problems
 from apf_middleware.config.source import read_text
 from apf_middleware.fairqueuing.allocation import LevelShares
@@ -48,6 +50,7 @@ class Assembly:
     levels: Mapping[str, Known[Level]]
     schemas: tuple[Known[FlowSchema], ...]
     server: ServerSettings
+    server_document: Document | None = None
 
     def configuration(self) -> Configuration:
         """The domain's object; a schema whose level doesn't exist is ignored, as upstream does."""
@@ -64,8 +67,26 @@ class Assembly:
             if known.definition is not None and known.definition.gates
         }
         return Configuration(
-            MappingProxyType(levels), schemas, self.server, MappingProxyType(estimates), MappingProxyType(gates)
+            MappingProxyType(levels),
+            schemas,
+            self.server,
+            MappingProxyType(estimates),
+            MappingProxyType(gates),
+            MappingProxyType(dict(self._metadata())),
         )
+
+    def _metadata(self) -> Iterator[tuple[tuple[str, str], Metadata]]:
+        """Yield what documents say beside the names of their objects, by kind and name."""
+        found = [(("level", name), known.definition) for name, known in self.levels.items()]
+        schemas = [known for known in self.schemas if known.thing.level in self.levels]
+        found += [(("schema", known.thing.name), known.definition) for known in schemas]
+        documents = [(key, definition.document) for key, definition in found if definition is not None]
+        if self.server_document is not None:
+            documents.append((("server", ""), self.server_document))
+        for key, document in documents:
+            metadata = metadata_of(document)
+            if metadata.labels or metadata.annotations:
+                yield key, metadata
 
 
 @lru_cache(maxsize=8)
@@ -102,7 +123,8 @@ def assemble(definitions: Sequence[Definition], problems: Problems, defaults: De
             levels, schemas, [one.thing.name for one in own if one.catch_all and isinstance(one.thing, Level)]
         )
     in_order = sorted(schemas.values(), key=lambda known: (known.thing.precedence, known.thing.name))
-    return Assembly(dict(sorted(levels.items())), tuple(in_order), server)
+    document = next((one.document for one in ordered if isinstance(one.thing, ServerSettings)), None)
+    return Assembly(dict(sorted(levels.items())), tuple(in_order), server, document)
 
 
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:

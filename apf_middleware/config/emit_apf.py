@@ -229,6 +229,8 @@ def schema_document(
     if schema.queue:
         spec["queue"] = _distinguisher(f"<schema {schema.name}>", schema.queue, problems)
     spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
+    if not schema.rules:
+        spec["rules"] = []
     spec |= _said(
         gates=list(gates),
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],
