@@ -153,7 +153,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             self._period_began_at = now
             self._period_r = least = self.r
         else:
-            least = self._meter(self._queues[self.pick()])
+            following = self._queues[self.pick()]
+            least = self._meter(following) - following.seats_in_use * self._guess_ns
             if least != self._joined_at:
                 self._joined_at, self._joined = least, 0
         self._waiting_queues += 1
