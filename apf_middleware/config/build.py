@@ -31,6 +31,9 @@ _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
 _EXACT_LEVELS: Final = {"kubernetes"}
 _LAST: Final = 10_000
+FEW_SEATS: Final = 32
+"""With so many seats or fewer, any class of callers that is there alone may use all of them by the web defaults."""
+
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
 _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tried before the other
 
@@ -112,7 +115,7 @@ def assemble(definitions: Sequence[Definition], problems: Problems, defaults: De
             levels[definition.thing.name] = Known(definition.thing, definition)
         elif isinstance(definition.thing, FlowSchema):
             schemas[definition.thing.name] = Known(definition.thing, definition)
-    for thing in builtin(server.defaults) if server.defaults != "none" else ():
+    for thing in _suggested(server) if server.defaults != "none" else ():
         _imagine(thing, levels, schemas)
     if server.backstops == "kubernetes":
         _check_mandatory(levels, schemas, problems)
@@ -125,6 +128,15 @@ def assemble(definitions: Sequence[Definition], problems: Problems, defaults: De
     in_order = sorted(schemas.values(), key=lambda known: (known.thing.precedence, known.thing.name))
     document = next((one.document for one in ordered if isinstance(one.thing, ServerSettings)), None)
     return Assembly(dict(sorted(levels.items())), tuple(in_order), server, document)
+
+
+def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
+    """Yield the suggested objects; on few seats the levels of the web defaults lend all that they have."""
+    for thing in builtin(server.defaults):
+        if isinstance(thing, Level) and server.defaults == "web" and server.seats <= FEW_SEATS and not thing.exempt:
+            yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
+        else:
+            yield thing
 
 
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:

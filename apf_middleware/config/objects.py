@@ -103,6 +103,7 @@ class ServerSettings:
     """
 
     seats: int = 100
+    max_waiting_memory: int = 32 * 2**20
     request_timeout_ns: int = 60 * 10**9
     borrowing: Literal["immediate", "periodic"] = "immediate"
     discipline: str = "equal-serial"

@@ -27,7 +27,7 @@ from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.inspection import check_queues, check_seats, check_turn, picture
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.serving import Serving
-from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
+from apf_middleware.fairqueuing.settings import MAX_QUEUES, QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
@@ -65,6 +65,7 @@ class QueueSet(Serving):
         "is_closing",
         "is_quiescing",
         "is_steered",
+        "room",
         "settings",
         "strict_upstream",
     )
@@ -94,6 +95,7 @@ class QueueSet(Serving):
         self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
         self.settings: QueueSetSettings = settings
+        self.room: int = MAX_QUEUES  # in each queue, where what waits in all levels is bounded
         self._limit = settings.queue_length_limit
         self.rounds = 0 if strict_upstream else settings.backfill
         self.strict_upstream: bool = strict_upstream
@@ -147,7 +149,7 @@ class QueueSet(Serving):
                     guarantee.occupy(queue, width, len(self.deck.queues))
                 seated = (ticket,)
             else:
-                if queue.length + queue.parked >= self._limit and (
+                if queue.length + queue.parked >= min(self._limit, self.room) and (
                     self.seats_in_use >= self.concurrency or not self.strict_upstream
                 ):
                     self._turn_down(queue, ticket, Reason.QUEUE_FULL)
