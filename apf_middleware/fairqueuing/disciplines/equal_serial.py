@@ -2,8 +2,9 @@
 
 The default. Each queue has a meter: the seat-time that its requests have attained since they have had to compete. The
 queue with the least meter is served next. The meter runs in real time at the seats that the queue has in use, so a
-request is charged while it runs, however long that turns out to be. Each seat in use counts as one guess more than it
-has attained, so that queues take turns where several seats come free at once.
+request is charged while it runs, however long that turns out to be. Each seat in use counts for one guess more than it
+has attained, so that a queue that is behind isn't given more seats at once than it needs to catch up. The guess is the
+average of what the latest requests of the queue took.
 
 Shares are equal among the queues that have something waiting. A queue that cannot use its share leaves the rest to the
 others without anybody having to compute max-min fair shares: it simply has nothing waiting.
@@ -40,19 +41,23 @@ from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 __all__ = ["EqualSerial", "EqualSerialQueue"]
 
+_OF_A_QUEUE: Final = 4  # the weight of one request in the average of its queue is one fourth
+_OF_THE_LEVEL: Final = 16
 _NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 seat-seconds outside
 
 
 class EqualSerialQueue(Queue):
     """A queue and the service that it had ``attained`` at the time ``mark``, in seat-nanoseconds.
 
-    Both are outdated unless ``period`` is the discipline's. ``listed`` is the meter under which it is on the agenda.
+    Both are outdated unless ``period`` is the discipline's. ``guess_ns`` is how long its requests take on average, and
+    ``listed`` is the meter under which it is on the agenda.
     """
 
-    __slots__ = ("attained", "listed", "mark", "period")
+    __slots__ = ("attained", "guess_ns", "listed", "mark", "period")
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
+        self.guess_ns: int = guess_ns
         self.attained: int = 0
         self.mark: int = 0
         self.period: int = -1  # of none yet
@@ -63,7 +68,7 @@ class EqualSerialQueue(Queue):
 
 
 class EqualSerial(Discipline[EqualSerialQueue]):
-    """Serve the queue that has attained the least. ``guess_ns`` is what each seat in use counts for in advance."""
+    """Serve the queue that has attained the least. ``guess_ns`` is what requests are taken to last at first."""
 
     __slots__ = (
         "_agenda",
@@ -100,7 +105,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._agenda = Lineup()
 
     def open_queue(self, index: int) -> EqualSerialQueue:
-        queue = EqualSerialQueue(index)
+        queue = EqualSerialQueue(index, self._guess_ns)
         if index == len(self._queues):
             self._queues.append(queue)
         else:
@@ -119,8 +124,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         """Return what ``queue`` has attained by the latest event, with what its seats count for in advance."""
         seats = queue.seats_in_use
         if queue.period != self._period:
-            return self._period_r + seats * (self._read_at - self._period_began_at + self._guess_ns)
-        return queue.attained + seats * (self._read_at - queue.mark + self._guess_ns)
+            return self._period_r + seats * (self._read_at - self._period_began_at + queue.guess_ns)
+        return queue.attained + seats * (self._read_at - queue.mark + queue.guess_ns)
 
     def _read(self, queue: EqualSerialQueue, seats: int) -> None:
         """Bring up to date what ``queue`` has attained, which has had so many ``seats`` until now."""
@@ -135,7 +140,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Put ``queue``, whose meter has just been read and which has so many ``seats``, on the agenda."""
         agenda = self._agenda
-        queue.listed = meter = queue.attained + seats * self._guess_ns
+        queue.listed = meter = queue.attained + seats * queue.guess_ns
         if oldest.width == 1 and not agenda.wide:
             agenda.put(queue.index, meter)
         else:
@@ -154,14 +159,14 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             self._period_r = least = self.r
         else:
             following = self._queues[self.pick()]
-            least = self._meter(following) - following.seats_in_use * self._guess_ns
+            least = self._meter(following) - following.seats_in_use * following.guess_ns
             if least != self._joined_at:
                 self._joined_at, self._joined = least, 0
         self._waiting_queues += 1
         self._read(queue, seats)
-        if queue.attained + seats * self._guess_ns <= least:
+        if queue.attained + seats * queue.guess_ns <= least:
             self._joined += 1  # queues that join at the same virtual time keep their order
-            queue.attained = least - seats * self._guess_ns + self._joined
+            queue.attained = least - seats * queue.guess_ns + self._joined
         self._list(queue, ticket, seats)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
@@ -204,9 +209,11 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             return
         seats = queue.seats_in_use
         self._read(queue, seats)
-        billed = duration_ns - (self.now - ticket.seated_at)
-        if billed:
-            queue.attained += ticket.work.seats * billed
+        held = self.now - ticket.seated_at
+        queue.guess_ns += (held - queue.guess_ns) // _OF_A_QUEUE
+        self._guess_ns += (held - self._guess_ns) // _OF_THE_LEVEL
+        if held != duration_ns:
+            queue.attained += ticket.work.seats * (duration_ns - held)
         if queue.oldest is not None:
             self._list(queue, queue.oldest, seats if ticket.work.linger_ns else seats - ticket.width)
 
