@@ -42,13 +42,16 @@ class Circuit:
         self._probe = Probe(probes)
         self._clock = clock
         self._tries_at = 0.0
-        gates.condition(name, **terms)(self.ask)
+        gates.condition(name, blocks=self._blocks, **terms)(self.ask)
 
     def ask(self, request: GateRequest) -> Park | Probe | None:  # noqa: ARG002
         if self.state == "closed":
             return None
         remaining = self._tries_at - self._clock()
         return Park(retry_in=remaining) if self.state == "open" and remaining > 0 else self._probe
+
+    def _blocks(self) -> bool:
+        return self.state == "open" and self._tries_at > self._clock()
 
     def note(self, state: BreakerState, opens_in: float = 0.0) -> None:
         """The breaker is in this state now, and if it is open lets somebody try in so many seconds; from any thread."""

@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi.exchange import Exchange
 from apf_middleware.asgi.hangup import expects_continue
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Incoming, IncomingBodies
@@ -192,10 +193,13 @@ def _received(receive: Receive, begin_to_wait: Callable[[], None]) -> Generator[
         while True:
             try:
                 sent = yield waits_for
-            except BaseException as error:  # noqa: BLE001 - it is for whoever waits there
-                waits_for = steps.throw(error)
+            except BaseException as error:
+                throw = getattr(steps, "throw", None)  # which iterators of servers (granian) may lack
+                if throw is None:
+                    raise
+                waits_for = throw(error)
             else:
-                waits_for = steps.send(sent)
+                waits_for = next(steps) if sent is None else steps.send(sent)
     except StopIteration as done:
         message: Message = done.value
         return message
@@ -212,7 +216,7 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
     """Whether a body is on its way, as far as anybody knows before it comes, or comes when it is asked for."""
     is_coming = is_expected = False
-    for name, value in scope.get("headers") or ():
+    for name, value in headers_of(scope):
         if name == b"content-length":
             if value in _NO_BODY:
                 return ""
@@ -230,7 +234,7 @@ def is_readable(scope: Scope) -> bool:
     """Whether this request has a body of JSON that isn't known to be too long, and that may be asked for."""
     if scope["type"] != "http" or expects_continue(scope):
         return False
-    headers = dict(scope["headers"])
+    headers = {name: value for name, value in headers_of(scope)}  # noqa: C416 - a pair may be a list
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     length = headers.get(b"content-length", b"0")
     return (kind == b"application/json" or kind.endswith(b"+json")) and length.isdigit() and int(length) <= LONGEST_BODY

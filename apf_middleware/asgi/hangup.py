@@ -20,6 +20,7 @@ import anyio
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi.exchange import Exchange
+from apf_middleware.asgi.headers import headers_of
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.vigil import Cancellable, Waiter
@@ -186,4 +187,4 @@ class Hearing:
 
 def expects_continue(scope: Scope) -> bool:
     """Return whether the client waits to be asked for its body; of expectations HTTP knows no other."""
-    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in scope.get("headers") or ())
+    return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers_of(scope))

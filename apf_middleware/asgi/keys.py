@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.types import Scope
 
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.classification import Distinguisher, FlowSchema, HttpRule, Rule, Source
 from apf_middleware.config import Configuration
@@ -70,7 +71,10 @@ class Keys:
         if wanted is None:
             wanted = self._want(method)
         if wanted:
-            key += tuple([header for header in scope["headers"] if header[0] in wanted])
+            headers = scope.get("headers")
+            if headers.__class__ is not list:
+                headers = headers_of(scope)
+            key += tuple([(name, value) for name, value in headers if name in wanted])
         if root:
             key += (root,)
         if self._query:
@@ -84,7 +88,7 @@ class Keys:
         client, credentials = scope.get("client"), self._credentials
         key: Key = (client[0] if client else None,)
         if credentials:
-            key += tuple([header for header in scope.get("headers") or () if header[0] in credentials])
+            key += tuple([(name, value) for name, value in headers_of(scope) if name in credentials])
         if self._asks_always or self.user in scope or self._certificate in scope:
             key += self._chain.caller_facts(scope)
         return key

@@ -21,6 +21,7 @@ from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import GatedSeen, Seen, Unseated
 from apf_middleware.asgi.reload import Origin
 from apf_middleware.asgi.responses import (
+    answer_gone,
     answer_rejected,
     answer_unauthenticated,
     answer_unknown_queue,
@@ -229,12 +230,14 @@ class APFMiddleware:
         await self._tell(admission, scope, send)
 
     async def _tell(self, admission: Admission, scope: Scope, send: Send) -> None:
-        """Tell a client that its request won't be served; one that has gone is told nothing."""
+        """Answer a request that won't be served."""
         service = self._service
         service.rejections.note(admission)
         if service.tracing is not None:
             service.tracing.note(admission)
-        if admission.reason is not Reason.CANCELLED:
+        if admission.reason is Reason.CANCELLED:
+            await answer_gone(scope, send)
+        else:
             answer = answer_rejected(admission, service.labels, service.now(), service.chance)
             await send_answer(answer, scope, send)
 

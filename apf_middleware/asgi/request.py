@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
 
@@ -41,7 +42,7 @@ class HeaderView(Mapping[str, str]):
     __slots__ = ("_headers",)
 
     def __init__(self, scope: Scope) -> None:
-        self._headers = scope.get("headers") or ()
+        self._headers = headers_of(scope)
 
     @overload
     def get(self, name: str, /) -> str | None: ...

@@ -6,6 +6,7 @@ template is filled, and the messages go straight to the server.
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Labels",
+    "answer_gone",
     "answer_rejected",
     "answer_unauthenticated",
     "answer_unknown_queue",
@@ -63,6 +65,9 @@ class Answer:
     status: int
     headers: Headers
     body: bytes
+
+
+_GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # as proxies log it when the client has gone
 
 
 class Labels:
@@ -190,6 +195,16 @@ def answer_unauthenticated(challenge: str, reason: str) -> Answer:
 def _answer(status: int, headers: Headers, problem: Mapping[str, object]) -> Answer:
     body = json.dumps(problem).encode()
     return Answer(status, [*headers, (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")], body)
+
+
+async def answer_gone(scope: Scope, send: Send) -> None:
+    """Complete the exchange with a client that has gone.
+
+    Nobody reads the response, but middleware around this one (Starlette's ``BaseHTTPMiddleware``) fails without one.
+    """
+    if scope["type"] == "http":
+        with suppress(OSError):  # which a server may raise for a connection that is closed
+            await send_answer(_GONE, scope, send)
 
 
 async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:

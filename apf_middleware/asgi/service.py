@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware import __version__
 from apf_middleware.asgi.admin import Admin
+from apf_middleware.asgi.admin.words import WallOffset
 from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
@@ -64,7 +65,7 @@ class Service:
         gates: Gates | None = None,
     ) -> None:
         self.configuration: Configuration = configuration
-        self.now = now
+        self.now, self._offset = now, WallOffset(now)
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, origin)
         self.labels: Labels = Labels(configuration.server.responses)
@@ -80,7 +81,7 @@ class Service:
         self.reception: Reception = Reception(*known, sources=self._sources)
         self.controller.costs = self.reception.learned
         self.roll: Roll = Roll(now())
-        self.admin: Admin = Admin(self, configuration.server.admin)
+        self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
         self.door: Door | None = self._door()
         self._keep_roll()
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
@@ -197,7 +198,7 @@ class Service:
         self.reception.successor, self.reception = fresh.reception, fresh.reception
         self.controller.costs = fresh.reception.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
-        self.admin = Admin(self, fresh.configuration.server.admin)
+        self.admin = Admin(self, fresh.configuration.server.admin, self._offset)
         self._keep_roll()
         if self.on_adopt is not None:
             self.on_adopt()

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Message, Scope, Send
 
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, Destination, HeldUp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from apf_middleware.classification import Resource
 
 __all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare", "send_timed"]
@@ -85,8 +84,7 @@ def _is_known(scope: Scope) -> bool:
     """Whether a request says that it wants a stream."""
     if scope["type"] == "websocket":
         return True
-    headers: Iterable[tuple[bytes, bytes]] = scope.get("headers") or ()
-    return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers)
+    return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers_of(scope))
 
 
 async def send_timed(send: Send, writes: HeldUp[Admission], admission: Admission, message: Message) -> None:

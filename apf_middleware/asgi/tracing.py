@@ -16,6 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, Span
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware import __version__
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.runtime import Admission, wait_for_seat
 from apf_middleware.runtime.log import LOG
@@ -70,7 +71,7 @@ class Tracing:
     def _begin(self, scope: Scope) -> Span:
         try:
             has_parent = trace.get_current_span().get_span_context().is_valid
-            parent = None if has_parent else propagate.extract(scope.get("headers") or (), getter=_HEADERS)
+            parent = None if has_parent else propagate.extract(headers_of(scope), getter=_HEADERS)
             return self._tracer.start_span(_NAME, parent)
         except Exception as error:  # noqa: BLE001 - propagators and samplers may be the app's own; nobody may lose a seat by them
             LOG.debug("apf.tracing-failed error=%r", error, extra={"event": "apf.tracing-failed"})

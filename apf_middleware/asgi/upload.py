@@ -108,6 +108,7 @@ class Upload:
         destination = admission.destination
         controller = destination.controller
         if body.reason is not None:
+            admission.renew()
             controller.refuse(controller.now(), admission, body.reason)
             return False
         if controller.is_closing or controller.levels.get(admission.level) is not destination.at_work:

@@ -108,7 +108,7 @@ def _print(found: Recommendation, survey: Survey, objective: Objective, write: P
                 in_ms(trial.worst_ms),
                 in_percent(trial.rejected),
                 in_percent(trial.used),
-                "met" if trial.meets else "missed",
+                "met" if trial.meets else "close" if trial.comes_close else "missed",
             )
             for trial in found.trials
         ],

@@ -5,7 +5,7 @@ mandatory objects or backstops that are missing. Nothing depends on the order of
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Final, Generic, Literal, TypeVar
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
 from apf_middleware.config.dialects import Definition, define
-from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Queuing, ServerSettings
+from apf_middleware.config.documents import Document
+from apf_middleware.config.metadata import metadata_of
+from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing, ServerSettings
 from apf_middleware.config.problems import ConfigurationError, Problems
 from apf_middleware.config.source import read_text
 from apf_middleware.fairqueuing.allocation import LevelShares
@@ -29,6 +31,9 @@ _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
 _EXACT_LEVELS: Final = {"kubernetes"}
 _LAST: Final = 10_000
+FEW_SEATS: Final = 32
+"""With so many seats or fewer, any class of callers that is there alone may use all of them by the web defaults."""
+
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
 _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tried before the other
 
@@ -48,6 +53,7 @@ class Assembly:
     levels: Mapping[str, Known[Level]]
     schemas: tuple[Known[FlowSchema], ...]
     server: ServerSettings
+    server_document: Document | None = None
 
     def configuration(self) -> Configuration:
         """The domain's object; a schema whose level doesn't exist is ignored, as upstream does."""
@@ -64,8 +70,26 @@ class Assembly:
             if known.definition is not None and known.definition.gates
         }
         return Configuration(
-            MappingProxyType(levels), schemas, self.server, MappingProxyType(estimates), MappingProxyType(gates)
+            MappingProxyType(levels),
+            schemas,
+            self.server,
+            MappingProxyType(estimates),
+            MappingProxyType(gates),
+            MappingProxyType(dict(self._metadata())),
         )
+
+    def _metadata(self) -> Iterator[tuple[tuple[str, str], Metadata]]:
+        """Yield what documents say beside the names of their objects, by kind and name."""
+        found = [(("level", name), known.definition) for name, known in self.levels.items()]
+        schemas = [known for known in self.schemas if known.thing.level in self.levels]
+        found += [(("schema", known.thing.name), known.definition) for known in schemas]
+        documents = [(key, definition.document) for key, definition in found if definition is not None]
+        if self.server_document is not None:
+            documents.append((("server", ""), self.server_document))
+        for key, document in documents:
+            metadata = metadata_of(document)
+            if metadata.labels or metadata.annotations:
+                yield key, metadata
 
 
 @lru_cache(maxsize=8)
@@ -91,7 +115,7 @@ def assemble(definitions: Sequence[Definition], problems: Problems, defaults: De
             levels[definition.thing.name] = Known(definition.thing, definition)
         elif isinstance(definition.thing, FlowSchema):
             schemas[definition.thing.name] = Known(definition.thing, definition)
-    for thing in builtin(server.defaults) if server.defaults != "none" else ():
+    for thing in _suggested(server) if server.defaults != "none" else ():
         _imagine(thing, levels, schemas)
     if server.backstops == "kubernetes":
         _check_mandatory(levels, schemas, problems)
@@ -102,7 +126,17 @@ def assemble(definitions: Sequence[Definition], problems: Problems, defaults: De
             levels, schemas, [one.thing.name for one in own if one.catch_all and isinstance(one.thing, Level)]
         )
     in_order = sorted(schemas.values(), key=lambda known: (known.thing.precedence, known.thing.name))
-    return Assembly(dict(sorted(levels.items())), tuple(in_order), server)
+    document = next((one.document for one in ordered if isinstance(one.thing, ServerSettings)), None)
+    return Assembly(dict(sorted(levels.items())), tuple(in_order), server, document)
+
+
+def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
+    """Yield the suggested objects; on few seats the levels of the web defaults lend all that they have."""
+    for thing in builtin(server.defaults):
+        if isinstance(thing, Level) and server.defaults == "web" and server.seats <= FEW_SEATS and not thing.exempt:
+            yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
+        else:
+            yield thing
 
 
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:

@@ -5,6 +5,7 @@ of the later schema's rules must lie within one part of the earlier one's.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from apf_middleware.classification import FlowSchema
@@ -20,7 +21,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 
-__all__ = ["covers", "size_of", "takes_everything"]
+__all__ = ["covers", "size_of", "take_everything", "takes_everything"]
 
 _Part = ResourceRule | NonResourceRule | HttpRule
 
@@ -46,6 +47,17 @@ def size_of(schema: FlowSchema) -> int:
 def takes_everything(schema: FlowSchema) -> bool:
     """Whether it takes every request, given that everybody is either authenticated or not."""
     return covers(schema, FlowSchema("everything", "any", rules=(_WHOLE,)))
+
+
+def take_everything(schemas: Sequence[FlowSchema]) -> bool:
+    """Return whether one of the ``schemas`` takes all authenticated requests, and one of them all others."""
+    return all(
+        any(
+            covers(schema, FlowSchema("group", "any", rules=(replace(_WHOLE, subjects=(group,)),)))
+            for schema in schemas
+        )
+        for group in _EITHER
+    )
 
 
 def covers(earlier: FlowSchema, later: FlowSchema) -> bool:

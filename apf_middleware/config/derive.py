@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from apf_middleware.classification import Classifier, Resolution, RouteTable, resolve_kubernetes
+from apf_middleware.config.cover import take_everything
 from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.estimation import Estimation
@@ -41,6 +42,10 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     strict = server.strict_upstream
     found = _limits_among(server.seats, configuration, None, strict=strict)
     parts = {name: Fraction(limits.nominal) for name, limits in found.items()}
+    if not strict and server.borrowing == "immediate" and not _needs_fallback(configuration):
+        rest = configuration.fallback.level
+        if configuration.levels[rest].min_seats is None and rest in found:
+            found[rest] = replace(found[rest], min=0)
     if not strict and server.borrowing == "immediate":
         found = _leave_a_seat(server.seats, found, configuration.levels)
         found, parts = _round_mins_down(Fraction(server.seats), found, configuration.levels)
@@ -53,6 +58,17 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
                 children[name] = replace(children[name], max=max(limits.max, children[name].nominal))
         found |= children
     return {name: found[name] for name in configuration.levels}
+
+
+def _needs_fallback(configuration: Configuration) -> bool:
+    """Whether any request may come to the level of the fallback: not, if the other schemas take everything."""
+    fallback = configuration.fallback if configuration.schemas else None
+    if fallback is None or fallback.level not in configuration.levels or configuration.lets_name_queues:
+        return True
+    others = [schema for schema in configuration.schemas if schema is not fallback]
+    if any(schema.level == fallback.level for schema in others):
+        return True
+    return not take_everything(others)
 
 
 def _limits_among(

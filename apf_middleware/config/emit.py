@@ -11,7 +11,7 @@ import yaml
 
 from apf_middleware.config.emit_apf import level_document, schema_document, server_document
 from apf_middleware.config.emit_kubernetes import level_manifest, schema_manifest, unsaid_settings
-from apf_middleware.config.objects import Configuration
+from apf_middleware.config.objects import Configuration, Metadata
 from apf_middleware.config.problems import ConfigurationError, Problems
 
 __all__ = ["Target", "convert", "documents", "emit", "written"]
@@ -46,16 +46,27 @@ def written(several: Iterable[Mapping[str, Any]]) -> str:
 
 
 def documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
-    """One document an object, as plain data: settings, levels by name, schemas in order."""
+    """Yield a document for each object, as plain data: settings, levels by name, schemas in order."""
+    known = configuration.metadata
     if target == "apf":
-        yield server_document(configuration.server, problems)
+        yield _with_metadata(server_document(configuration.server, problems), known.get(("server", "")))
     else:
         unsaid_settings(configuration.server, problems)
     for level in configuration.levels.values():
-        yield level_document(level) if target == "apf" else level_manifest(level, problems)
+        document = level_document(level) if target == "apf" else level_manifest(level, problems)
+        yield _with_metadata(document, known.get(("level", level.name)))
     for schema in configuration.schemas:
         estimate = configuration.estimates.get(schema.name)
         if target == "apf":
-            yield schema_document(schema, problems, estimate, configuration.gates.get(schema.name, ()))
+            document = schema_document(schema, problems, estimate, configuration.gates.get(schema.name, ()))
         else:
-            yield schema_manifest(schema, problems, estimate)
+            document = schema_manifest(schema, problems, estimate)
+        yield _with_metadata(document, known.get(("schema", schema.name)))
+
+
+def _with_metadata(document: dict[str, Any], metadata: Metadata | None) -> dict[str, Any]:
+    """Return the document with the labels and annotations of its object."""
+    if metadata is not None:
+        said = {"labels": dict(metadata.labels), "annotations": dict(metadata.annotations)}
+        document["metadata"] |= {key: texts for key, texts in said.items() if texts}
+    return document

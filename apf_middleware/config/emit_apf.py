@@ -36,7 +36,7 @@ from apf_middleware.config.dialects.estimation import estimate_part, estimation_
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.queuing import BACKFILL
 from apf_middleware.config.dialects.streams import streams_part
-from apf_middleware.config.dialects.values import load_callable, written_duration
+from apf_middleware.config.dialects.values import load_callable, written_duration, written_size
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.metrics import MetricsSettings
@@ -84,6 +84,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
     place = Place("<server>")
     written = {
         "seats": settings.seats,
+        "maxWaitingMemory": written_size(settings.max_waiting_memory),
         "requestTimeout": written_duration(settings.request_timeout_ns),
         "borrowing": settings.borrowing,
         "discipline": settings.discipline,
@@ -229,6 +230,8 @@ def schema_document(
     if schema.queue:
         spec["queue"] = _distinguisher(f"<schema {schema.name}>", schema.queue, problems)
     spec |= _estimate(estimate, problems, Place(f"<schema {schema.name}>"), "estimate")
+    if not schema.rules:
+        spec["rules"] = []
     spec |= _said(
         gates=list(gates),
         rules=[_rule(rule) for rule in schema.rules if isinstance(rule, Rule)],

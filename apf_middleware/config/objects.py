@@ -18,7 +18,7 @@ from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["FALLBACKS", "Configuration", "Level", "Queuing", "Route", "ServerSettings"]
+__all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing", "Route", "ServerSettings"]
 
 FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
     "kubernetes": ("", "catch-all"),
@@ -103,6 +103,7 @@ class ServerSettings:
     """
 
     seats: int = 100
+    max_waiting_memory: int = 32 * 2**20
     request_timeout_ns: int = 60 * 10**9
     borrowing: Literal["immediate", "periodic"] = "immediate"
     discipline: str = "equal-serial"
@@ -125,14 +126,26 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Metadata:
+    """Labels and annotations of an object, which mean nothing here and are kept for other tools."""
+
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
-    """Everything: levels by name, schemas in the order in which they are tried, and the server's settings."""
+    """Everything: levels by name, schemas in the order in which they are tried, and the server's settings.
+
+    ``metadata`` has what objects bear beside their names, by kind (``level``, ``schema``, ``server``) and name.
+    """
 
     levels: Mapping[str, Level]
     schemas: tuple[FlowSchema, ...]
     server: ServerSettings = field(default_factory=ServerSettings)
     estimates: Mapping[str, EstimateSettings] = field(default_factory=dict, hash=False)  # by schema
     gates: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # by schema, in the order of asking
+    metadata: Mapping[tuple[str, str], Metadata] = field(default_factory=dict, hash=False)
 
     @property
     def fallback(self) -> FlowSchema:

@@ -53,6 +53,7 @@ class Parking(Seats, ABC):
     waiting: int
     seats_waiting: int
     _limit: int
+    room: int
 
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
         super().__init__(concurrency, ceiling, cuts=cuts, strict=strict)
@@ -66,7 +67,7 @@ class Parking(Seats, ABC):
         ticket.arrived_at = now
         ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
         ticket.total_work = ticket.work.total(self.guess_ns)
-        if queue.length + queue.parked >= self._limit:
+        if queue.length + queue.parked >= min(self._limit, self.room):
             self._turn_down(queue, ticket, Reason.QUEUE_FULL)
             return
         ticket.state = _WAITING

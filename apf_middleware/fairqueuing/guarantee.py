@@ -3,13 +3,16 @@
 A queue *demands* the seats that its requests occupy or wait for. Its *fair share* at each instant is the max-min fair
 part of the seats in use for the demands of that instant. While something waits in a queue, its *shortfall* is how much
 service it lacks: the largest value that the integral of fair share minus seats has over any interval up to now. The
-discipline decides which queue is served next as long as every shortfall is small. A queue that has fallen behind by more
-than half of the longest request is served before all others, the largest shortfall first.
+discipline decides which queue is served next as long as every shortfall is small. A queue is *overdue* when its shortfall
+exceeds half of the greatest work of a request and a quarter of what C seats do in the longest time of a request, and it
+has fewer seats than its fair share at the moment. An overdue queue is served before all others, the largest shortfall
+first.
 
-Seats come free one by one, so more shortfall arises only while requests that have been seated go on running: with C
-seats, at most C of the longest ones. The shortfall of no queue therefore exceeds C + 1 requests, over any interval and
-whatever happened before. Only demand and seats at each instant count, neither guesses nor history, so there is no
-credit or debt that could build up.
+From then on more shortfall arises only while requests that have been seated go on running. The shortfall of no queue
+exceeds C + 1 of the longest requests, over any interval and whatever happened before; random worlds come to nine tenths
+of that. Only demand and seats at each instant count, neither guesses nor history, so no credit or debt builds up. The
+threshold is as high as the bound allows, because a queue that begins to wait has no shortfall: it would stand behind all
+that are overdue.
 
 **Meters.** ``r`` is the integral of the fair share of a queue that cannot have all it demands (see `MaxMinShares`), in
 grains of 2**-20 seat-nanoseconds. A waiting queue counts as one of these. (A queue whose whole demand is within the fair
@@ -44,15 +47,17 @@ class Guarantee:
         "_agenda",
         "_claims",
         "_free_claims",
+        "_former",
         "_is_decided",
         "_longest",
-        "_longest_before",
+        "_most_work",
         "_now",
         "_overdue",
         "_queues",
         "_quiet",
         "_remaining",
         "_seats",
+        "_seats_at_most",
         "_shares",
         "_threshold",
         "_waiting_queues",
@@ -61,7 +66,7 @@ class Guarantee:
         "r",
     )
 
-    def __init__(self, now: int = 0) -> None:
+    def __init__(self, seats: int, now: int = 0) -> None:
         self.r: int = 0
         self.is_tracking: bool = False
         self.overridden: int = 0  # how often a queue was served out of turn
@@ -69,7 +74,9 @@ class Guarantee:
         self._seats = 0
         self._waiting_queues = 0
         self._quiet = 0
-        self._longest = self._longest_before = self._threshold = 0
+        self._seats_at_most = seats
+        self._most_work = self._longest = self._threshold = 0
+        self._former = (0, 0)  # the greatest work and the longest time among the requests before
         self._remaining = _REMEMBERED
         self._overdue: Queue | None = None
         self._is_decided = True
@@ -183,14 +190,15 @@ class Guarantee:
     def vacate(self, queue: Queue, width: int, held_ns: int) -> None:
         """A request is about to give back the seats of ``queue`` that it has held for so long."""
         work = width * held_ns
-        if work > self._longest:
-            self._longest = work
-            self._threshold = max(work, self._longest_before) * 3 << _GRAIN_BITS - 2
+        if work > self._most_work or held_ns > self._longest:
+            self._most_work, self._longest = max(work, self._most_work), max(held_ns, self._longest)
+            self._set_threshold()
         self._remaining -= 1
         if not self._remaining:
             self._remaining = _REMEMBERED
-            self._longest_before, self._longest = self._longest, 0
-            self._threshold = self._longest_before * 3 << _GRAIN_BITS - 2
+            self._former = (self._most_work, self._longest)
+            self._most_work = self._longest = 0
+            self._set_threshold()
         claim = queue.claim
         if claim is None:
             return
@@ -205,7 +213,16 @@ class Guarantee:
         self._demand(claim, claim.rho - width)
         self._is_decided = False
 
-    # Who lacks service
+    def _set_threshold(self) -> None:
+        work, longest = max(self._most_work, self._former[0]), max(self._longest, self._former[1])
+        self._threshold = (2 * work + self._seats_at_most * longest) << _GRAIN_BITS - 2
+
+    def resize(self, seats: int) -> None:
+        """The level has at most so many ``seats`` from now on."""
+        self._seats_at_most = seats
+        self._set_threshold()
+
+    # Which queue lacks service
 
     def _ahead(self, queue: Queue, claim: Claim) -> int:
         """Return ``r - service`` of ``queue``, but for a constant."""

@@ -27,7 +27,7 @@ from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.inspection import check_queues, check_seats, check_turn, picture
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.serving import Serving
-from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
+from apf_middleware.fairqueuing.settings import MAX_QUEUES, QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
@@ -65,6 +65,7 @@ class QueueSet(Serving):
         "is_closing",
         "is_quiescing",
         "is_steered",
+        "room",
         "settings",
         "strict_upstream",
     )
@@ -94,6 +95,7 @@ class QueueSet(Serving):
         self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._now = require_integer("now", now)
         self.settings: QueueSetSettings = settings
+        self.room: int = MAX_QUEUES  # in each queue, where what waits in all levels is bounded
         self._limit = settings.queue_length_limit
         self.rounds = 0 if strict_upstream else settings.backfill
         self.strict_upstream: bool = strict_upstream
@@ -102,7 +104,7 @@ class QueueSet(Serving):
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
         is_guaranteed = self.discipline.is_guaranteed and not (strict_upstream or settings.exempt)
-        self.guarantee = Guarantee(now) if is_guaranteed else None
+        self.guarantee = Guarantee(most, now) if is_guaranteed else None
         self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
@@ -147,7 +149,7 @@ class QueueSet(Serving):
                     guarantee.occupy(queue, width, len(self.deck.queues))
                 seated = (ticket,)
             else:
-                if queue.length + queue.parked >= self._limit and (
+                if queue.length + queue.parked >= min(self._limit, self.room) and (
                     self.seats_in_use >= self.concurrency or not self.strict_upstream
                 ):
                     self._turn_down(queue, ticket, Reason.QUEUE_FULL)
@@ -335,6 +337,8 @@ class QueueSet(Serving):
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
         self.discipline.resize(self.ceiling)
+        if self.guarantee is not None:
+            self.guarantee.resize(self.ceiling)
         self.deck.resize(settings)
         for queue in self.deck.surplus():
             self.deck.close(queue)

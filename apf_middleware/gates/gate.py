@@ -143,6 +143,10 @@ class Gate(ABC):
         """Whether it is certain that nothing fits until something is given back."""
         return False
 
+    def is_blocking(self, key: Hashable) -> bool:
+        """Whether it is known, without asking, that no request passes now; for those who look."""
+        return self.is_full(key)
+
     def used(self, key: Hashable) -> int | None:  # noqa: ARG002 - for those that count
         """How much is taken, of those that count it."""
         return None

@@ -197,18 +197,19 @@ class GateKeeper(WaitingRoom):
             answer = need.gate.acquire(now, passage.request, need.key, need.cost)
         except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
             return self._failed(now, need, error)
-        self._count(need.gate, answer)
+        self._count(need, answer)
         return answer
 
     @staticmethod
-    def _count(gate: Gate, answer: object) -> None:
+    def _count(need: Need, answer: object) -> None:
         result = "parked" if isinstance(answer, Hold) else "rejected" if isinstance(answer, Reject) else "passed"
-        gate.tally.evaluations[result] += 1
+        need.gate.tally.note(need.key, result)
 
     def _failed(self, now: int, need: Need, error: Exception) -> object:
         """The gate broke: what its terms say instead of an answer."""
         gate = need.gate
         self._fail(gate, error)
+        gate.tally.last = need.key, "passed" if gate.terms.on_error == "admit" else "error"
         if gate.terms.on_error == "admit":
             return NO_LEASE
         if gate.terms.on_error == "reject":
@@ -269,7 +270,7 @@ class GateKeeper(WaitingRoom):
         if isinstance(answer, Exception):
             answer = self._failed(now, need, answer)
         else:
-            self._count(gate, answer)
+            self._count(need, answer)
         if passage.check is not check:  # it has left meanwhile
             if not isinstance(answer, Hold | Reject):
                 gone = Need(gate, need.key, need.cost)
@@ -302,6 +303,7 @@ class GateKeeper(WaitingRoom):
             if event == gate.name or event in gate.events:
                 heard = True
                 gate.tally.events += 1
+                gate.tally.last = None
                 told: tuple[str, Any] | None = (event, payload) if event in gate.hints else None
                 for slot in [*gate.slots.values()] if key is None else [gate.slots.get(key)]:
                     if slot is not None:
@@ -311,6 +313,7 @@ class GateKeeper(WaitingRoom):
     def open_gate(self, now: int, gate: Gate) -> None:
         """An operator opens it."""
         gate.is_closed = False
+        gate.tally.last = None
         gate.closed_until = None
         self.open_slots(now, gate, "open")
 

@@ -42,7 +42,11 @@ class GateStage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GateStatus:
-    """One slot of a gate, or with ``key`` None a gate where nobody waits. ``oldest`` is in seconds."""
+    """One slot of a gate, or with ``key`` None a gate where nobody waits. ``oldest`` is in seconds.
+
+    ``state`` is *passing*; *blocking*, when requests that need the gate wait or are rejected; or *held*, when an
+    operator has closed it.
+    """
 
     gate: str
     key: Hashable
@@ -94,13 +98,17 @@ class Gates:
         on: str | Iterable[str] = (),
         key: KeyOf = everybody,
         cost: CostOf = one,
+        blocks: Callable[[], bool] | None = None,
         **terms: Unpack[TermsGiven],
     ) -> Callable[[_Ask], _Ask]:
-        """Decorate a predicate, plain or asynchronous; the events named ``on`` let the waiting try again."""
+        """Decorate a predicate, plain or asynchronous; the events named ``on`` let the waiting try again.
+
+        ``blocks`` tells operators whether the gate lets nothing pass now, also while no request asks.
+        """
         events = (on,) if isinstance(on, str) else tuple(on)
 
         def add(ask: _Ask) -> _Ask:
-            self._added(Condition(name, ask, self.terms({**terms, "events": events}), key, cost))
+            self._added(Condition(name, ask, self.terms({**terms, "events": events}), key, cost, blocks=blocks))
             return ask
 
         return add
@@ -267,12 +275,13 @@ def _look(gate: Gate, now: int) -> Iterable[GateStatus]:
         slot = gate.slots.get(key) if slots else None
         waiting = [] if slot is None else [*slot, *(line.candidate for line in slot.lines.values() if line.candidate)]
         oldest = min((passage.parked_at for passage in waiting), default=None)
-        shut = slot is not None and slot.closed_at < OPEN
+        known = gate.slots.get("") if key is None else slot
+        is_blocking = (known is not None and known.closed_at < OPEN) or gate.is_blocking("" if key is None else key)
         yield GateStatus(
             gate=gate.name,
             key=key,
             kind=gate.kind,
-            state="closed" if gate.is_closed else "shut" if shut else "open",
+            state="held" if gate.is_closed else "blocking" if is_blocking else "passing",
             parked=len(waiting) + (0 if slot is None else slot.checking),
             oldest=None if oldest is None else (now - oldest) / _SECOND,
             acquired=gate.used("" if key is None else key),

@@ -17,6 +17,7 @@ CostOf = Callable[[GateRequest], int]
 
 _SECOND: Final = 10**9
 _MOST_FULL: Final = 64  # token buckets that are full again are forgotten when there are more
+_MOST_BUCKETS: Final = 65_536  # of each gate, some 240 bytes each
 
 
 def everybody(request: GateRequest) -> Hashable:  # noqa: ARG001
@@ -95,6 +96,9 @@ class Tokens(_Keyed):
 
     One number a key: the time at which its bucket would be full. What is taken moves it on; what can be taken is what
     it lies below now plus the time of a full bucket.
+
+    A full bucket needs no memory. Where so many are in use that there is no room, those nearest to being full are
+    forgotten too, an eighth at a time: their flows get back what they had used of them.
     """
 
     kind = "tokens"
@@ -131,17 +135,24 @@ class Tokens(_Keyed):
             free = max(0, (now + self._burst * self._per_token - full_at) // self._per_token)
             return Hold(retry_at=opens_at, below=free + 1)
         if len(self._full_at) >= self._most:
-            self._full_at = {one: at for one, at in self._full_at.items() if at > now}
-            self._most = max(_MOST_FULL, 2 * len(self._full_at))
+            self._forget_full(now)
         self._full_at[key] = full_at + cost * self._per_token
         return cost
+
+    def _forget_full(self, now: int) -> None:
+        self._full_at = {one: at for one, at in self._full_at.items() if at > now}
+        if len(self._full_at) >= _MOST_BUCKETS:
+            emptiest = sorted(self._full_at.items(), key=lambda item: item[1])[_MOST_BUCKETS // 8 :]
+            self._full_at = dict(emptiest)
+        self._most = min(_MOST_BUCKETS, max(_MOST_FULL, 2 * len(self._full_at)))
 
     def release(self, key: Hashable, lease: object) -> None:
         """Tokens are used up."""
 
     def undo(self, key: Hashable, lease: object) -> None:
         assert isinstance(lease, int), "a token bucket's lease is a number"
-        self._full_at[key] -= lease * self._per_token
+        if key in self._full_at:  # or it was forgotten, and is full
+            self._full_at[key] -= lease * self._per_token
 
 
 class Condition(_Keyed):
@@ -158,14 +169,23 @@ class Condition(_Keyed):
         terms: Terms,
         key: KeyOf = everybody,
         cost: CostOf = one,
+        *,
+        blocks: "Callable[[], bool] | None" = None,
     ) -> None:
         super().__init__(name, terms, key, cost)
         self._ask = ask
+        self._blocks = blocks
         self.is_async = inspect.iscoroutinefunction(ask)
         self._probing: Counter[Hashable] = Counter()
 
     def used(self, key: Hashable) -> int | None:
         return self._probing.get(key)
+
+    def is_blocking(self, key: Hashable) -> bool:
+        """What ``blocks`` says; without it, whether the last request that was asked about had to wait or go."""
+        if self._blocks is not None:
+            return self._blocks()
+        return self.tally.has_stopped(key)
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
         found = self._ask(request)
@@ -245,6 +265,9 @@ class Own(_Keyed):
 
     def undo(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
         getattr(self.gate, "undo", self.gate.release)(lease)
+
+    def is_blocking(self, key: Hashable) -> bool:
+        return self.tally.has_stopped(key)
 
     async def aclose(self) -> None:
         close = getattr(self.gate, "aclose", None)

@@ -8,7 +8,8 @@ waiting for a quota doesn't keep away who has one.
 Only one of a line tries at a time, the *candidate*. That is enough for all to be served: when it has passed, the next
 one is. And it is why opening a slot costs the same however many wait there.
 
-Requests of different costs stand apart, for a slot may be open to small ones only.
+Requests of different costs stand apart, for a slot may be open to small ones only. Of those that a slot is open to, a
+flow's turn is for the one that came first.
 """
 
 from heapq import heapify, heappop, heappush
@@ -89,7 +90,11 @@ class Line:
             first = self._first(cost)
             if first is not None and (found is None or first[:2] < found[:2]):
                 found = first
-        return None if found is None else found[2]
+        return None if found is None else self._earliest_below(self._flows[found[2].flow], below)
+
+    def _earliest_below(self, flow: _Flow, below: int) -> "Passage | None":
+        heads = [head for cost in list(flow.classes) if cost < below and (head := self._head(flow, cost)) is not None]
+        return min(heads, key=lambda passage: passage.number)
 
     def _first(self, cost: int) -> "tuple[int, int, Passage] | None":
         while turns := self._turns[cost]:
@@ -153,12 +158,18 @@ class Line:
         self._forget_idle()
 
     def charge(self, passage: "Passage") -> None:
-        """One that was the candidate has passed: its flow has had its turn."""
+        """One that was the candidate has passed: its flow has had its turn.
+
+        A flow whose requests need much may be passed by others again and again, which are charged for it. It must not
+        keep that as a claim: the others would be kept waiting for as long as they had used what it couldn't use. So
+        after its turn no flow lies behind the line's virtual time. Where all need the same this changes nothing, for
+        the least finish goes first, and nobody has passed who starts after it.
+        """
         flow = self._flows.get(passage.flow)
         if flow is None:
             flow = self._flows[passage.flow] = _Flow(passage.flow, self._virtual)
         self._virtual = max(self._virtual, flow.start)
-        flow.start += passage.ticket.total_work
+        flow.start = max(flow.start + passage.ticket.total_work, self._virtual)
 
     def _forget_idle(self) -> None:
         """Flows without anybody here are kept only as long as they owe something."""

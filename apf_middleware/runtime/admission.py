@@ -162,6 +162,7 @@ class Admission(Ticket):
     def renew(self) -> None:
         """Ask for seats once more, after they were given back while there was nothing to do."""
         self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
+        del self.seated_at
 
     def pass_over(self) -> None:
         """Its turn came, but its seats weren't free."""

@@ -22,6 +22,7 @@ from apf_middleware.gates import Gates
 from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
+from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import IncomingBodies
@@ -73,6 +74,7 @@ class Controller(Levels):
     ) -> None:
         super().__init__(configuration, now)
         self.is_closing: bool = False
+        self.backlog: Backlog = Backlog(configuration.server)
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
@@ -149,6 +151,7 @@ class Controller(Levels):
         else:
             if shared.alone is not None:
                 destination.at_work.note_alone()
+            shared.queueset.room = self.backlog.room(shared.queueset)
             seated = self._sharing.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:
@@ -283,6 +286,7 @@ class Controller(Levels):
             admission.waiter = None
             admission.queued_width = width
             tally.waiting += 1
+            self.backlog.waiting += 1
             tally.extra_seats_waiting += width - 1
             if self.reclaimer is not None:
                 self.reclaimer.claim(admission.destination.at_work)
@@ -308,6 +312,7 @@ class Controller(Levels):
                 destination.at_work.observe(now)
             tally = destination.tally
             tally.waiting -= 1
+            self.backlog.waiting -= 1
             tally.after_wait += 1
             if self.roll is not None:
                 self.roll.note_seated(ticket)
@@ -332,6 +337,7 @@ class Controller(Levels):
     def _count_left(self, admission: Admission) -> None:
         tally = admission.destination.tally
         tally.waiting -= 1
+        self.backlog.waiting -= 1
         tally.extra_seats_waiting -= admission.queued_width - 1
 
     def _count_rejected(self, admission: Admission, now: int) -> None:
@@ -396,6 +402,7 @@ class Controller(Levels):
         seats, kinship = configuration.server.seats, derive_kinship(configuration)
         seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
         self._adopt(now, configuration, limits)
+        self.backlog.adopt(configuration.server)
         self._adopt_bodies()
         self._wake(now, seated)
         self.queues.apply_states()

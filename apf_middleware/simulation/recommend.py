@@ -54,8 +54,10 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One simulation: what was tried, and of the level that is worst, its quantile; ``used`` is the part of the seats
-    that was in use on average, and ``meets`` says whether all levels meet the objective.
+    """One simulation: what was tried, and of the level that is worst, its quantile.
+
+    ``used`` is the part of the seats that was in use on average. ``meets`` says whether all levels meet the objective,
+    and ``comes_close`` whether they do as far as requests themselves allow.
     """
 
     tried: str
@@ -65,6 +67,7 @@ class Trial:
     rejected: float
     used: float
     meets: bool
+    comes_close: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ class _Search:
             self._note("queues as before", seats, after)
         return Recommendation(
             proposed,
-            self.trials[-1].meets and not self.floors,
             self.trials[-1].meets,
+            self.trials[-1].comes_close,
             tuple(self.reasons),
             tuple(self.trials),
             before,
@@ -150,12 +153,14 @@ class _Search:
         if not levels:
             raise InvalidValueError("trace", "no request", "it must have requests for levels that aren't exempt")
         worst = max(levels, key=lambda level: (self._excess(level), _rejected(level)))
-        meets = all(self._meets(level) for level in levels)
+        comes_close = all(self._meets(level) for level in levels)
+        slowest = max(level.quantiles_ms[self.objective.quantile] or 0.0 for level in levels)
+        meets = comes_close and slowest <= self.objective.limit_ms
         value = worst.quantiles_ms[self.objective.quantile]
         used = sum(level.seats for level in levels)
         part = round(used / seats, 4) if seats else 1.0
-        self.trials.append(Trial(tried, seats, worst.name, value, _rejected(worst), part, meets))
-        return meets
+        self.trials.append(Trial(tried, seats, worst.name, value, _rejected(worst), part, meets, comes_close))
+        return comes_close
 
     def _excess(self, level: LevelResult) -> float:
         return (level.quantiles_ms[self.objective.quantile] or math.inf) / self._limit(level.name)
@@ -167,7 +172,7 @@ class _Search:
         return self._excess(level) <= 1 and _rejected(level) <= self.objective.rejected
 
     def _meets_at(self, seats: int) -> bool:
-        return any(trial.meets for trial in self.trials if trial.seats == seats and trial.tried == "bisection")
+        return any(trial.comes_close for trial in self.trials if trial.seats == seats and trial.tried == "bisection")
 
     # The steps
 

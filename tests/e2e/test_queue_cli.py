@@ -269,7 +269,7 @@ async def test_a_gate_that_is_closed_keeps_requests_waiting_and_fails_none(shop:
         "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES"
     )
     assert listed.stdout.splitlines()[1].split()[0] == "db"
-    assert "closed" in listed.stdout
+    assert "held" in listed.stdout
     assert "6 pending" in shown.stdout
     assert "gates:     db 6, oldest" in shown.stdout
     assert (kicked.stdout, still) == ("kicked 6\n", 6), "closed is closed"

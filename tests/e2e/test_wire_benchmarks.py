@@ -304,7 +304,8 @@ def test_a_refusal_is_a_failure_after_which_an_elephant_rests() -> None:
 
     assert (report.mice_ok_pct, report.total_goodput, report.timed_out) == (0, 0, 0)
     assert (report.mice_p50_ms, report.mice_p99_all_ms) == (None, 150)
-    assert 60 < report.refused < 5 / 0.055 + 275  # at the most, after pauses of 50 ms, and all that the mice ask
+    # At least one on each connection; at the most, after pauses of 50 ms, and all that the mice ask.
+    assert 5 < report.refused < 5 / 0.055 + 275
 
 
 def test_without_an_answer_callers_give_up_after_the_deadline() -> None:

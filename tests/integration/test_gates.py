@@ -107,7 +107,7 @@ async def test_who_needs_the_database_waits_for_it_and_others_pass() -> None:
 
         assert stage.started == ["/db/hold", "/other"]
         [status] = stage.gates.list()
-        assert (status.gate, status.state, status.parked, status.acquired, status.limit) == ("db", "shut", 1, 1, 1)
+        assert (status.gate, status.state, status.parked, status.acquired, status.limit) == ("db", "blocking", 1, 1, 1)
         stage.let_go("/db/hold")
         await waiter.end()
         await holder.end()
@@ -397,7 +397,7 @@ async def test_operators_close_and_open_a_gate() -> None:
         waiter = stage.comes("/db/waiter")
         await settle()
         assert stage.started == []
-        assert stage.gates.list()[0].state == "closed"
+        assert stage.gates.list()[0].state == "held"
         with anyio.fail_after(5):
             await waiter.end()
         assert waiter.status == 200

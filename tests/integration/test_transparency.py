@@ -1,6 +1,7 @@
 """Apps behind the middleware exchange the same messages with their server as without it.
 
 Each case runs bare, admitted at once and queued, on asyncio and trio, over a server that notes what reaches it.
+Rejected requests are answered without the app.
 """
 
 import copy
@@ -8,15 +9,19 @@ import inspect
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
 import pytest
 from asgiref.sync import async_to_sync
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from tests.integration.conversation import http_scope, websocket_scope
+from tests.integration.conversation import Conversation, http_scope, websocket_scope
 from tests.integration.stage import configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -60,9 +65,9 @@ class Server:
 class Guard:
     """The middleware, and a request that has its only seat."""
 
-    def __init__(self, app: ASGIApp, server: str) -> None:
+    def __init__(self, app: ASGIApp, server: str, wait: str = "10s") -> None:
         self._app = app
-        self.middleware = APFMiddleware(self._route, configuration(server=server))
+        self.middleware = APFMiddleware(self._route, configuration(server=server, wait=wait))
         self._free = anyio.Event()
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,6 +223,127 @@ async def test_an_app_receives_what_the_server_gives(name: str, reads: str, way:
 
     assert behind == bare
     assert behind[-2:] == [{"type": "http.disconnect"}] * 2
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+async def test_a_rejected_request_gets_one_whole_response_and_never_reaches_the_app(name: str) -> None:
+    ran: list[str] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        ran.append(scope["path"])
+
+    guard = Guard(app, NONE, wait="10ms")
+    async with guard.full() as free:
+        for scope in (http_scope("/", "POST"), websocket_scope()):
+            server = Server(REQUESTS[name])
+            await guard.middleware(scope, server.receive, server.send)
+            kinds = [message["type"] for message in server.sent]
+            assert kinds in (["http.response.start", "http.response.body"], ["websocket.close"])
+            assert scope["type"] == "websocket" or server.sent[0]["status"] == 429
+        free()
+
+    assert ran == []
+
+
+class Outer(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        return await call_next(request)
+
+
+@pytest.mark.parametrize("place", ["outside", "inside"])
+async def test_a_client_that_hangs_up_while_queued_ends_quietly(place: str) -> None:
+    """Also where Starlette's own middleware wants a response to pass on."""
+    ran: list[str] = []
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        ran.append(scope["path"])
+        await send(START)
+        await send(BODY)
+
+    guard = Guard(Outer(app) if place == "inside" else app, NONE)
+    outermost = Outer(guard.middleware) if place == "outside" else guard.middleware
+    async with guard.full() as free, anyio.create_task_group() as tasks:
+        leaver = Conversation(outermost, http_scope(), tasks).body().start()
+        await anyio.sleep(0.02)
+        leaver.hang_up()
+        await leaver.end()
+        free()
+
+    assert leaver.error is None
+    assert ran == []
+
+
+HEADERS: dict[str, Callable[[list[Any]], Any]] = {
+    "list": list,
+    "tuple": tuple,
+    "iterator": iter,
+    "generator": lambda found: (pair for pair in found),
+    "lists": lambda found: [list(pair) for pair in found],
+    "lists and tuples": lambda found: [list(found[0]), *found[1:]],
+    "generator of lists": lambda found: (list(pair) for pair in found),
+    "generator of iterators": lambda found: (iter(pair) for pair in found),
+}
+WHO = [(b"accept", b"text/event-stream"), (b"x-user", b"bob"), (b"x-remote-user", b"carl"), (b"x-api-key", b"s3cret")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("who", ["tokens", "proxy", "header"])
+@pytest.mark.parametrize("form", HEADERS)
+async def test_a_requests_headers_may_have_any_legal_form(form: str, who: str, way: Way, tmp_path: Path) -> None:
+    """They mean the same to us, and the app has them as they came."""
+    keys = tmp_path / "keys.csv"
+    keys.write_text("s3cret,dora,1\n")
+    authenticators = {
+        "tokens": f"{{type: tokens, file: {keys}, header: X-API-Key}}",
+        "proxy": "{type: proxy, networks: [127.0.0.1/32]}",
+        "header": "{type: user}",
+    }
+    seen: list[tuple[str, str, list[tuple[bytes, ...]]]] = []
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        admission = scope["apf"]
+        seen.append((admission.identity.name, admission.flow, [tuple(pair) for pair in scope["headers"]]))
+        if form in {"list", "tuple", "lists", "lists and tuples"}:
+            assert scope["headers"] == HEADERS[form](WHO)
+        await send(START)
+        await send(BODY)
+
+    settings = f"{NONE}, authentication: [{authenticators[who]}]"
+    guard = Guard(app, settings)
+    for _ in range(2):  # the second one is remembered
+        scope = http_scope(client=("127.0.0.1", 5))
+        scope["headers"] = HEADERS[form](WHO)
+        if way == "admitted":
+            await guard.middleware(scope, Server([]).receive, Server([]).send)
+        else:
+            await run(app, scope, Server([]), way, settings)
+
+    name = {"tokens": "dora", "proxy": "carl", "header": "system:anonymous"}[who]
+    assert seen == [(name, "bob", WHO)] * 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("headers", [{}, {"headers": None}, {"headers": []}, {"headers": ()}])
+async def test_a_scope_may_have_no_headers(headers: Scope, way: Way, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.csv"
+    keys.write_text("s3cret,dora,1\n")
+    seen: list[bool] = []
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        seen.append({name: scope[name] for name in scope if name == "headers"} == headers)
+        await send(START)
+        await send(BODY)
+
+    settings = (
+        f"{NONE}, bodies: {{holdSeats: false}}, trustedProxies: {{networks: [127.0.0.1/32]}}"
+        f", authentication: [{{type: tokens, file: {keys}}}, {{type: proxy, networks: [127.0.0.1/32]}}]"
+    )
+    for method in ("GET", "POST"):
+        scope = http_scope("/", method)
+        del scope["headers"]
+        await run(app, {**scope, **headers}, Server(REQUESTS["no body"]), way, settings)
+
+    assert seen == [True, True]
 
 
 async def at_once(receive: Receive) -> Message | None:

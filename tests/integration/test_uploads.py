@@ -81,7 +81,7 @@ async def test_a_rest_that_is_too_slow_ends_the_request_though_its_app_runs() ->
         works.pass_time()
         await long.end()
 
-        assert (long.status, problem(long)["reason"]) == (408, "slow-body")
+        assert (long.status, problem(long)["reason"], problem(long)["waited"]) == (408, "slow-body", 0)
         assert len(long.sent) == 2, "what the app sent afterwards isn't sent"
         assert [message["type"] for message in works.heard["/long"]] == ["http.request", "http.disconnect"]
         tally = works.middleware.service.controller.levels["crowd"].tallies["everybody"]

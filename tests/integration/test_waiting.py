@@ -102,7 +102,7 @@ async def test_many_come_wait_leave_and_are_served_and_nobody_is_lost() -> None:
 
         served = sum(conversation.status == 200 for conversation in everybody)
         rejected = sum(conversation.status == 429 for conversation in everybody)
-        silent = sum(conversation.status is None for conversation in everybody)
+        silent = sum(conversation.status in {None, 499} for conversation in everybody)
         assert served + rejected + silent == 300
         assert served > 50
         assert stage.is_at_rest()

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending
@@ -86,6 +86,7 @@ class _Crowd:
     seed=st.integers(0, 10**6),
     crowd=st.integers(2, 30),
 )
+@example(levels=1, flows=2, most_bypasses=2, share=Lending, sizes=[1, 3, 2], seed=2, crowd=8)
 @_examples(80)
 def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 - hypothesis passes them
     levels: int,

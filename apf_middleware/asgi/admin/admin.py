@@ -9,7 +9,6 @@ No seats are taken. An operator looks when nothing else gets through.
 """
 
 import json
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -46,12 +45,12 @@ _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Admin:
-    """Answers with what ``view`` shows, as ``settings`` want it; ``wall_ns`` tells the time of day."""
+    """Answers with what ``view`` shows, as ``settings`` want it; ``offset`` leads to the time of day."""
 
-    def __init__(self, view: View, settings: AdminSettings, *, wall_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, view: View, settings: AdminSettings, offset: Callable[[], int]) -> None:
         self._view = view
         self._settings = settings
-        self._wall_ns = wall_ns
+        self._offset = offset
         self._below = f"{settings.path}/"
         self._dumps: Mapping[str, tuple[Dump, str]] = {
             "dump_priority_levels": (dump_levels, TEXT),
@@ -153,7 +152,7 @@ class Admin:
         if query.get("by", "work") not in ORDERS:
             raise Trouble(400, "bad-order", "Bad Request", f"by must be one of {', '.join(ORDERS)}.")
         dump, content_type = self._dumps[ask.name]
-        clock = Clock(self._view.controller.now(), self._wall_ns())
+        clock = Clock(self._offset())
         return shown(await dump(self._view, clock, query, as_json=as_json), JSON if as_json else content_type)
 
 

@@ -198,7 +198,8 @@ def _details_of(request: RequestNote) -> Details:
 def _told(request: RequestNote) -> Cells:
     verb, path, about = _details_of(request)
     about = about or _NO_RESOURCE
-    resource = (about.namespace, about.name, about.version, about.resource, about.subresource)
+    version = f"{about.api_group}/{about.version}" if about.api_group else about.version  # as Go writes a GroupVersion
+    resource = (about.namespace, about.name, version, about.resource, about.subresource)
     return tuple(map(printable, (request.admission.identity.name, verb, path, *resource)))
 
 

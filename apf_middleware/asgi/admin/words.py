@@ -5,25 +5,51 @@ into them; what isn't printable is shown escaped, so that no name can start a li
 """
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from apf_middleware.classification.text import printable
 
-__all__ = ["NEVER", "Clock", "printable", "written_duration"]
+__all__ = ["NEVER", "Clock", "WallOffset", "printable", "written_duration"]
 
 NEVER: Final = "0001-01-01T00:00:00Z"
 """Go's zero time."""
 
 _SECOND: Final = 10**9
+_SET_NS: Final = 10_000_000  # by less the wall clock hasn't been set: the process was paused between two readings
+
+
+class WallOffset:
+    """How many nanoseconds a wall clock is ahead of the monotonic clock ``now``.
+
+    Two readings of the clocks are some hundred nanoseconds apart, so the offset of the first reading stays in force,
+    and one moment is written alike in every dump, until the wall clock is set.
+    """
+
+    __slots__ = ("_now", "_offset", "_wall_ns")
+
+    def __init__(self, now: Callable[[], int], wall_ns: Callable[[], int] = time.time_ns) -> None:
+        self._now = now
+        self._wall_ns = wall_ns
+        self._offset = wall_ns() - now()
+
+    def __call__(self) -> int:
+        found = self._wall_ns() - self._now()
+        if abs(found - self._offset) > _SET_NS:
+            self._offset = found
+        return self._offset
+
+    def __repr__(self) -> str:
+        return f"<WallOffset of {self._offset} ns>"
 
 
 class Clock:
-    """Tells times of the monotonic clock as those of a wall clock, both told by what they show at one moment."""
+    """Tells times of the monotonic clock as those of a wall clock, which is ``offset`` nanoseconds ahead of it."""
 
     __slots__ = ("_offset", "_seconds")
 
-    def __init__(self, now: int, wall_ns: int) -> None:
-        self._offset = wall_ns - now
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
         self._seconds: dict[int, str] = {}
 
     def written(self, at: int) -> str:

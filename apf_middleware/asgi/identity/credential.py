@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.types import Scope
 
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.asgi.identity.verdict import Refused, refuse
 
 __all__ = ["MAX_CREDENTIAL", "HeaderCredential", "header_values", "is_plain"]
@@ -28,7 +29,7 @@ def is_plain(text: str) -> bool:
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
     """All values of a header, in order."""
-    return [value for key, value in scope.get("headers") or () if key == name]
+    return [value for key, value in headers_of(scope) if key == name]
 
 
 class HeaderCredential:
@@ -48,7 +49,7 @@ class HeaderCredential:
     def read(self, scope: Scope) -> str | Refused | None:
         """The credential; None if there is none, or one of another scheme, which is not for us to judge."""
         found = None
-        for key, value in scope.get("headers") or ():
+        for key, value in headers_of(scope):
             if key == self._header:
                 if found is not None:
                     return self.refused("duplicate-header")

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from starlette.types import Scope
 
+from apf_middleware.asgi.headers import headers_of
 from apf_middleware.asgi.identity.address import TrustedNetworks, peer_address
 from apf_middleware.asgi.identity.certificate import certificate_facts, common_name
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values, is_plain
@@ -87,7 +88,7 @@ class ProxyAuthenticator:
     def _extra_headers(self, scope: Scope) -> list[tuple[bytes, bytes, bytes]]:
         return [
             (prefix, key, value)
-            for key, value in scope.get("headers") or ()
+            for key, value in headers_of(scope)
             for prefix in self._prefixes
             if key.startswith(prefix) and len(key) > len(prefix)
         ]

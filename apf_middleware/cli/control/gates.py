@@ -10,7 +10,7 @@ from apf_middleware.cli.control.workers import Reply
 
 __all__ = ["GateTogether", "combine_gates", "gate_disagreements", "gate_table"]
 
-_CLOSED: Final = "closed"
+_HELD: Final = "held"
 _HEAD: Final = ("GATE", "KEY", "STATE", "PARKED", "OLDEST", "ACQUIRED/LIMIT", "EVENTS", "RESCUES")
 _TEXTS: Final = 3
 _SUMS: Final = ("parked", "acquired", "limit", "events", "rescues")
@@ -55,14 +55,14 @@ def _combine_one(gate: str, key: str | None, records: Mapping[str, Mapping[str, 
 
 
 def _state(states: Sequence[str]) -> str:
-    """Whether it is shut for the moment is each worker's own; whether it is closed by hand is what all are told."""
-    if len({state == _CLOSED for state in states}) > 1:
+    """Whether a gate blocks for the moment is each worker's own; whether an operator holds it is the same in all."""
+    if len({state == _HELD for state in states}) > 1:
         return MIXED
-    return "shut" if "shut" in states else states[0]
+    return "blocking" if "blocking" in states else states[0]
 
 
 def gate_disagreements(gates: Sequence[GateTogether]) -> list[str]:
-    """Where some workers have closed a gate and others haven't."""
+    """Where some workers hold a gate and others don't."""
     return [
         f"{one.gate}: {', '.join(f'worker {worker} has it {state}' for worker, state in one.states.items())}"
         for one in gates

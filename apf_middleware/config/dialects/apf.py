@@ -263,8 +263,8 @@ class FlowSchemaModel(CamelModel):
     spec: _SchemaSpec
 
     def rules(self) -> Iterator[Broken]:
-        if not self.spec.rules_ and not self.spec.match:
-            hint = "Without any it takes nothing"
+        if self.spec.model_fields_set.isdisjoint({"rules_", "match"}):
+            hint = "Write rules: [] if it shall take nothing"
             yield Broken(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint)
 
     def built(self) -> FlowSchema:

@@ -50,11 +50,12 @@ _DEFAULT_SHARES: Final = 30
 
 
 class _Metadata(Model):
-    """Of all that the server writes here only name and annotations matter."""
+    """Of all that the server writes here only these matter."""
 
     model_config = ConfigDict(extra="ignore")
 
     name: DnsSubdomain
+    labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
 
 

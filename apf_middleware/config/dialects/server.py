@@ -23,7 +23,15 @@ from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.dialects.streams import ServerStreamsModel
 from apf_middleware.config.dialects.telemetry import TelemetryModel
-from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
+from apf_middleware.config.dialects.values import (
+    DnsSubdomain,
+    Duration,
+    NonEmpty,
+    Size,
+    StringSet,
+    duration_ns,
+    size_bytes,
+)
 from apf_middleware.config.objects import Route, ServerSettings
 from apf_middleware.exceptions import InvalidValueError
 
@@ -65,6 +73,7 @@ class _ServerSpec(CamelModel):
     }
 
     seats: int = Field(default=100, ge=1, le=10_000_000)
+    max_waiting_memory: Size = "32MiB"
     request_timeout: Duration = "1m"
     borrowing: Literal["immediate", "periodic"] = "immediate"
     discipline: Literal["equal-serial", "max-min-serial", "max-min-concurrent"] = "equal-serial"
@@ -86,6 +95,8 @@ class _ServerSpec(CamelModel):
     telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
 
     def rules(self) -> Iterator[Broken]:
+        if not size_bytes(self.max_waiting_memory):
+            yield Broken(("maxWaitingMemory",), self.max_waiting_memory, "it must be more than nothing")
         if duration_ns(self.request_timeout) == 0:
             yield Broken(("requestTimeout",), self.request_timeout, "it must be more than nothing")
         names = [gate.name for gate in self.gates]
@@ -126,6 +137,7 @@ class ServerModel(CamelModel):
         spec = self.spec
         return ServerSettings(
             seats=spec.seats,
+            max_waiting_memory=size_bytes(spec.max_waiting_memory),
             request_timeout_ns=duration_ns(spec.request_timeout),
             borrowing=spec.borrowing,
             discipline=spec.discipline,

@@ -1,9 +1,10 @@
 """`equal-serial`: equal shares among the queues that wait, measured by the service that each has attained.
 
 The default. Each queue has a meter: the seat-time that its requests have attained since they have had to compete. The
-queue with the least meter is served next. The meter runs in real time at the seats that the queue has in use, so a
-request is charged while it runs, however long that turns out to be. Each seat in use counts as one guess more than it
-has attained, so that queues take turns where several seats come free at once.
+queue with the least meter is served next. The seats that a queue has in use count in real time, so a request is charged
+while it runs, however long that turns out to be. Running requests count for a guess at least, so that a queue that is
+behind isn't given more seats at once than it needs to catch up. The guess is the average of what the latest requests of
+the queue took.
 
 Shares are equal among the queues that have something waiting. A queue that cannot use its share leaves the rest to the
 others without anybody having to compute max-min fair shares: it simply has nothing waiting.
@@ -20,11 +21,14 @@ begins, all meters begin at the same value, and seats that are in use count from
 So a queue is behind or ahead of its share only by what non-preemptive service makes unavoidable, the requests that were
 running: C requests in all, as in `Kubernetes' documentation of queue sets`, whatever happened before.
 
-**Cost.** Meters of queues with seats in use run at different rates, which would make the order of the queues change with
-time. The agenda therefore holds each queue under its meter as it was when something last happened to the queue. Meters
-only grow with time, so an outdated entry is too early, never too late: a queue that comes to the top is put where it
-belongs, and the next one is looked at. Each call is O(log n) amortised. The turn passes to another queue only when a
-ticket arrives, leaves, or gives its seats back: meters are read as of the latest such event.
+**Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
+seat-time of requests that are over and ``starts`` the sum of the times at which the running ones began, by seats.
+
+**Cost.** Meters of requests that take longer than guessed run on at different rates. The agenda holds each queue under
+its meter as it was when something last happened to the queue. Without that, a meter only grows, so an outdated entry is
+too early, never too late: a queue that comes to the top is put where it belongs, and the next one is looked at. Each
+call is O(log n) amortised. The turn passes to another queue only when a ticket arrives, leaves, or gives its seats back:
+meters are read as of the latest such event.
 
 Kubernetes' own version, with a virtual time that runs at the rate of equal shares, is `upstream_equal_serial`.
 """
@@ -40,35 +44,39 @@ from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 __all__ = ["EqualSerial", "EqualSerialQueue"]
 
+_OF_A_QUEUE: Final = 4  # the weight of one request in the average of its queue is one fourth
+_OF_THE_LEVEL: Final = 16
 _NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 seat-seconds outside
 
 
 class EqualSerialQueue(Queue):
-    """A queue and the service that it had ``attained`` at the time ``mark``, in seat-nanoseconds.
+    """A queue and the parts of its meter, in seat-nanoseconds; they are outdated unless ``period`` is the discipline's.
 
-    Both are outdated unless ``period`` is the discipline's. ``listed`` is the meter under which it is on the agenda.
+    ``guess_ns`` is how long its requests take on average, ``listed`` the meter under which it is on the agenda.
     """
 
-    __slots__ = ("attained", "listed", "mark", "period")
+    __slots__ = ("finished", "guess_ns", "listed", "period", "starts")
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
-        self.attained: int = 0
-        self.mark: int = 0
+        self.finished: int = 0
+        self.starts: int = 0
+        self.guess_ns: int = guess_ns
         self.period: int = -1  # of none yet
         self.listed: int = 0
 
     def meters(self) -> dict[str, int]:
-        return {"next_dispatch_r": self.attained // _NS_PER_UNIT}
+        return {"next_dispatch_r": (self.finished + self.seats_in_use * self.guess_ns) // _NS_PER_UNIT}
 
 
 class EqualSerial(Discipline[EqualSerialQueue]):
-    """Serve the queue that has attained the least. ``guess_ns`` is what each seat in use counts for in advance."""
+    """Serve the queue that has attained the least. ``guess_ns`` is what requests are taken to last at first."""
 
     __slots__ = (
         "_agenda",
         "_guess_ns",
         "_joined",
+        "_joined_at",
         "_period",
         "_period_began_at",
         "_period_r",
@@ -91,14 +99,15 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._period = 0  # the number of the latest period of competition
         self._period_began_at = 0
         self._period_r = 0
-        self._joined = 0  # the greatest meter with which a queue has joined in this period
+        self._joined = 0  # how many queues have joined at the virtual time `_joined_at`
+        self._joined_at = 0
         self._waiting_queues = 0
         self._turn = 0  # the queue served last; as upstream, the first turn is the second queue's
         self._queues: list[EqualSerialQueue] = []
         self._agenda = Lineup()
 
     def open_queue(self, index: int) -> EqualSerialQueue:
-        queue = EqualSerialQueue(index)
+        queue = EqualSerialQueue(index, self._guess_ns)
         if index == len(self._queues):
             self._queues.append(queue)
         else:
@@ -113,57 +122,64 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     # Meters
 
-    def _meter(self, queue: EqualSerialQueue) -> int:
-        """Return what ``queue`` has attained by the latest event, with what its seats count for in advance."""
-        seats = queue.seats_in_use
-        if queue.period != self._period:
-            return self._period_r + seats * (self._read_at - self._period_began_at + self._guess_ns)
-        return queue.attained + seats * (self._read_at - queue.mark + self._guess_ns)
+    def _enter(self, queue: EqualSerialQueue, seats: int) -> None:
+        """Let the meter of ``queue`` begin with this period, in which it has had so many ``seats``."""
+        queue.period = self._period
+        queue.finished = self._period_r
+        queue.starts = seats * self._period_began_at
 
-    def _read(self, queue: EqualSerialQueue, seats: int) -> None:
-        """Bring up to date what ``queue`` has attained, which has had so many ``seats`` until now."""
-        now = self._read_at = self.now
-        if queue.period != self._period:
-            queue.period = self._period
-            queue.attained = self._period_r + seats * (now - self._period_began_at)
-        else:
-            queue.attained += seats * (now - queue.mark)
-        queue.mark = now
+    def _meter(self, queue: EqualSerialQueue, seats: int) -> int:
+        """Return the meter of ``queue``, which has so many ``seats``, at the latest event."""
+        attained = seats * self._read_at - queue.starts
+        guessed = seats * queue.guess_ns
+        return queue.finished + (attained if attained > guessed else guessed)
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
-        """Put ``queue``, whose meter has just been read and which has so many ``seats``, on the agenda."""
+        """Put ``queue``, in which ``oldest`` is next and which has so many ``seats``, where it belongs."""
         agenda = self._agenda
-        queue.listed = meter = queue.attained + seats * self._guess_ns
+        queue.listed = meter = self._meter(queue, seats)
         if oldest.width == 1 and not agenda.wide:
             agenda.put(queue.index, meter)
         else:
             agenda.place(queue.index, meter, oldest.width)
+
+    def _vacated(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+        """The ticket gives back its seats."""
+        now, width, began = self.now, ticket.width, ticket.seated_at
+        if began < self._period_began_at:
+            began = self._period_began_at
+        queue.finished += width * (now - began)
+        queue.starts -= width * began
 
     # What happens to tickets
 
     def arrive(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if queue.length:
             return
-        now, seats = self.now, queue.seats_in_use
-        self._read_at = now
+        seats = queue.seats_in_use
+        self._read_at = self.now
         if not self._waiting_queues:
             self._period += 1
-            self._period_began_at = now
-            self._period_r = self._joined = least = self.r
+            self._period_began_at = self.now
+            self._period_r = least = self.r
         else:
-            least = max(self._meter(self._queues[self.pick()]), self._joined) + 1  # queues that join keep their order
+            following = self._queues[self.pick()]
+            least = following.finished + following.seats_in_use * self.now - following.starts
+            if least != self._joined_at:
+                self._joined_at, self._joined = least, 0
         self._waiting_queues += 1
-        self._read(queue, seats)
-        if queue.attained + seats * self._guess_ns < least:
-            self._joined = least
-            queue.attained = least - seats * self._guess_ns
+        if queue.period != self._period:
+            self._enter(queue, seats)
+        behind = least - self._meter(queue, seats)
+        if behind >= 0:
+            self._joined += 1  # queues that join at the same virtual time keep their order
+            queue.finished += behind + self._joined
         self._list(queue, ticket, seats)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if queue.oldest is ticket:
-            seats = queue.seats_in_use
-            self._read(queue, seats)
-            self._list(queue, ticket, seats)
+            self._read_at = self.now
+            self._list(queue, ticket, queue.seats_in_use)
 
     def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:  # noqa: ARG002 - no meter runs without competition
         self._turn = queue.index
@@ -171,10 +187,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def leave(self, queue: EqualSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
         if not was_oldest:
             return
-        oldest, seats = queue.oldest, queue.seats_in_use
-        self._read(queue, seats)
-        if oldest is not None:
-            self._list(queue, oldest, seats)
+        self._read_at = self.now
+        if queue.oldest is not None:
+            self._list(queue, queue.oldest, queue.seats_in_use)
         else:
             self._unlist(queue)
 
@@ -183,11 +198,13 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._waiting_queues -= 1
 
     def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        seats = queue.seats_in_use
-        self._read(queue, seats - ticket.width)
+        now, seats = self.now, queue.seats_in_use
+        self._read_at = now
         self._turn = queue.index
-        if queue.attained > self.r:
-            self.r = queue.attained
+        attained = queue.finished + (seats - ticket.width) * now - queue.starts
+        if attained > self.r:
+            self.r = attained
+        queue.starts += ticket.width * now
         oldest = queue.oldest
         if oldest is not None:
             self._list(queue, oldest, seats)
@@ -197,19 +214,28 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         if not self._waiting_queues:
             return
-        seats = queue.seats_in_use
-        self._read(queue, seats)
-        billed = duration_ns - (self.now - ticket.seated_at)
-        if billed:
-            queue.attained += ticket.work.seats * billed
+        held, seats = self.now - ticket.seated_at, queue.seats_in_use
+        self._read_at = self.now
+        queue.guess_ns += (held - queue.guess_ns) // _OF_A_QUEUE
+        self._guess_ns += (held - self._guess_ns) // _OF_THE_LEVEL
+        if queue.period != self._period:
+            self._enter(queue, seats)
+        if held != duration_ns:
+            queue.finished += ticket.work.seats * (duration_ns - held)
+        if not ticket.work.linger_ns:
+            self._vacated(queue, ticket)
+            seats -= ticket.width
         if queue.oldest is not None:
-            self._list(queue, queue.oldest, seats if ticket.work.linger_ns else seats - ticket.width)
+            self._list(queue, queue.oldest, seats)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if not self._waiting_queues:
             return
         seats = queue.seats_in_use
-        self._read(queue, seats)
+        self._read_at = self.now
+        if queue.period != self._period:
+            self._enter(queue, seats)
+        self._vacated(queue, ticket)
         if queue.oldest is not None:
             self._list(queue, queue.oldest, seats - ticket.width)
 
@@ -237,7 +263,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             if index is None:
                 raise LookupError("no queue has anything waiting")
             queue = queues[index]
-            meter = self._meter(queue)
+            meter = self._meter(queue, queue.seats_in_use)
             if meter <= queue.listed:
                 return index
             queue.listed = meter
@@ -255,7 +281,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         assert self._waiting_queues == len(waiting), f"{len(waiting)} queues wait, not {self._waiting_queues}"
         for queue in waiting:
             listed = self._agenda.finish_of(queue.index)
-            assert listed == queue.listed <= self._meter(queue), f"{queue!r} is listed too late"
+            assert listed == queue.listed <= self._meter(queue, queue.seats_in_use), f"{queue!r} is listed too late"
 
     def __repr__(self) -> str:
         return f"<EqualSerial R={self.r // _NS_PER_UNIT} waiting={self._waiting_queues} last served={self._turn}>"

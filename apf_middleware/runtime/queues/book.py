@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.config import Configuration
+from apf_middleware.config.dialects.queuing import BACKFILL
 from apf_middleware.config.emit_apf import level_document
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.queues import default_queue, find_flaws
@@ -81,7 +82,7 @@ class QueueBook:
         check_name(name)
         given = {"min": 0, "weight": weight} | fields
         check_changes(name, given)
-        level = Level(name, LevelShares(1), Queuing() if queuing is None else queuing)
+        level = Level(name, LevelShares(1), Queuing(backfill=BACKFILL) if queuing is None else queuing)
         self._change(name, with_changes(level, given))
         self._tell("created", name, by, given)
         return self.status(name)

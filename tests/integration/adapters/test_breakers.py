@@ -105,7 +105,7 @@ async def open_up(guarded: Guarded, times: int) -> None:
 async def test_half_open_lets_one_try_and_not_the_herd_and_closed_lets_all_go(library: Library) -> None:
     async with anyio.create_task_group() as tasks:
         gates, dependency = Gates(flush=60), Dependency(is_down=False)
-        guarded = library(gates, 2, 0.05, 1)
+        guarded = library(gates, 2, 0.5, 1)
         await open_up(guarded, 2)
         scene = Scene(tasks, gates, lambda _: guarded.call(dependency.use))
         waiters = scene.come(20, users=3)

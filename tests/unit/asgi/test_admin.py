@@ -74,9 +74,7 @@ class World:
         self.problems: Sequence[Problem] = ()
         self.reloads = 0
         self.outcome: bool | None = True
-        self.admin = Admin(
-            self, AdminSettings(groups=("auditors",), operators=("operators",)), wall_ns=lambda: WALL + self.time
-        )
+        self.admin = Admin(self, AdminSettings(groups=("auditors",), operators=("operators",)), lambda: WALL)
 
     async def reload(self) -> bool:
         self.reloads += 1
@@ -200,7 +198,7 @@ async def test_one_group_of_several_is_enough(world: World) -> None:
 
 
 async def test_without_groups_there_is_no_admin(world: World) -> None:
-    admin = Admin(world, AdminSettings())
+    admin = Admin(world, AdminSettings(), lambda: WALL)
 
     assert not admin.is_for(http_scope(f"{PATH}/dump_queues"))
 
@@ -434,7 +432,7 @@ async def test_details_tell_whose_a_request_is_and_what_about(world: World, valu
     busy(world)
     head, *rows = cells(await world.shows(f"dump_requests?includeRequestDetails={value}"))
 
-    about = ["list", "/tenants/acme/orders\\n", "acme", "number-7", "v1", "orders", "status"]
+    about = ["list", "/tenants/acme/orders\\n", "acme", "number-7", "shop/v1", "orders", "status"]
     assert head[10:] == ["UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource"]
     assert {tuple(row[11:]) for row in rows} == {tuple(about)}
     assert rows[-1][10] == "user-"

@@ -25,7 +25,7 @@ class State:
     gate: str
     key: object = None
     kind: str = "capacity"
-    state: str = "open"
+    state: str = "passing"
     parked: int = 0
     oldest: float | None = None
     acquired: int | None = 3
@@ -82,7 +82,7 @@ class Board:
 @pytest.fixture
 def board() -> Board:
     return Board(
-        [State("db", ("eu", 3), state="shut", parked=2, oldest=2.5), State("quota", "", acquired=None, limit=None)],
+        [State("db", ("eu", 3), state="blocking", parked=2, oldest=2.5), State("quota", "", acquired=None, limit=None)],
         [Waiting(9, "db"), Waiting(8, "db", key=None), Waiting(7, "quota")],
     )
 
@@ -99,8 +99,8 @@ async def test_gates_are_listed_with_their_keys_as_text(office: Office) -> None:
 
     assert status == 200
     assert [(one["gate"], one["key"], one["state"]) for one in told["gates"]] == [
-        ("db", "('eu', 3)", "shut"),
-        ("quota", None, "open"),
+        ("db", "('eu', 3)", "blocking"),
+        ("quota", None, "passing"),
     ]
 
 

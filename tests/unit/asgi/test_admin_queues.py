@@ -37,7 +37,7 @@ class Office(World):
 
     def __init__(self) -> None:
         super().__init__()
-        self.admin = Admin(self, AdminSettings(groups=("lookers",), operators=("operators",), app="shop"))
+        self.admin = Admin(self, AdminSettings(groups=("lookers",), operators=("operators",), app="shop"), lambda: 0)
 
     async def orders(
         self,

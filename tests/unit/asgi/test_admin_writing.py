@@ -7,7 +7,7 @@ import pytest
 
 from apf_middleware.asgi.admin.dumps import _LEVELS, _QUEUES, _REQUESTS
 from apf_middleware.asgi.admin.table import PORTION, Cells, write_json, write_text
-from apf_middleware.asgi.admin.words import NEVER, Clock, printable, written_duration
+from apf_middleware.asgi.admin.words import NEVER, Clock, WallOffset, printable, written_duration
 
 pytestmark = pytest.mark.anyio
 
@@ -127,7 +127,7 @@ def test_durations_are_written_as_go_writes_them(duration: int, text: str) -> No
     ],
 )
 def test_times_have_as_many_digits_as_they_need(at: int, text: str) -> None:
-    clock = Clock(5, 1_689_396_685_596_404_345)
+    clock = Clock(1_689_396_685_596_404_340)
 
     assert clock.written(5 + at) == text
 
@@ -154,3 +154,11 @@ def test_gos_zero_time_is_never() -> None:
 def test_a_name_stays_on_its_line_and_speaks_to_no_terminal(name: str, text: str) -> None:
     assert printable(name) == text
     assert printable(name).isprintable()
+
+
+def test_the_offset_of_the_wall_clock_stays_until_that_is_set() -> None:
+    now, wall = iter(range(0, 100, 7)), iter([1000, 1007, 1300, 1000 + 10**9])
+    offset = WallOffset(lambda: next(now), lambda: next(wall))
+
+    assert [offset(), offset()] == [1000, 1000]
+    assert offset() == 10**9 + 1000 - 21

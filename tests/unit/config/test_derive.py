@@ -122,8 +122,19 @@ def test_a_small_server_s_mins_leave_a_seat_to_levels_that_have_none(seats: int)
 
 
 def test_those_with_the_fewest_shares_give_first() -> None:
-    assert mins(2) == {"users": 1, "anonymous": 0, "catch-all": 0}
-    assert mins(1) == {"users": 0, "anonymous": 0, "catch-all": 0}
+    levels = "".join(
+        f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{shares: {shares}}}\n"
+        for name, shares in (("big", 75), ("small", 25))
+    )
+    for seats in (2, 1):
+        server = f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}, defaults: none}}\n"
+        found = derive_limits(load_text(server + levels))
+        assert [found[name].min for name in ("big", "small", "catch-all")] == [seats - 1, 0, 0]
+
+
+def test_the_web_defaults_promise_nothing_on_a_server_of_few_seats() -> None:
+    assert set(mins(32).values()) == {0}
+    assert mins(33)["users"] > 0
 
 
 @pytest.mark.parametrize("more", [", borrowing: periodic", ", strictUpstream: true"])

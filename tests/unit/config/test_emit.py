@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest as Atom
 from apf_middleware.classification.rules import Conjunction, Field, GroupSubject, Operator, Rule, UserSubject
 from apf_middleware.config import Configuration, ConfigurationError, load, load_text
 from apf_middleware.config.build import Defaults
-from apf_middleware.config.emit import convert, emit
+from apf_middleware.config.emit import Target, convert, emit
 from apf_middleware.config.estimation import ComputedEstimate, EstimationSettings
 from apf_middleware.config.objects import Route
 from apf_middleware.config.problems import Problems
@@ -188,3 +189,53 @@ def test_a_function_with_a_name_is_written_wherever_it_estimates() -> None:
 
     assert written.count("callable: genericpath:getsize") == 3
     assert load_text(written).server == server
+
+
+LABELLED = """\
+apiVersion: flowcontrol.apiserver.k8s.io/v1beta3
+kind: PriorityLevelConfiguration
+metadata:
+  name: reports
+  labels: {app.kubernetes.io/part-of: shop, "number": "1"}
+  annotations:
+    include.release.openshift.io/ibm-cloud-managed: "true"
+    kubectl.kubernetes.io/last-applied-configuration: "{}"
+    flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares: ""
+spec: {type: Limited, limited: {nominalConcurrencyShares: 0, limitResponse: {type: Reject}}}
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {name: reports, annotations: {kustomize.toolkit.fluxcd.io/prune: disabled}, uid: a, generation: 3}
+spec: {priorityLevelConfiguration: {name: reports}, rules: []}
+---
+apiVersion: apf/v1
+kind: Server
+metadata: {labels: {team: platform}}
+spec: {defaults: none, resolver: kubernetes}
+"""
+
+
+@pytest.mark.parametrize("target", ["apf", "v1"])
+def test_labels_and_annotations_are_kept(target: Target) -> None:
+    configuration = load_text(LABELLED)
+    documents = {
+        (one["kind"], one["metadata"]["name"]): one["metadata"]
+        for one in yaml.safe_load_all(emit(configuration, target))
+    }
+
+    level = documents["PriorityLevel" if target == "apf" else "PriorityLevelConfiguration", "reports"]
+    assert level["labels"] == {"app.kubernetes.io/part-of": "shop", "number": "1"}
+    assert level["annotations"] == {"include.release.openshift.io/ibm-cloud-managed": "true"}
+    assert documents["FlowSchema", "reports"]["annotations"] == {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
+    assert target == "v1" or documents["Server", "server"]["labels"] == {"team": "platform"}
+    again = load_text(emit(configuration, target)).metadata
+    assert {key: again[key] for key in again if key[0] != "server"} == {
+        key: found for key, found in configuration.metadata.items() if key[0] != "server"
+    }
+
+
+def test_a_schema_that_takes_nothing_can_be_written() -> None:
+    configuration = load_text(LABELLED)
+
+    assert load_text(emit(configuration)) == configuration
+    assert "rules: []" in emit(configuration)

@@ -109,6 +109,8 @@ def test_no_number_of_seats_makes_requests_quicker_than_they_are(run: Run) -> No
     found = recommend(WEB, Objective("p50", 20.0), run)
 
     assert (found.meets, found.comes_close) == (False, True)
+    assert all(trial.meets == (trial.comes_close and (trial.worst_ms or 0) <= 20.0) for trial in found.trials)
+    assert not any(trial.meets for trial in found.trials if trial.tried != "everybody let in")
     assert "ms when nobody ever waits: no number of seats makes it 20 ms" in found.reasons[0]
 
 

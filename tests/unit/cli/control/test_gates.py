@@ -17,7 +17,7 @@ def gate(name: str, key: str | None = None, **more: object) -> dict[str, object]
         "gate": name,
         "key": key,
         "kind": "capacity",
-        "state": "open",
+        "state": "passing",
         "parked": 0,
         "oldest": None,
         "acquired": 1,
@@ -33,7 +33,7 @@ def has(worker: str, *gates: dict[str, object], **more: object) -> Reply:
 
 
 TWO = [
-    has("1", gate("db", "shard-3", state="shut", parked=15, oldest=2.14), gate("quota", acquired=None, limit=None)),
+    has("1", gate("db", "shard-3", state="blocking", parked=15, oldest=2.14), gate("quota", acquired=None, limit=None)),
     has("2", gate("db", "shard-3", parked=2, oldest=0.5), gate("db", "shard-4", parked=1, oldest=1.0), gate("quota")),
 ]
 
@@ -41,9 +41,9 @@ TWO = [
 def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -> None:
     assert [" ".join(line.split()) for line in gate_table(combine_gates(TWO))] == [
         "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES",
-        "db shard-3 shut 17 2.1s 2/10 20 0",
-        "db shard-4 open 1 1.0s 1/5 10 0",
-        "quota - open 0 - 1/5 20 0",
+        "db shard-3 blocking 17 2.1s 2/10 20 0",
+        "db shard-4 passing 1 1.0s 1/5 10 0",
+        "quota - passing 0 - 1/5 20 0",
     ]
 
 
@@ -54,10 +54,10 @@ def test_a_worker_where_nobody_waits_at_a_gate_makes_no_row_of_its_own() -> None
 
 
 def test_a_gate_that_only_some_have_closed_is_mixed() -> None:
-    found = combine_gates([has("1", gate("db", state="closed")), has("2", gate("db", state="shut"))])
+    found = combine_gates([has("1", gate("db", state="held")), has("2", gate("db", state="blocking"))])
 
     assert [one.fields["state"] for one in found] == ["Mixed"]
-    assert gate_disagreements(found) == ["db: worker 1 has it closed, worker 2 has it shut"]
+    assert gate_disagreements(found) == ["db: worker 1 has it held, worker 2 has it blocking"]
     assert gate_disagreements(combine_gates(TWO)) == []
 
 

@@ -251,6 +251,9 @@ def test_a_queue_is_created_changed_and_shown_while_the_server_works() -> None:
     house = Operated(server(10) + WEB)
     made = house.queues.create("batch", weight=2, max=3, by="alice")
     assert (made.state, made.weight, made.min, made.max, made.source) == ("Open", 2, 0, 3, "live")
+    queuing = house.controller.configuration.levels["batch"].queuing
+    assert queuing is not None
+    assert queuing.backfill == 2, "as in a file that says nothing of it"
 
     assert sum(one.is_seated for one in house.arrive("batch", 5)) == 3
     changed = house.queues.update("batch", max=None, weight=7, priority=4)

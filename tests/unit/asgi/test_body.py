@@ -1,0 +1,79 @@
+"""Taking the first step of a call by hand: for each kind of awaitable that servers have."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apf_middleware.asgi.body import _received
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.types import Message
+
+MESSAGE: "Message" = {"type": "http.request"}
+
+
+class Bare:
+    """An awaitable whose iterator is nothing else, as a server has it that isn't written in Python."""
+
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self.future = future
+
+    def __await__(self) -> "Iterator[asyncio.Future[None]]":
+        return Steps(self.future)
+
+
+class Steps:
+    def __init__(self, future: "asyncio.Future[None]") -> None:
+        self.future = future
+
+    def __iter__(self) -> "Steps":
+        return self
+
+    def __next__(self) -> "asyncio.Future[None]":
+        if self.future.done():
+            raise StopIteration(MESSAGE)
+        self.future._asyncio_future_blocking = True
+        return self.future
+
+
+async def plain(future: "asyncio.Future[None]") -> "Message":
+    await future
+    return MESSAGE
+
+
+async def _run(kind: type[Bare], ends: str) -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waits: list[str] = []
+
+    def receive() -> Awaitable["Message"]:
+        return kind(future)  # type: ignore[return-value]
+
+    async def call() -> "Message":
+        return await _received(receive, lambda: waits.append("waits"))
+
+    if ends == "at once":
+        future.set_result(None)
+        assert await call() is MESSAGE
+        assert not waits
+        return
+    task = asyncio.create_task(call())
+    await asyncio.sleep(0)
+    assert waits == ["waits"]
+    if ends == "later":
+        future.set_result(None)
+        assert await task is MESSAGE
+    else:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert future.cancelled()
+
+
+@pytest.mark.parametrize("kind", [Bare, plain])
+@pytest.mark.parametrize("ends", ["at once", "later", "cancelled"])
+def test_a_call_that_has_to_wait_is_noticed_and_goes_on_as_without_us(kind: type[Bare], ends: str) -> None:
+    asyncio.run(_run(kind, ends))
