@@ -1,6 +1,6 @@
-"""The oracles of the max-min disciplines: the KEP's equations as plainly as they stand.
+"""The oracles of the disciplines: what they promise, as plainly as it stands.
 
-What the KEP leaves open is decided here as there (see the disciplines' modules): nothing ends virtually before it has
+For the max-min disciplines these are the KEP's equations. What the KEP leaves open is decided here as there (see the disciplines' modules): nothing ends virtually before it has
 ended, guesses are doubled, who leaves takes its demand along.
 
 A plain twin keeps lists, looks at all of them for every question, and divides the seats anew with fractions each time.
@@ -400,3 +400,133 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
         assert isinstance(queue, PlainConcurrentQueue)
         begin = min(other.until for other in queue.running()) if stay.begin is None else stay.begin
         return queue.when(begin + self.guess_ns * GRAINS_PER_SEAT_NS) - queue.position
+
+
+@dataclass(eq=False)
+class Run:
+    """A ticket whose seats are in use, and when they began to count."""
+
+    ticket: Ticket
+    width: int
+    began: int
+
+
+class AttainingQueue(Queue):
+    """A queue, the seat-time of its requests that are over, and those that have seats."""
+
+    __slots__ = ("finished", "guess_ns", "runs")
+
+    def __init__(self, index: int, finished: int, guess_ns: int) -> None:
+        super().__init__(index)
+        self.finished = finished
+        self.guess_ns = guess_ns
+        self.runs: list[Run] = []
+
+    def attained(self, now: int) -> int:
+        return self.finished + sum(run.width * (now - run.began) for run in self.runs)
+
+    def meter(self, now: int) -> int:
+        """What it has attained by ``now``, its running requests counting for the guess at least."""
+        guessed = sum(run.width for run in self.runs) * self.guess_ns
+        return self.finished + max(guessed, self.attained(now) - self.finished)
+
+
+class PlainEqualSerial(Discipline[AttainingQueue]):
+    """`equal-serial` in O(n): all meters are read for each question, and all are set when competition begins."""
+
+    name = "equal-serial"
+
+    def __init__(self, concurrency: int, guess_ns: int) -> None:  # noqa: ARG002 - as the interface
+        self.guess_ns = guess_ns
+        self.now = self.read_at = self.turn = 0
+        self.r = self.first_r = 0
+        self.joined = self.joined_at = 0
+        self.queues: list[AttainingQueue] = []
+
+    def open_queue(self, index: int) -> AttainingQueue:
+        queue = AttainingQueue(index, self.first_r, self.guess_ns)
+        self.queues = sorted([*(other for other in self.queues if other.index != index), queue], key=lambda q: q.index)
+        return queue
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002
+        self.now += elapsed_ns
+
+    def is_contended(self) -> bool:
+        return any(queue.length for queue in self.queues)
+
+    def arrive(self, queue: AttainingQueue, ticket: Ticket) -> None:  # noqa: ARG002
+        if queue.length:
+            return
+        self.read_at = self.now
+        if self.is_contended():
+            least = next(other for other in self.queues if other.index == self.pick()).attained(self.now)
+            if least != self.joined_at:
+                self.joined_at, self.joined = least, 0
+        else:
+            least = self.first_r = self.r
+            for other in self.queues:
+                other.finished = self.r
+                for run in other.runs:
+                    run.began = self.now
+        behind = least - queue.meter(self.now)
+        if behind >= 0:
+            self.joined += 1
+            queue.finished += behind + self.joined
+
+    def rejoin(self, queue: AttainingQueue, ticket: Ticket) -> None:
+        if queue.oldest is ticket:
+            self.read_at = self.now
+
+    def serve(self, queue: AttainingQueue, ticket: Ticket) -> None:
+        queue.runs.append(Run(ticket, ticket.width, self.now))
+        self.turn = queue.index
+
+    def leave(self, queue: AttainingQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
+        if was_oldest:
+            self.read_at = self.now
+
+    def dispatch(self, queue: AttainingQueue, ticket: Ticket) -> None:
+        self.read_at = self.now
+        self.r = max(self.r, queue.attained(self.now))
+        self.serve(queue, ticket)
+
+    def settle(self, queue: AttainingQueue, ticket: Ticket, duration_ns: int) -> None:
+        if self.is_contended():
+            self.read_at = self.now
+            held = self.now - ticket.seated_at
+            queue.guess_ns += (held - queue.guess_ns) // 4
+            self.guess_ns += (held - self.guess_ns) // 16
+            queue.finished += ticket.work.seats * (duration_ns - held)
+        if not ticket.work.linger_ns:
+            self.vacate(queue, ticket)
+
+    def vacate(self, queue: AttainingQueue, ticket: Ticket) -> None:
+        if self.is_contended():
+            self.read_at = self.now
+        run = next(run for run in queue.runs if run.ticket is ticket)
+        queue.finished += run.width * (self.now - run.began)
+        queue.runs.remove(run)
+
+    def resize(self, concurrency: int) -> None:
+        """Nothing follows from it."""
+
+    def close(self, queue: AttainingQueue, *, closing_up: bool) -> None:
+        self.queues.remove(queue)
+        if closing_up and self.turn >= queue.index:
+            self.turn -= 1
+
+    def pick(self, widest: int | None = None) -> int:
+        waiting = [
+            queue
+            for queue in self.queues
+            if queue.oldest is not None and (widest is None or queue.oldest.width <= widest)
+        ]
+        if not waiting:
+            raise LookupError("no request waits")
+        return min(waiting, key=lambda q: (q.meter(self.read_at), q.index <= self.turn, q.index)).index
+
+    def meters(self) -> dict[str, int]:
+        return {}
+
+    def check(self) -> None:
+        """Nothing is kept that could disagree."""

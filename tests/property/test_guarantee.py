@@ -65,7 +65,7 @@ def test_it_names_the_queue_that_lacks_most(discipline: type[Discipline[Any]], s
         return QueueSetSettings(chance.randint(1, 8), queues, 1, queue_length_limit=30, backfill=backfill)
 
     side = Side(discipline, level())
-    guarantee = side.queueset.guarantee = Compared(side.queueset)
+    side.queueset.guarantee = Compared(side.queueset)
     stride, tide = MS, [1] * 6
     for place in range(400):
         if place % 40 == 0:
