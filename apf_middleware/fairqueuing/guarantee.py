@@ -3,25 +3,25 @@
 A queue *demands* the seats that its requests occupy or wait for. Its *fair share* at each instant is the max-min fair
 part of the seats in use for the demands of that instant. While something waits in a queue, its *shortfall* is how much
 service it lacks: the largest value that the integral of fair share minus seats has over any interval up to now. The
-discipline decides which queue is served next as long as every shortfall is small. A queue is *overdue* when its shortfall
-exceeds half of the greatest work of a request and a quarter of what C seats do in the longest time of a request, and it
-has fewer seats than its fair share at the moment. An overdue queue is served before all others, the largest shortfall
-first.
+discipline decides which queue is served next as long as every shortfall is small. A queue is *overdue* when its
+shortfall exceeds half of the greatest work of a request and a quarter of what C seats do in the longest time of a
+request, and it has fewer seats than its fair share at the moment. An overdue queue is served before all others, the
+largest shortfall first.
 
 From then on more shortfall arises only while requests that have been seated go on running. The shortfall of no queue
 exceeds C + 1 of the longest requests, over any interval and whatever happened before; random worlds come to nine tenths
 of that. Only demand and seats at each instant count, neither guesses nor history, so no credit or debt builds up. The
-threshold is as high as the bound allows, because a queue that begins to wait has no shortfall: it would stand behind all
-that are overdue.
+threshold is as high as the bound allows, because a queue that begins to wait has no shortfall: it would stand behind
+all that are overdue.
 
 **Meters.** ``r`` is the integral of the fair share of a queue that cannot have all it demands (see `MaxMinShares`), in
-grains of 2**-20 seat-nanoseconds. A waiting queue counts as one of these. (A queue whose whole demand is within the fair
-share lacks less than that; serving it early costs nobody more than it is entitled to.) The service of a queue is
+grains of 2**-20 seat-nanoseconds. A waiting queue counts as one of these. (A queue whose whole demand is within the
+fair share lacks less than that; serving it early costs nobody more than it is entitled to.) The service of a queue is
 ``seats x now + offset``, where only a change of seats changes the offset. The shortfall is the distance of
 ``r - service`` from its least value, and that is reached when seats come free.
 
-**Cost.** Waiting queues stand on an agenda under the ``r`` at which their shortfall was zero at the earliest. An entry may
-be outdated, but only so that it overstates the shortfall; it is put right when it comes to the top. Usually one
+**Cost.** Waiting queues stand on an agenda under the ``r`` at which their shortfall was zero at the earliest. An entry
+may be outdated, but only so that it overstates the shortfall; it is put right when it comes to the top. Usually one
 comparison tells that no queue lacks much. Each call is O(log n) amortised. Demands are tracked only while there is
 competition: tracking begins with a look at all queues, and ends after as many requests without competition.
 """
@@ -46,8 +46,8 @@ class Guarantee:
     __slots__ = (
         "_agenda",
         "_claims",
-        "_free_claims",
         "_former",
+        "_free_claims",
         "_is_decided",
         "_longest",
         "_most_work",
@@ -135,6 +135,7 @@ class Guarantee:
         if queue.length == 1:
             self._waiting_queues += 1
             claim.least = self._ahead(queue, claim)
+            claim.debt = 0
             self._list(claim, self.r)
         self._is_decided = False
 
@@ -204,13 +205,28 @@ class Guarantee:
             return
         if queue.length:
             ahead = self._ahead(queue, claim)
-            if ahead < claim.least:
-                claim.least = ahead
-            at = self.r - (ahead - claim.least)
+            claim.least = min(claim.least, ahead)
+            at = self.r - (ahead - claim.least - claim.debt)
             if at < claim.listed:
                 self._list(claim, at)
         claim.offset += width * self._now
         self._demand(claim, claim.rho - width)
+        self._is_decided = False
+
+    def bill(self, queue: Queue, work: int) -> None:
+        """``queue`` is charged for so much ``work`` beyond the seats that it held, or for less if negative.
+
+        The work counts as service of this queue, and so all have a part in it as in the seats in use.
+        """
+        claim = queue.claim
+        if claim is None or not queue.length:
+            return
+        claim.debt += work << _GRAIN_BITS
+        if self._shares.limited:
+            self.r += (work << _GRAIN_BITS) // self._shares.limited
+        at = self.r - (self._ahead(queue, claim) - claim.least - claim.debt)
+        if at < claim.listed:
+            self._list(claim, at)
         self._is_decided = False
 
     def _set_threshold(self) -> None:
@@ -248,9 +264,8 @@ class Guarantee:
             if claim.listed >= latest:
                 break  # what stood before it on the agenda was outdated
             ahead = self._ahead(queue, claim)
-            if ahead < claim.least:
-                claim.least = ahead
-            at = self.r - (ahead - claim.least)
+            claim.least = min(claim.least, ahead)
+            at = self.r - (ahead - claim.least - claim.debt)
             if queue.seats_in_use * shares.limited >= shares.free:
                 self._list(claim, max(at, latest + self._threshold // 3))  # it has its fair share now: look again later
                 continue

@@ -195,7 +195,10 @@ class QueueSet(Serving):
         self.executing -= 1
         held = now - ticket.seated_at
         if self._charges:
-            held = self.billed_ns(ticket, held)
+            billed = self.billed_ns(ticket, held)
+            if self.guarantee is not None and queue is not None:
+                self.guarantee.bill(queue, ticket.work.seats * (billed - held))
+            held = billed
             self._charges.pop(ticket, None)
         if queue is not None:
             queue.executing -= 1

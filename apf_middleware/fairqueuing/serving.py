@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.fairqueuing.backfill import fill_behind
 from apf_middleware.fairqueuing.gatekeeping import Parking
-from apf_middleware.fairqueuing.guarantee import Guarantee
-from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.deck import Deck
     from apf_middleware.fairqueuing.disciplines import Discipline
+    from apf_middleware.fairqueuing.guarantee import Guarantee
+    from apf_middleware.fairqueuing.queue import Queue
 
 __all__ = ["Serving"]
 
@@ -39,11 +39,11 @@ class Serving(Parking):
 
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
         super().__init__(concurrency, ceiling, cuts=cuts, strict=strict)
-        self.guarantee: Guarantee | None = None
+        self.guarantee: "Guarantee | None" = None
         self.rounds: int = 0
         self.no_accommodation: int = 0
 
-    def next_queue(self) -> Queue:
+    def next_queue(self) -> "Queue":
         """Return the queue that is served next; LookupError when no request waits."""
         overdue = self.guarantee.overdue() if self.guarantee is not None else None
         return overdue or self.deck.queues[self.discipline.pick()]

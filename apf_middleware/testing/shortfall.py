@@ -13,7 +13,8 @@ level has had.
 **Drought.** A waiting flow is short of seats while it has none, or while its widest waiting request would fit into its
 fair share beside those that it has. A drought is an interval in which that holds throughout: it ends when the flow
 reaches its fair share, to within one request. Its bound is C + n times the longest time for which a request has
-occupied its seats so far (a request that is wider than the level counts for as long as its work takes on C seats), where n is the most flows that had something waiting at once during the drought.
+occupied its seats so far (a request that is wider than the level counts for as long as its work takes on C seats),
+where n is the most flows that had something waiting at once during the drought.
 
 **Seats that can't be used.** While a request waits that is wider than the free seats, seats may have to be kept free
 for it, and no other request can be served with them. Then the seats that are shared out are those in use (never more
@@ -158,7 +159,7 @@ class Shortfall:
 
     def serve(self, width: int, held_ns: int) -> None:
         """A request is seated that occupies ``width`` seats for ``held_ns``, its linger included."""
-        self._longest = max(self._longest, -(-width * held_ns // max(width if width <= self._capacity else self._capacity, 1)))
+        self._longest = max(self._longest, -(-width * held_ns // max(min(width, self._capacity), 1)))
         self._most_work = max(self._most_work, width * held_ns)
 
     def resize(self, now: int, capacity: int) -> None:

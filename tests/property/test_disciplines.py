@@ -133,7 +133,6 @@ steps = st.one_of(
 )
 
 
-
 class Attained(EqualSerial):
     """`equal-serial` as it is, which isn't exchanged for Kubernetes' own where a queue set is strict."""
 

@@ -17,7 +17,7 @@ class Compared(Guarantee):
     """A guarantee that compares each of its answers with that of its plain twin."""
 
     def __init__(self, queueset: QueueSet) -> None:
-        super().__init__(0)
+        super().__init__(queueset.ceiling)
         self.plain = PlainGuarantee(queueset)
         self.named = self.had_to = 0
 

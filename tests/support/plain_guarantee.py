@@ -26,7 +26,7 @@ class PlainGuarantee:
         self._now = now
         self._seats = 0
         self._r = 0
-        self._works: list[int] = []  # of all requests that have given their seats back
+        self._held: list[tuple[int, int]] = []  # width and time of all requests that have given their seats back
         self._had_share: dict[Queue, int] = {}  # the latest r at which a queue had its fair share
         self.shortfalls: dict[Queue, int] = {}  # of the queues in which something waits
 
@@ -65,7 +65,7 @@ class PlainGuarantee:
         self.leave(queue, width)
 
     def vacate(self, queue: Queue, width: int, held_ns: int) -> None:  # noqa: ARG002
-        self._works.append(width * held_ns)
+        self._held.append((width, held_ns))
 
     def verdict(self) -> tuple[dict[Queue, int], dict[Queue, int]]:
         """Return the shortfalls of the queues that may be served out of turn, and of those that must be.
@@ -73,8 +73,11 @@ class PlainGuarantee:
         A queue may be that has fallen behind and has less than its fair share. It must be once it has had less for
         longer than the guarantee may look away: until its share has added up to the threshold.
         """
-        blocks = len(self._works) // _BLOCK
-        threshold = max(self._works[max(0, blocks - 1) * _BLOCK :], default=0) * 3 * _GRAINS // 4
+        blocks = len(self._held) // _BLOCK
+        recent = self._held[max(0, blocks - 1) * _BLOCK :]
+        work = max((width * held for width, held in recent), default=0)
+        longest = max((held for _, held in recent), default=0)
+        threshold = (2 * work + self._queueset.ceiling * longest) * _GRAINS // 4
         share = self.fair_share()
         for queue in self.shortfalls:
             self._note_share(queue, share)

@@ -27,8 +27,8 @@ seat-time of requests that are over and ``starts`` the sum of the times at which
 **Cost.** Meters of requests that take longer than guessed run on at different rates. The agenda holds each queue under
 its meter as it was when something last happened to the queue. Without that, a meter only grows, so an outdated entry is
 too early, never too late: a queue that comes to the top is put where it belongs, and the next one is looked at. Each
-call is O(log n) amortised. The turn passes to another queue only when a ticket arrives, leaves, or gives its seats back:
-meters are read as of the latest such event.
+call is O(log n) amortised. The turn passes to another queue only when a ticket arrives, leaves, or gives its seats
+back: meters are read as of the latest such event.
 
 Kubernetes' own version, with a virtual time that runs at the rate of equal shares, is `upstream_equal_serial`.
 """
@@ -132,7 +132,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         """Return the meter of ``queue``, which has so many ``seats``, at the latest event."""
         attained = seats * self._read_at - queue.starts
         guessed = seats * queue.guess_ns
-        return queue.finished + (attained if attained > guessed else guessed)
+        return queue.finished + (max(guessed, attained))
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Put ``queue``, in which ``oldest`` is next and which has so many ``seats``, where it belongs."""
@@ -146,8 +146,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def _vacated(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         """The ticket gives back its seats."""
         now, width, began = self.now, ticket.width, ticket.seated_at
-        if began < self._period_began_at:
-            began = self._period_began_at
+        began = max(began, self._period_began_at)
         queue.finished += width * (now - began)
         queue.starts -= width * began
 
@@ -202,8 +201,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._read_at = now
         self._turn = queue.index
         attained = queue.finished + (seats - ticket.width) * now - queue.starts
-        if attained > self.r:
-            self.r = attained
+        self.r = max(self.r, attained)
         queue.starts += ticket.width * now
         oldest = queue.oldest
         if oldest is not None:

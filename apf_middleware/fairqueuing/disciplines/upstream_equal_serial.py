@@ -43,7 +43,7 @@ class UpstreamEqualSerialQueue(Queue):
 
 
 class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
-    """Kubernetes' implementation of the KEP's first solution. ``guess_ns`` is what a request is taken to last until its duration is known."""
+    """The KEP's first solution as Kubernetes has it; ``guess_ns`` is how long a request is taken to last at first."""
 
     __slots__ = (
         "_active",
