@@ -18,7 +18,7 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.allocation import LevelLimits
-from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial, EqualSerialQueue
+from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, round_half_away, seat_seconds
 
 MS = 10**6
@@ -28,22 +28,22 @@ REQUESTS = st.lists(
 )
 
 
-class Noted(EqualSerial):
+class Noted(UpstreamEqualSerial):
     """Notes what its queues are billed: what was taken on account, and what settling makes of it."""
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         super().__init__(concurrency, guess_ns)
         self.billed = 0
 
-    def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+    def serve(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         super().serve(queue, ticket)
         self.billed += ticket.total_work
 
-    def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
+    def dispatch(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         super().dispatch(queue, ticket)
         self.billed += ticket.total_work
 
-    def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
+    def settle(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         before = queue.next_dispatch_r
         waits = queue.oldest
         super().settle(queue, ticket, duration_ns)
