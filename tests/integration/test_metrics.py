@@ -11,7 +11,8 @@ from tests.integration.stage import Stage, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
-KUBERNETES = ", resolver: kubernetes, estimation: {default: {source: kubernetes}}, metrics: {legacyNames: true}"
+KUBERNETES = ", resolver: kubernetes, estimation: {default: {source: kubernetes}}, metrics: {legacyNames: true}, \
+strictUpstream: true"
 LABELS = '{flow_schema="everybody",priority_level="crowd"'
 
 

@@ -10,6 +10,14 @@ from apf_middleware.testing import play
 from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
 
 
+TOO_WIDE = 0.5
+"""Without `strict_upstream`, the flow with the widest requests has up to so much more than its share in "too wide".
+
+Kubernetes' margin is 0.35. Seats are fair between queues there, the guarantee keeps that to within a few requests, and a
+flow has up to seven queues. With a queue for each flow the margin is 2 % (`test_more_fairness`).
+"""
+
+
 def test_there_are_39_scenarios() -> None:
     assert len(SCENARIOS) == 39
 
@@ -37,14 +45,18 @@ def test_seats_are_shared_as_they_must_be(case: FairnessCase, discipline: str, *
 
     for window, expectation in enumerate(case.expectations):
         deviation = worst_deviation(case.expected(window), outcome, window)
-        assert (deviation <= expectation.margin) is expectation.must_be_fair(discipline), outcome.averages[window]
+        is_fair = expectation.must_be_fair(discipline) or (expectation.defect_of is not None and not strict)
+        margin = expectation.margin
+        if case.name == "too wide" and not strict:
+            margin = TOO_WIDE
+        assert (deviation <= margin) is is_fair, outcome.averages[window]
 
     assert (sum(outcome.rejected) > 0) is case.may_reject
     rejected = sum(outcome.queueset.rejected.values())
     assert outcome.queueset.rejected[Reason.CONCURRENCY_LIMIT] == sum(outcome.rejected) == rejected
     assert outcome.queueset.is_idle
     assert (outcome.queueset.waiting, outcome.queueset.seats_in_use, outcome.queueset.seats_waiting) == (0, 0, 0)
-    if case.epochs is not None and discipline == "equal-serial":
+    if case.epochs is not None and discipline == "equal-serial" and strict:
         assert outcome.queueset.discipline.epochs == case.epochs  # type: ignore[attr-defined]
     outcome.queueset.check()
 
@@ -66,9 +78,9 @@ def test_the_queue_set_knows_its_demand_as_one_does_who_watches_from_outside(cas
         ("windup, upper bound", (1.25, 1.75)),
     ],
 )
-def test_equal_serial_reaches_what_kubernetes_reaches(name: str, seats: tuple[float, ...]) -> None:
+def test_strict_equal_serial_reaches_what_kubernetes_reaches(name: str, seats: tuple[float, ...]) -> None:
     [case] = [case for case in SCENARIOS if case.name == name]
 
-    outcome = play(case.scenario)
+    outcome = play(case.scenario, strict_upstream=True)
 
     assert outcome.averages[-1] == pytest.approx(seats, abs=1e-3)

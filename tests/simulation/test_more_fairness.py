@@ -29,8 +29,13 @@ def deviation(name: str, discipline: str = "equal-serial", *, exact: bool = Fals
 
 
 @pytest.mark.parametrize("name", ["windup, upper bound", "windup, saved credit"])
-def test_with_max_min_shares_nobody_pays_for_what_nobody_else_wanted(name: str) -> None:
-    assert deviation(name, "equal-serial") > 0.16
+def test_no_flow_pays_for_seats_that_no_other_flow_wanted(name: str) -> None:
+    case = CASES[name]
+    strict = play(case.scenario, strict_upstream=True)
+    last = len(case.expectations) - 1
+
+    assert worst_deviation(case.expected(last), strict, last) > 0.16
+    assert deviation(name, "equal-serial") < 0.11
     assert deviation(name, "max-min-serial") < 0.001
     assert deviation(name, "max-min-concurrent") < 0.001
 
@@ -39,13 +44,19 @@ def test_with_max_min_shares_nobody_pays_for_what_nobody_else_wanted(name: str) 
     ("name", "discipline", "backfill"),
     [
         ("windup, upper bound", "max-min-serial", 2),
-        ("different widths", "max-min-serial", 2),
-        ("different widths", "equal-serial", 0),
+        ("different widths", "max-min-concurrent", 0),
         ("too wide", "max-min-serial", 0),
     ],
 )
 def test_the_best_discipline_comes_within_two_percent_of_the_ideal(name: str, discipline: str, backfill: int) -> None:
     assert deviation(name, discipline, exact=True, backfill=backfill) <= 0.02
+
+
+@pytest.mark.parametrize("discipline", DISCIPLINES)
+@pytest.mark.parametrize("backfill", [0, 2])
+def test_requests_of_different_widths_make_a_difference_of_one_request(discipline: str, backfill: int) -> None:
+    """In half a minute on six seats, 3.3 % of three seats are a request of two seats and one second, and a half."""
+    assert deviation("different widths", discipline, exact=True, backfill=backfill) <= 0.034
 
 
 def test_with_a_queue_for_each_a_thousand_flows_get_the_same() -> None:
