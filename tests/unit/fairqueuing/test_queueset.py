@@ -462,7 +462,7 @@ def test_a_snapshot_shows_queues_and_tickets() -> None:
     assert [queue.index for queue in picture.queues] == [0]
     assert [one.arrived_at for one in picture.queues[0].waiting] == [1, 2]
     assert picture.queues[0].initial_seats_waiting == 2
-    assert picture.queues[0].meters == {"next_dispatch_r": 0}
+    assert picture.queues[0].meters == {"next_dispatch_r": 300_000}
     assert picture.meters == {"current_r": 0, "robin_index": 0, "active_queues": 1}
     assert not picture.is_idle
 
