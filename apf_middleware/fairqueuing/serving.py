@@ -39,7 +39,7 @@ class Serving(Parking):
 
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
         super().__init__(concurrency, ceiling, cuts=cuts, strict=strict)
-        self.guarantee: "Guarantee | None" = None
+        self.guarantee: Guarantee | None = None
         self.rounds: int = 0
         self.no_accommodation: int = 0
 

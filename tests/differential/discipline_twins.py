@@ -1,7 +1,8 @@
 """The oracles of the disciplines: what they promise, as plainly as it stands.
 
-For the max-min disciplines these are the KEP's equations. What the KEP leaves open is decided here as there (see the disciplines' modules): nothing ends virtually before it has
-ended, guesses are doubled, who leaves takes its demand along.
+For the max-min disciplines these are the KEP's equations. What the KEP leaves open is decided here as there (see the
+disciplines' modules): nothing ends virtually before it has ended, guesses are doubled, who leaves takes its demand
+along.
 
 A plain twin keeps lists, looks at all of them for every question, and divides the seats anew with fractions each time.
 It has no agendas, no categories and no common meter: every queue's meter is simply moved on by its share. From our code

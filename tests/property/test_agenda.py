@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing.disciplines import agenda as agenda_module
+from apf_middleware.fairqueuing import agenda as agenda_module
 from apf_middleware.fairqueuing.agenda import Agenda
 
 

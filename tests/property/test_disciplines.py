@@ -1,6 +1,7 @@
 """The disciplines against their plain twins, in random worlds.
 
-The guarantee is off, so that each turn is the discipline's; `test_guarantee` has it on. `Side` drives one queue set step by step and writes down what can be seen; two sides agree when their records do.
+The guarantee is off, so that each turn is the discipline's; `test_guarantee` has it on. `Side` drives one queue set
+step by step and writes down what can be seen; two sides agree when their records do.
 """
 
 import random

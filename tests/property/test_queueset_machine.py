@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from apf_middleware.fairqueuing import QueueSetSettings, Reason, TicketState, Work
-from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerialQueue
+from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerialQueue
 from tests.differential.twin import HIGH_R, Twins
 
 # It takes seconds, but when a step fails hypothesis looks for a shorter way there, for a minute or more.
@@ -143,7 +143,7 @@ class _Machine(RuleBasedStateMachine):
     @invariant()
     def nobody_who_could_sit_is_left_standing(self) -> None:
         queueset, last = self.twins.queueset, self.twins.discipline.robin_index
-        queues = [queue for queue in queueset.deck if isinstance(queue, EqualSerialQueue) and queue.length]
+        queues = [queue for queue in queueset.deck if isinstance(queue, UpstreamEqualSerialQueue) and queue.length]
         free = queueset.concurrency - queueset.seats_in_use
         if not queues or free <= 0:
             return

@@ -9,12 +9,11 @@ from apf_middleware.fairqueuing import DISCIPLINES, Reason
 from apf_middleware.testing import play
 from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
 
-
 TOO_WIDE = 0.5
 """Without `strict_upstream`, the flow with the widest requests has up to so much more than its share in "too wide".
 
-Kubernetes' margin is 0.35. Seats are fair between queues there, the guarantee keeps that to within a few requests, and a
-flow has up to seven queues. With a queue for each flow the margin is 2 % (`test_more_fairness`).
+Kubernetes' margin is 0.35. Seats are fair between queues there, the guarantee keeps that to within a few requests, and
+a flow has up to seven queues. With a queue for each flow the margin is 2 % (`test_more_fairness`).
 """
 
 

@@ -107,26 +107,30 @@ def test_a_queue_is_served_out_of_turn_once_it_lacks_most_of_a_request() -> None
     assert level.guarantee.overridden == served.count(1)
 
 
+def is_tracking(level: Level) -> bool:
+    return level.guarantee.is_tracking
+
+
 def test_demands_are_kept_only_while_there_is_competition() -> None:
     level = Level(seats=2, flows=4)
     level.arrive(0)
-    assert not level.guarantee.is_tracking
+    assert not is_tracking(level)
     level.arrive(1)
     level.arrive(2)
-    assert level.guarantee.is_tracking
+    assert is_tracking(level)
     level.serve(1)
     for flow in range(4):  # no more than there are queues
         level.serve(1)
         level.arrive(flow)
-    assert level.guarantee.is_tracking
+    assert is_tracking(level)
 
     level.serve(1)
     level.arrive(0)
 
-    assert not level.guarantee.is_tracking
+    assert not is_tracking(level)
     assert all(queue.claim is None for queue in level.queueset.deck)
     level.arrive(1, 2)
-    assert level.guarantee.is_tracking
+    assert is_tracking(level)
 
 
 def test_claims_are_used_again() -> None:
@@ -189,7 +193,7 @@ def test_lingering_seats_are_service() -> None:
     level = Level(seats=1, flows=2)
     level.arrive(0, 40)
     level.arrive(1, 40, Work(1, 1, 2 * SECOND))
-    served = []
+    served: list[int] = []
     while len(served) < 40:
         level.now += SECOND
         seated = [*level.queueset.release(level.now, level.running.pop())]

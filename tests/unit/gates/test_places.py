@@ -7,7 +7,6 @@ import pytest
 from apf_middleware.fairqueuing import (
     DISCIPLINES,
     Adjusting,
-    Discipline,
     EqualSerial,
     Lending,
     LevelLimits,
@@ -21,6 +20,9 @@ from apf_middleware.gates import Capacity, Condition, GateRequest, Reject, Terms
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
+    from apf_middleware.fairqueuing import (
+        Discipline,
+    )
     from apf_middleware.gates import Check
 
 WIDE = Terms(max_parked=100_000)
