@@ -267,7 +267,8 @@ class Guarantee:
             claim.least = min(claim.least, ahead)
             at = self.r - (ahead - claim.least - claim.debt)
             if queue.seats_in_use * shares.limited >= shares.free:
-                self._list(claim, max(at, latest + (self._threshold >> 3)))  # it has its fair share now: look again later
+                # It has its fair share now. Look again when the share has added up to an eighth of the threshold.
+                self._list(claim, max(at, latest + (self._threshold >> 3)))
                 continue
             if at <= claim.listed:
                 self.overridden += 1
