@@ -437,8 +437,10 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
 
     name = "equal-serial"
 
-    def __init__(self, concurrency: int, guess_ns: int) -> None:  # noqa: ARG002 - as the interface
+    def __init__(self, concurrency: int, guess_ns: int) -> None:
+        self.concurrency = concurrency
         self.guess_ns = guess_ns
+        self.served_at = self.served_r = 0
         self.now = self.read_at = self.turn = 0
         self.r = self.first_r = 0
         self.joined = self.joined_at = 0
@@ -460,11 +462,13 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
             return
         self.read_at = self.now
         if self.is_contended():
-            least = next(other for other in self.queues if other.index == self.pick()).attained(self.now)
+            following = next(other for other in self.queues if other.index == self.pick()).attained(self.now)
+            least = min(following, self.served_r + (self.now - self.served_at) * self.concurrency)
             if least != self.joined_at:
                 self.joined_at, self.joined = least, 0
         else:
-            least = self.first_r = self.r
+            least = self.first_r = self.served_r = self.r
+            self.served_at = self.now
             for other in self.queues:
                 other.finished = self.r
                 for run in other.runs:
@@ -488,7 +492,8 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
 
     def dispatch(self, queue: AttainingQueue, ticket: Ticket) -> None:
         self.read_at = self.now
-        self.r = max(self.r, queue.attained(self.now))
+        self.served_at, self.served_r = self.now, queue.attained(self.now)
+        self.r = max(self.r, self.served_r)
         self.serve(queue, ticket)
 
     def settle(self, queue: AttainingQueue, ticket: Ticket, duration_ns: int) -> None:
@@ -509,7 +514,7 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
         queue.runs.remove(run)
 
     def resize(self, concurrency: int) -> None:
-        """Nothing follows from it."""
+        self.concurrency = concurrency
 
     def close(self, queue: AttainingQueue, *, closing_up: bool) -> None:
         self.queues.remove(queue)

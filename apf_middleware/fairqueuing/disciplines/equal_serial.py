@@ -11,8 +11,8 @@ others without anybody having to compute max-min fair shares: it simply has noth
 
 **No windup.** A meter must neither save up credit nor debt for times without competition:
 
-*Credit.* A queue that begins to wait starts at the virtual time, the meter of the queue that is served next, unless
-its own meter is further on.
+*Credit.* A queue that begins to wait starts at the virtual time, which is what the queue that was served last had
+attained then, unless its own meter is further on.
 
 *Debt.* The virtual time follows the queues that wait. A queue that alone has something waiting defines it, so nothing
 that it uses counts against it when another queue comes. While nothing waits at all, no meter matters: when competition
@@ -74,6 +74,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     __slots__ = (
         "_agenda",
+        "_concurrency",
         "_guess_ns",
         "_joined",
         "_joined_at",
@@ -82,6 +83,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         "_period_r",
         "_queues",
         "_read_at",
+        "_served_at",
+        "_served_r",
         "_turn",
         "_waiting_queues",
         "now",
@@ -91,7 +94,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     name: ClassVar[str] = "equal-serial"
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
-        require_integer("concurrency", concurrency, least=0)
+        self._concurrency = require_integer("concurrency", concurrency, least=0)
         self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
         self.now: int = 0
         self.r: int = 0  # the greatest virtual time so far, in seat-nanoseconds
@@ -99,6 +102,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._period = 0  # the number of the latest period of competition
         self._period_began_at = 0
         self._period_r = 0
+        self._served_at = self._served_r = 0  # when a queue was served last, and what it had attained
         self._joined = 0  # how many queues have joined at the virtual time `_joined_at`
         self._joined_at = 0
         self._waiting_queues = 0
@@ -143,6 +147,15 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         else:
             agenda.place(queue.index, meter, oldest.width)
 
+    def _virtual_time(self) -> int:
+        """Return what the queue that was served last had attained then, and what all seats have done since.
+
+        But no more than the queue that is next has attained.
+        """
+        following = self._queues[self.pick()]
+        attained = following.finished + following.seats_in_use * self.now - following.starts
+        return min(attained, self._served_r + (self.now - self._served_at) * self._concurrency)
+
     def _vacated(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         """The ticket gives back its seats."""
         now, width, began = self.now, ticket.width, ticket.seated_at
@@ -160,10 +173,10 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if not self._waiting_queues:
             self._period += 1
             self._period_began_at = self.now
-            self._period_r = least = self.r
+            self._period_r = self._served_r = least = self.r
+            self._served_at = self.now
         else:
-            following = self._queues[self.pick()]
-            least = following.finished + following.seats_in_use * self.now - following.starts
+            least = self._virtual_time()
             if least != self._joined_at:
                 self._joined_at, self._joined = least, 0
         self._waiting_queues += 1
@@ -200,7 +213,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         now, seats = self.now, queue.seats_in_use
         self._read_at = now
         self._turn = queue.index
-        attained = queue.finished + (seats - ticket.width) * now - queue.starts
+        self._served_r = attained = queue.finished + (seats - ticket.width) * now - queue.starts
+        self._served_at = now
         self.r = max(self.r, attained)
         queue.starts += ticket.width * now
         oldest = queue.oldest
@@ -245,7 +259,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._turn = queue.index
 
     def resize(self, concurrency: int) -> None:
-        """Shares follow from the seats in use, however many there are."""
+        self._concurrency = concurrency
 
     def close(self, queue: EqualSerialQueue, *, closing_up: bool) -> None:
         if closing_up:
