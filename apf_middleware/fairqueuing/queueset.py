@@ -149,21 +149,24 @@ class QueueSet(Serving):
                     guarantee.occupy(queue, width, len(self.deck.queues))
                 seated = (ticket,)
             else:
-                if queue.length + queue.parked >= min(self._limit, self.room) and (
-                    self.seats_in_use >= self.concurrency or not self.strict_upstream
-                ):
-                    self._turn_down(queue, ticket, Reason.QUEUE_FULL)
-                else:
-                    self.discipline.arrive(queue, ticket)
-                    queue.append(ticket)
-                    ticket.state = _WAITING
-                    self.waiting += 1
-                    self.seats_waiting += width
-                    self._note_wait(queue, width)
+                self._join(queue, ticket)
                 seated = self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
+
+    def _join(self, queue: Queue, ticket: Ticket) -> None:
+        """Let ``ticket`` wait in ``queue``, unless that is full."""
+        is_open = self.strict_upstream and self.seats_in_use < self.concurrency
+        if queue.length + queue.parked >= min(self._limit, self.room) and not is_open:
+            self._turn_down(queue, ticket, Reason.QUEUE_FULL)
+            return
+        self.discipline.arrive(queue, ticket)
+        queue.append(ticket)
+        ticket.state = _WAITING
+        self.waiting += 1
+        self.seats_waiting += ticket.width
+        self._note_wait(queue, ticket.width)
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.

@@ -71,7 +71,7 @@ def test_back_fill_uses_the_seats_that_a_wide_request_waits_for() -> None:
     name = "10 of 12 seats at once"
     without, filled = played(name, exact=True), played(name, exact=True, backfill=2)
 
-    assert sum(without.averages[0]) / 12 < 0.85
+    assert sum(without.averages[0]) / 12 < 0.9
     assert sum(filled.averages[0]) / 12 >= 0.90
     assert filled.averages[0][0] >= without.averages[0][0]  # the wide ones don't pay for it
 
