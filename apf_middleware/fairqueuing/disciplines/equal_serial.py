@@ -19,7 +19,7 @@ that it uses counts against it when another queue comes. While nothing waits at 
 begins, all meters begin at the same value, and seats that are in use count from that moment on.
 
 So a queue is behind or ahead of its share only by what non-preemptive service makes unavoidable, the requests that were
-running: C requests in all, as in `Kubernetes' documentation of queue sets`, whatever happened before.
+running: C requests in all, whatever happened before. The guarantee (see `guarantee`) bounds what remains.
 
 **Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
 seat-time of requests that are over and ``starts`` the sum of the times at which the running ones began, by seats.
