@@ -465,14 +465,16 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
             following = next(other for other in self.queues if other.index == self.pick()).attained(self.now)
             least = min(following, self.served_r + (self.now - self.served_at) * self.concurrency)
             if least != self.joined_at:
-                self.joined_at, self.joined = least, 0
+                self.joined = 0
         else:
             least = self.first_r = self.served_r = self.r
             self.served_at = self.now
+            self.joined = 0
             for other in self.queues:
                 other.finished = self.r
                 for run in other.runs:
                     run.began = self.now
+        self.joined_at = least
         behind = least - queue.meter(self.now)
         if behind >= 0:
             self.joined += 1

@@ -175,10 +175,12 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             self._period_began_at = self.now
             self._period_r = self._served_r = least = self.r
             self._served_at = self.now
+            self._joined = 0
         else:
             least = self._virtual_time()
             if least != self._joined_at:
-                self._joined_at, self._joined = least, 0
+                self._joined = 0
+        self._joined_at = least
         self._waiting_queues += 1
         if queue.period != self._period:
             self._enter(queue, seats)
