@@ -88,9 +88,13 @@ def _play(case: FairnessCase, variant: Variant, *, is_judged: bool) -> Iterator[
         row |= {"window": window + 1, "deviation": round(worst_deviation(expected, outcome, window), 4)}
         row["rejected"] = sum(outcome.rejected)
         if is_judged:
-            fair = expectation.must_be_fair(variant.discipline)
-            as_it_must_be = (row["deviation"] <= expectation.margin) is fair
-            row |= {"margin": expectation.margin, "must_be_fair": fair, "as_it_must_be": as_it_must_be}
+            strict = variant.strict_upstream
+            fair, margin = (
+                expectation.must_be_fair(variant.discipline, strict=strict),
+                expectation.margin_of(strict=strict),
+            )
+            as_it_must_be = (row["deviation"] <= margin) is fair
+            row |= {"margin": margin, "must_be_fair": fair, "as_it_must_be": as_it_must_be}
         yield row
 
 

@@ -22,17 +22,22 @@ ELEPHANT, MOUSE = 1001001001, 2002002002
 class Expectation:
     """In one window: seats within ``margin`` of the fair ones, or, for a control, not within it.
 
-    A scenario may be there to show a defect of one discipline: then it must be unfair for ``defect_of``, and fair for
-    the others.
+    A scenario may be there to show a defect of one discipline of Kubernetes: then it must be unfair for ``defect_of``
+    in strict mode, and fair otherwise. ``margin`` is Kubernetes'; outside strict mode ``corrected_margin`` counts, if
+    there is one.
     """
 
     margin: float
     is_fair: bool = True
     defect_of: str | None = None
     averages: Sequence[float] | None = None  # None: the max-min fair shares
+    corrected_margin: float | None = None
 
-    def must_be_fair(self, discipline: str) -> bool:
-        return self.defect_of != discipline if self.defect_of else self.is_fair
+    def must_be_fair(self, discipline: str, *, strict: bool) -> bool:
+        return not strict or self.defect_of != discipline if self.defect_of else self.is_fair
+
+    def margin_of(self, *, strict: bool) -> float:
+        return self.margin if strict or self.corrected_margin is None else self.corrected_margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,10 @@ def _widths() -> Iterator[FairnessCase]:
     # For 3/17 of the time the widest runs, on seven seats where there are six; the others have six for the rest.
     crowd = [Client(hash_, 15, 21, SECOND, SECOND - 1, work) for hash_, work in zip(hashes, works, strict=True)]
     scenario = Scenario(_sharded(6, 64, 35, 7), crowd, 400 * SECOND)
-    yield FairnessCase("too wide", scenario, (Expectation(0.35, averages=(21 / 17,) * 5),))
+    # Seats are fair between queues, the guarantee keeps that to within a few requests, and a flow has up to seven
+    # queues. With a queue for each flow it is within 2 %.
+    expectation = Expectation(0.35, averages=(21 / 17,) * 5, corrected_margin=0.5)
+    yield FairnessCase("too wide", scenario, (expectation,))
 
 
 def _windup() -> Iterator[FairnessCase]:

@@ -43,7 +43,7 @@ def config(tokens: Path) -> Configuration:
         seats=2,
         length=20_000,
         wait="60s",
-        server=f", authentication: [{{type: tokens, file: {json.dumps(str(tokens))}}}]",
+        server=f", maxWaitingMemory: 1GiB, authentication: [{{type: tokens, file: {json.dumps(str(tokens))}}}]",
     )
 
 

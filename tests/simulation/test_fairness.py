@@ -9,13 +9,6 @@ from apf_middleware.fairqueuing import DISCIPLINES, Reason
 from apf_middleware.testing import play
 from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
 
-TOO_WIDE = 0.5
-"""Without `strict_upstream`, the flow with the widest requests has up to so much more than its share in "too wide".
-
-Kubernetes' margin is 0.35. Seats are fair between queues there, the guarantee keeps that to within a few requests, and
-a flow has up to seven queues. With a queue for each flow the margin is 2 % (`test_more_fairness`).
-"""
-
 
 def test_there_are_39_scenarios() -> None:
     assert len(SCENARIOS) == 39
@@ -26,7 +19,7 @@ def test_two_scenarios_are_controls_and_one_shows_the_windup_of_equal_shares() -
         discipline: [
             case.name
             for case in SCENARIOS
-            if not all(expectation.must_be_fair(discipline) for expectation in case.expectations)
+            if not all(expectation.must_be_fair(discipline, strict=True) for expectation in case.expectations)
         ]
         for discipline in DISCIPLINES
     }
@@ -44,11 +37,8 @@ def test_seats_are_shared_as_they_must_be(case: FairnessCase, discipline: str, *
 
     for window, expectation in enumerate(case.expectations):
         deviation = worst_deviation(case.expected(window), outcome, window)
-        is_fair = expectation.must_be_fair(discipline) or (expectation.defect_of is not None and not strict)
-        margin = expectation.margin
-        if case.name == "too wide" and not strict:
-            margin = TOO_WIDE
-        assert (deviation <= margin) is is_fair, outcome.averages[window]
+        is_fair = expectation.must_be_fair(discipline, strict=strict)
+        assert (deviation <= expectation.margin_of(strict=strict)) is is_fair, outcome.averages[window]
 
     assert (sum(outcome.rejected) > 0) is case.may_reject
     rejected = sum(outcome.queueset.rejected.values())
