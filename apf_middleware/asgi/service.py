@@ -99,13 +99,15 @@ class Service:
 
     def keep_house(self, now: int) -> None:
         """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
-        self.due = now + _HOUSEKEEPING_NS
+        looks = now >= self._looked_at + _HOUSEKEEPING_NS
+        if looks:
+            self._looked_at = now
+        self.due = self._looked_at + _HOUSEKEEPING_NS  # who comes early, after a rest, doesn't put off the next look
         if self.scrape.is_read:
             self._kinds.begin()
         if self.scrape.is_shared:
             self._publishing.ask(self.due)  # after which the next request keeps house again
-        if now >= self._looked_at + _HOUSEKEEPING_NS:
-            self._looked_at = now
+        if looks:
             self.reception.refresh()
             self.roll.age(now)
 

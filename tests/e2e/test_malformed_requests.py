@@ -97,7 +97,8 @@ def test_a_body_that_is_not_what_it_says_harms_nobody_else(server: Server) -> No
             connection.sendall(b"\r\n".join([b"POST /echo HTTP/1.1", b"Host: x", *headers, b"", body]))
     for _ in range(30):
         assert ask(server)[0] == 200
+    assert ask(server, b"Authorization: Bearer wrong")[0] == 401
     metrics = ask(server, line=b"GET /metrics HTTP/1.1")[1].decode()
     waiting = [line for line in metrics.splitlines() if line.startswith("apf_current_inqueue_requests{")]
-    assert [line.rpartition(" ")[2] for line in waiting] == ["0.0"] * len(waiting)
+    assert [line.rpartition(" ")[2] for line in waiting] == ["0"] * len(waiting)
     assert 'apf_authentication_failures_total{reason="unknown-token"}' in metrics

@@ -288,5 +288,5 @@ def test_nothing_is_imported_where_it_is_off() -> None:
 
 
 def test_spans_that_there_are_not_tell_no_flows() -> None:
-    with pytest.raises(ValueError, match=r"spec\.telemetry\.flows is True, but"):
+    with pytest.raises(ValueError, match=r"spec\.telemetry\.flows is true, but"):
         load_text("apiVersion: apf/v1\nkind: Server\nspec: {telemetry: {flows: true}}")
