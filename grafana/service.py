@@ -182,7 +182,17 @@ def waiting() -> Row:
                 "Open streams",
                 "Requests that gave their seats back and go on.",
                 Query(gauge("open_streams"), BY_LEVEL),
-                width=24,
+            ),
+            timeseries(
+                "Bodies on their way",
+                "Requests without seats whose bodies clients are still sending.",
+                Query(gauge("receiving_requests"), BY_LEVEL),
+            ),
+            timeseries(
+                "Bodies kept",
+                "Bytes of bodies that are kept until their requests have seats, by server.",
+                Query(f"sum by (instance) (apf_body_buffer_bytes{{{SERVER}}})", "{{instance}}"),
+                unit="bytes",
             ),
         ],
     )

@@ -65,7 +65,8 @@ class Service:
         gates: Gates | None = None,
     ) -> None:
         self.configuration: Configuration = configuration
-        self.now, self._offset = now, WallOffset(now)
+        self.now: Callable[[], int] = now
+        self._offset = WallOffset(now)
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, origin)
         self.labels: Labels = Labels(configuration.server.responses)

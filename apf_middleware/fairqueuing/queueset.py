@@ -104,7 +104,7 @@ class QueueSet(Serving):
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
         is_guaranteed = self.discipline.is_guaranteed and not (strict_upstream or settings.exempt)
-        self.guarantee = Guarantee(most, now) if is_guaranteed else None
+        self.guarantee: Guarantee | None = Guarantee(most, now) if is_guaranteed else None
         self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()

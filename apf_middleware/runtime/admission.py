@@ -54,7 +54,7 @@ class Admission(Ticket):
         work = destination.work
         self.work: Work = work
         self.width: int = work.width
-        self.state = _NEW
+        self.state: TicketState = _NEW
         self.reason: Reason | None = None
         self.queue: Queue | None = None
         self.stream: Stream | None = None  # what lasts until its response has ended, where anything does

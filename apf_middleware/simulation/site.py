@@ -10,6 +10,7 @@ from typing import Protocol
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Backend
 from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.gates import Gates
 from apf_middleware.runtime import Controller
 from apf_middleware.simulation.agenda import Agenda, Deadlines, VirtualAlarm
 from apf_middleware.simulation.call import Call
@@ -63,7 +64,8 @@ class Site:
         self._free_at = 0
         self._part_ns = backend.overhead_ns // _PARTS
         self._limits: dict[str, Deadlines[Call]] = {}
-        self.controller: Controller = Controller(configuration, now=agenda.read, alarm=alarm)
+        gates = Gates() if configuration.has_gates else None  # nobody asks them: those that an app adds aren't missed
+        self.controller: Controller = Controller(configuration, gates, now=agenda.read, alarm=alarm)
         self.places: int = configuration.server.seats if backend.places is None else backend.places
         self.load: int = 0
         self.ended_ns = self.wasted_ns = 0

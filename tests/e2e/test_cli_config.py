@@ -97,9 +97,12 @@ def test_a_binary_file_is_told_without_a_traceback(apf: Apf, tmp_path: Path) -> 
 
 
 def test_a_request_is_explained(apf: Apf) -> None:
-    result = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/log", "--user", "alice", "--group", "dev")
+    alice = ("--user", "alice", "--group", "dev")
+    result = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/status", *alice)
+    log = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/log", *alice)
 
-    assert result.returncode == 0
+    assert (result.returncode, log.returncode) == (0, 0)
+    assert "served     at once, without a seat, as all long-running requests but watches" in log.stdout
     assert "schema     global-default" in result.stdout
     assert "flow       alice" in result.stdout
     assert "hand       55 62 126 125 105 1" in result.stdout

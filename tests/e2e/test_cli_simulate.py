@@ -212,17 +212,17 @@ def test_lines_that_are_left_out_are_told(trace: Path, scenario: Path) -> None:
 def test_seats_are_recommended_with_the_evidence(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "recommended.yaml"
 
-    result = apf("recommend", trace, "--objective", "p99=400ms", "--write", out)
+    result = apf("recommend", trace, "--objective", "p99=240ms", "--write", out)
 
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("1,000 requests in 10 s, ")
-    assert lines[1] == "Objective: p99 within 400 ms, at most 0.1 % rejected"
+    assert lines[1] == "Objective: p99 within 240 ms, at most 0.1 % rejected"
     assert any(line.startswith("bisection") and line.endswith("missed") for line in lines)
     seats = load(out).server.seats
     assert lines[-1] == f"{seats} seats: the objective is met."
 
-    document = json.loads(apf("recommend", trace, "--objective", "p99=0.4s", "-o", "json").stdout)
+    document = json.loads(apf("recommend", trace, "--objective", "p99=0.24s", "-o", "json").stdout)
     assert (document["seats"], document["meets"]) == (seats, True)
 
 
