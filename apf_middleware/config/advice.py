@@ -8,11 +8,11 @@ from apf_middleware.config.build import Assembly, Known, builtin
 from apf_middleware.config.cover import covers, size_of, takes_everything
 from apf_middleware.config.dialects import Definition
 from apf_middleware.config.dialects.kubernetes import ASSURED
-from apf_middleware.config.objects import Level
+from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 
-__all__ = ["MOST_COMPARED", "NOTICEABLE", "advise"]
+__all__ = ["MOST_COMPARED", "NOTICEABLE", "advise", "rounds_beyond"]
 
 NOTICEABLE: Final = 0.01
 """A mouse that one elephant covers more often than this will be noticed."""
@@ -41,6 +41,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
         "name": ("metadata", "name"),
         "shares": ("spec", "shares"),
         "min": ("spec", "minSeats"),
+        "max": ("spec", "maxSeats"),
         "hand": ("spec", "queuing", "handSize"),
     },
 }
@@ -129,17 +130,36 @@ def _covering(before: Sequence[FlowSchema], schema: FlowSchema) -> FlowSchema | 
 
 
 def _advise_shares(assembly: Assembly, problems: Problems) -> None:
-    """Nominal seats are rounded up, so a level with less than one has one: more than its part."""
+    """Warn of levels that never have a seat, and of shares that are rounded up beyond what the server has.
+
+    Nominal seats are rounded up. Where seats are lent at each dispatch, mins are rounded down instead, so levels whose
+    shares come to less than a seat take turns, and all levels together never have more than the server's seats.
+    """
     seats = assembly.server.seats
+    exceeds = rounds_beyond(assembly.server)
     total = sum(known.thing.shares.shares for known in assembly.levels.values())
     for known in assembly.levels.values():
-        shares = known.thing.shares.shares
-        if known.definition and shares and shares * seats < total and not known.thing.exempt:
+        level, shares = known.thing, known.thing.shares.shares
+        if known.definition is None or level.exempt:
+            continue
+        never = "the level can never have a seat, so none of its requests is served"
+        hint = "Raise it, or write state: Closed to reject its requests with that reason"
+        if level.max_seats == 0:
+            _warn(problems, known.definition, "max", 0, rule=never, hint=hint)
+        elif level.max_seats is None and not shares and level.shares.borrowing_percent is not None:
+            _warn(problems, known.definition, "shares", 0, rule=never, hint=hint)
+        elif exceeds and shares and shares * seats < total:
             rule = (
                 f"of {seats} seats that comes to {shares * seats / total:.2g}, and less than one is rounded up to one"
+                " beyond the server's seats"
             )
             hint = f"Give it at least {-(-total // seats)} of the {total} shares, or the server more seats"
             _warn(problems, known.definition, "shares", shares, rule=rule, hint=hint)
+
+
+def rounds_beyond(server: ServerSettings) -> bool:
+    """Return whether nominal seats, which are rounded up, may all be in use at once."""
+    return server.borrowing == "periodic" or server.strict_upstream
 
 
 def _advise_promises(assembly: Assembly, problems: Problems) -> None:

@@ -13,14 +13,17 @@ Each step is tried out on the trace before what it proposes is believed, and eve
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
 from apf_middleware.config import Configuration, Level
+from apf_middleware.config.advice import rounds_beyond
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
+from apf_middleware.fairqueuing.proportion import divide
 from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
 
 __all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]
@@ -32,6 +35,8 @@ _MOST_SEATS: Final = 100_000
 _DECKS: Final = ((16, 4), (32, 4), (64, 6), (128, 6), (256, 6), (512, 6), (1024, 6))
 _COVERED: Final = 0.01
 _MS: Final = 10**6
+_SHARES: Final = 100
+"""About as many are divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +205,16 @@ class _Search:
         limited = {name: level for name, level in configuration.levels.items() if not level.exempt}
         if len(busiest) < 2:
             self.reasons.append("One level has all the traffic: its share is what the others don't need.")
-        wanted = {name: max(1, math.ceil(100 * busiest.get(name, 0.0) / sum(busiest.values()))) for name in limited}
+        wanted = {name: max(1, math.ceil(_SHARES * busiest.get(name, 0.0) / sum(busiest.values()))) for name in limited}
         told = ", ".join(f"{name} {share}" for name, share in wanted.items())
         self.reasons.append(f"Shares in proportion to what levels use at their busiest: {told}.")
-        levels = {
-            name: _with_share(level, wanted[name]) if name in wanted else level
-            for name, level in configuration.levels.items()
-        }
-        return replace(configuration, levels=MappingProxyType(levels))
+        return _with_shares(configuration, wanted)
 
     def _fewest_seats(self, configuration: Configuration, free: Result) -> int:
         total = sum(level.seats for level in _busy(free))
         busiest = sum(level.most_seats for level in _busy(free))
-        low = max(1, math.ceil(total), *(1 for _ in configuration.levels))
+        promised = sum(level.min_seats or 0 for level in configuration.levels.values() if level.parent is None)
+        low = max(1, math.ceil(total), promised + 1 if promised else 0)
         high = min(self.most_seats or _MOST_SEATS, max(low, math.ceil(2 * busiest) + len(configuration.levels)))
         low = min(low, high)
         if not self._try_seats(configuration, high):
@@ -275,13 +277,27 @@ def _part(name: str, configuration: Configuration) -> float:
     return shares[name] / sum(shares.values())
 
 
-def _with_share(level: Level, share: int) -> Level:
-    shares = level.shares
-    return replace(level, shares=LevelShares(share, shares.lendable_percent, shares.borrowing_percent))
+def _with_shares(configuration: Configuration, wanted: Mapping[str, int]) -> Configuration:
+    levels = {
+        name: replace(level, shares=replace(level.shares, shares=wanted[name])) if name in wanted else level
+        for name, level in configuration.levels.items()
+    }
+    return replace(configuration, levels=MappingProxyType(levels))
 
 
 def _with_seats(configuration: Configuration, seats: int) -> Configuration:
-    return replace(configuration, server=replace(configuration.server, seats=seats))
+    """Return the configuration with so many seats.
+
+    Where nominal seats may all be in use at once, each level's shares come to a seat at least, so that rounding them up
+    adds none; that needs as many seats as there are levels.
+    """
+    resized = replace(configuration, server=replace(configuration.server, seats=seats))
+    weights = {name: level.shares.shares for name, level in resized.levels.items() if not level.exempt}
+    if not rounds_beyond(resized.server) or seats < len(weights):
+        return resized
+    parts = divide(Fraction(seats), [(weight, 1, seats) for weight in weights.values()])
+    a_seat = -(-_SHARES // seats)  # in shares
+    return _with_shares(resized, {name: int(part * a_seat) for name, part in zip(weights, parts, strict=True)})
 
 
 def _open(configuration: Configuration) -> Configuration:

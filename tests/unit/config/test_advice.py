@@ -112,13 +112,38 @@ def test_a_dangling_reference_and_an_unused_level_are_told() -> None:
     ]
 
 
-def test_less_than_a_seat_is_told() -> None:
+def test_less_than_a_seat_is_told_where_seats_are_rounded_up_beyond_what_the_server_has() -> None:
+    """Where seats are lent at each dispatch, a level has them in turn, and all levels together never more."""
     text = level("small", "{shares: 1}") + level("big", "{shares: 94}")
     text += schema("s", 10, ALICE, "small") + schema("b", 20, BOB, "big")
+    periodic = SERVER.replace("defaults: none", "defaults: none, borrowing: periodic")
 
-    [told] = warnings(text, seats=10)
-    assert told == "2 spec.shares: of 10 seats that comes to 0.1, and less than one is rounded up to one"
-    assert warnings(text, seats=100) == []
+    [told] = read_source(periodic % 10 + text).warnings
+    rule = "of 10 seats that comes to 0.1, and less than one is rounded up to one beyond the server's seats"
+    assert (told.place.document, told.field, told.rule) == (2, "spec.shares", rule)
+    assert read_source(periodic % 100 + text).warnings == ()
+    assert warnings(text, seats=10) == []
+    [strict] = read_source(
+        (SERVER % 10).replace("defaults: none", "defaults: none, strictUpstream: true") + text
+    ).warnings
+    assert strict.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ("{maxSeats: 0}", "spec.maxSeats"),
+        ("{shares: 0, borrowingLimitPercent: 50}", "spec.shares"),
+        ("{shares: 0, borrowingLimitPercent: 50, maxSeats: 1}", None),
+        ("{shares: 0}", None),
+        ("{maxSeats: 1}", None),
+        ("{type: Exempt, shares: 0}", None),
+    ],
+)
+def test_a_level_that_can_never_have_a_seat_is_told(spec: str, field: str | None) -> None:
+    told = warnings(level("l", spec) + schema("s", 10, ALICE, "l"))
+
+    assert told == ([f"2 {field}: the level can never have a seat, so none of its requests is served"] if field else [])
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,17 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
-from apf_middleware.config import Configuration, emit, load_text
+from apf_middleware.config import Configuration, emit, load_text, read_source
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.feed import Recording
 from apf_middleware.simulation.recommend import Objective, recommend
+from apf_middleware.simulation.results import LevelResult
 from apf_middleware.simulation.trace import Trace
 
 Run = Callable[[Configuration, str], Result]
@@ -134,6 +136,53 @@ def test_what_a_crowded_backend_makes_of_requests_is_not_taken_for_what_they_nee
     limits = [level.wait_limit_ns for level in found.configuration.levels.values() if level.wait_limit_ns is not None]
     assert limits
     assert max(limits) < 300 * 10**6, "who waits longer misses the objective"
+
+
+def crowded(configuration: Configuration, name: str) -> Result:
+    """Two levels in three have requests, and no number of seats is enough."""
+    names = [one for one, level in configuration.levels.items() if one != "exempt"][::2]
+    slow = dict.fromkeys(("p50", "p90", "p95", "p99"), 1000.0 if name != "everybody let in" else 1.0)
+    levels = tuple(
+        LevelResult(
+            one,
+            1,
+            exempt=False,
+            seats=500.0,
+            most_seats=10.0 ** (4 - place),
+            dispatched=100,
+            rejected=0,
+            wait_p50_ms=1.0,
+            wait_p99_ms=1.0,
+            quantiles_ms=slow,
+        )
+        for place, one in enumerate(names)
+    )
+    return Result("s", name, 1.0, 1.0, (), levels, (), None, 0.0, 0.0, 1, 1)
+
+
+@pytest.mark.parametrize("seats", [4, 6, 32, 400])
+@pytest.mark.parametrize("defaults", ["web", "kubernetes"])
+@pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
+def test_apf_check_has_nothing_to_say_of_what_is_proposed(
+    seats: int, defaults: Literal["web", "kubernetes"], borrowing: str
+) -> None:
+    """But where there are fewer seats than levels, and each is rounded up to one: no shares can change that."""
+    server = f"apiVersion: apf/v1\nkind: Server\nspec: {{defaults: {defaults}, borrowing: {borrowing}}}\n"
+    found = recommend(load_text(server), Objective("p99", 100.0), crowded, most_seats=seats)
+
+    reading = read_source(emit(found.configuration, "apf"))
+    assert found.configuration.server.seats == seats
+    levels = [level for level in found.configuration.levels.values() if not level.exempt]
+    is_possible = borrowing == "immediate" or seats >= len(levels)
+    assert bool(reading.problems) is not is_possible, [str(one) for one in reading.problems]
+
+
+def test_seats_that_levels_are_promised_are_there(run: Run) -> None:
+    level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: users}\nspec: {minSeats: 20}\n"
+    found = recommend(load_text(level, defaults="web"), Objective("p99", 400.0), run)
+
+    assert found.configuration.server.seats == 21, "one is left for all others"
+    assert read_source(emit(found.configuration, "apf")).problems == ()
 
 
 @pytest.mark.parametrize(("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan"))])
