@@ -14,9 +14,9 @@ between two of them: O(n log n). Divisions and sums happen in upstream's order, 
 order in which Go's sort leaves them, so results equal Kubernetes' to the bit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from apf_middleware.exceptions import MOST_AMOUNT, InfeasibleError, InvalidValueError, require_amount, require_integer
 from apf_middleware.fairqueuing.pdqsort import pdqsort
@@ -29,6 +29,8 @@ __all__ = [
     "limits_from_shares",
     "solve",
 ]
+
+Level = TypeVar("Level", bound=Hashable)
 
 _SLACK: Final = 1e-7  # how far the total may miss the bounds' sum, as rounding does
 _LEAST_TARGET: Final = 1e-3  # a target of zero would have no ratio to its bounds
@@ -84,8 +86,8 @@ class LevelLimits:
 
 
 def limits_from_shares(
-    seats: int, levels: Mapping[str, LevelShares], *, strict_upstream: bool = False
-) -> dict[str, LevelLimits]:
+    seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False
+) -> dict[Level, LevelLimits]:
     """The limits of all ``levels`` of a server that has so many ``seats``.
 
     Nominal seats are rounded up, so a level with any shares has a seat, and together they may be more than ``seats``.

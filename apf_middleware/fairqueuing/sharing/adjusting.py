@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.borrowing import LevelStanding, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
@@ -178,8 +178,11 @@ class Adjusting(Sharing):
         """Return the limits of all levels; those that stay have less while others drain.
 
         A draining level has its own limits for as long as requests wait there, and what it uses afterwards. With
-        ``strict_upstream`` all levels are reduced alike, as if the shares of all of them were divided.
+        ``strict_upstream`` the seats are divided anew by the shares of all levels, until those that drain are idle.
         """
+        if self._strict and self.draining:
+            shares = {one: one.shares or LevelShares(one.limits.nominal, exempt=one.exempt) for one in self._all()}
+            return limits_from_shares(self.seats, shares, strict_upstream=True)
         found = {level: level.limits for level in self._all()}
         leaving = 0
         for level in self.draining:
@@ -189,15 +192,10 @@ class Adjusting(Sharing):
                 nominal = min(nominal, queueset.seats_in_use)
             found[level] = LevelLimits(nominal, min(max(limits.min, 1), nominal), max(limits.max, nominal))
             leaving += nominal
-        if not leaving:
-            return found
-        if self._strict:
-            total = self.seats + leaving
-            return {level: _part_of(limits, self.seats, total, up=True) for level, limits in found.items()}
         nominal = sum(level.limits.nominal for level in self.levels.values())
         room = max(self.seats - leaving, 0)
-        if nominal > room:
-            found |= {level: _part_of(level.limits, room, nominal, up=False) for level in self.levels.values()}
+        if leaving and nominal > room:
+            found |= {level: _part_of(level.limits, room, nominal) for level in self.levels.values()}
         return found
 
     def _tell(self, now: int) -> Sequence[Ticket]:
@@ -254,10 +252,9 @@ class Adjusting(Sharing):
             assert level.waits is waits is (level in self._waiting), f"whether {level!r} waits"
 
 
-def _part_of(limits: LevelLimits, seats: int, total: int, *, up: bool) -> LevelLimits:
-    """Return ``seats`` / ``total`` of the nominal seats, rounded ``up`` or down, but not to nothing."""
-    nominal = limits.nominal * seats
-    nominal = -(-nominal // total) if up else max(nominal // total, min(limits.nominal, 1))
+def _part_of(limits: LevelLimits, seats: int, total: int) -> LevelLimits:
+    """Return ``seats`` / ``total`` of the nominal seats, rounded down, but not to nothing."""
+    nominal = max(limits.nominal * seats // total, min(limits.nominal, 1))
     return LevelLimits(nominal, min(limits.min, nominal), max(limits.max, nominal))
 
 

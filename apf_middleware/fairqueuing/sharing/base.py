@@ -207,6 +207,7 @@ class Sharing(ABC):
             self.levels[name] = level
             level.parent = self.parents.get(kinship.parent_of.get(name, ""))
             level.weight = kinship.weight(name, limits)
+            level.shares = kinship.shares.get(name)
             level.rank_borrower(kinship.priorities.get(name, 0))
         self.draining = [level for level in before if not level.is_idle]
         for level in before:

@@ -29,6 +29,7 @@ from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.allocation import LevelShares
     from apf_middleware.fairqueuing.sharing.kin import Parent
 
 __all__ = ["LevelRecord", "SharedLevel", "require_level"]
@@ -98,6 +99,7 @@ class SharedLevel:
         "quick_width",
         "record",
         "settings",
+        "shares",
         "turn",
         "used_before",
         "waits",
@@ -109,6 +111,7 @@ class SharedLevel:
     is_held: bool
     is_over: bool
     parent: "Parent | None"
+    shares: "LevelShares | None"
 
     alone_count: int
     alone_ns: int
@@ -155,7 +158,7 @@ class SharedLevel:
         )
         self.find_limit: Callable[[SharedLevel], int] | None = None
         self.is_draining = self.is_held = self.is_closing = self.is_over = self.waits = False
-        self.is_common, self.parent = True, _NO_PARENT
+        self.is_common, self.parent, self.shares = True, _NO_PARENT, None
         self.weight = limits.nominal
         self.rank_borrower(0)
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
