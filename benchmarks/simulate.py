@@ -18,7 +18,7 @@ from typing import Any, Final
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
-from apf_middleware.simulation.feed import Recording
+from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import Trace
 from benchmarks.measure import print_json, print_table, unit_us
 

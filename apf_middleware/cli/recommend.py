@@ -15,9 +15,9 @@ from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.exceptions import InvalidValueError, TraceFormatError
 from apf_middleware.simulation.compare import describe_changes
-from apf_middleware.simulation.feed import Recording
 from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
+from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import Survey, Trace
 
 __all__ = ["recommend"]

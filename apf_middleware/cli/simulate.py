@@ -20,9 +20,9 @@ from apf_middleware.exceptions import InvalidValueError, MissingExtraError, Trac
 from apf_middleware.simulation import VARIANTS, Result, variant
 from apf_middleware.simulation import simulate as run
 from apf_middleware.simulation.compare import describe_changes
-from apf_middleware.simulation.feed import Recording
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
+from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import Trace
 
 __all__ = ["Listing", "chosen_configuration", "fail", "simulate", "warn_of_gates", "with_progress"]

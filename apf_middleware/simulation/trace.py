@@ -63,8 +63,8 @@ class Row:
     seats: int = 0
     is_whole_second: bool = False
 
-    def told(self, by: str) -> str:
-        """Its user, its client's address or its path without the query; made harmless, for anybody writes into logs."""
+    def listed_as(self, by: str) -> str:
+        """Return its user, client address or path without the query; made printable, because logs hold any bytes."""
         if by == "user":
             return printable(self.user) or "(anonymous)"
         return printable(self.address) or "(unknown)" if by == "address" else printable(self.path.partition("?")[0])
@@ -123,7 +123,7 @@ class Trace:
             found.work_ns += duration * max(1, row.seats)
             found.longest_ns = max(found.longest_ns, duration)
             for by, counter in found.counts.items():
-                name = row.told(by)
+                name = row.listed_as(by)
                 if name in counter or len(counter) < MOST_NAMES:
                     counter[name] += 1
         if not found.rows:

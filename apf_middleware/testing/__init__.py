@@ -1,7 +1,7 @@
 """For tests: virtual time around the algorithm, scenarios and what they come to, and replay of recorded traces."""
 
+from apf_middleware.simulation.fairness import jain_index, max_min_fair
 from apf_middleware.testing.callers import Caller, Observation, observe
-from apf_middleware.testing.fairness import jain_index, max_min_fair
 from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.replay import Difference, Replay, replay
 from apf_middleware.testing.scenario import Client, Outcome, Scenario, play

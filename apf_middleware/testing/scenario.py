@@ -13,7 +13,7 @@ from typing import Any
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueSetSettings, Work
 from apf_middleware.fairqueuing.demand import Demand, DemandStatistics
-from apf_middleware.testing.fairness import max_min_fair
+from apf_middleware.simulation.fairness import max_min_fair
 from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.shortfall import Shortfall
 from apf_middleware.testing.world import Call, Rank, World

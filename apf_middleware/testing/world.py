@@ -1,23 +1,22 @@
 """Virtual time around one queue set: calls arrive, run for as long as they say, and are released.
 
-No clock runs. The world keeps a heap of what happens next and jumps from one event to the other, so an hour of load
-costs as long as its events do. Events at the same instant happen in the order of `Rank`, within a rank in the order in
-which they were scheduled; that is the order of the golden traces.
+Events at the same instant happen in the order of `Rank`, and within a rank in the order in which they were scheduled:
+the order of the golden traces.
 """
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from functools import partial
-from heapq import heappop, heappush
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, require_integer
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, Work
+from apf_middleware.simulation.events import EventQueue
 
 __all__ = ["Call", "Rank", "World"]
 
 
 class Rank(IntEnum):
-    """What comes first at one instant."""
+    """The order of events at one instant."""
 
     VACATE = 0
     FINISH = 1
@@ -28,7 +27,7 @@ class Rank(IntEnum):
 
 
 class Call(Ticket):
-    """A ticket that knows how long it will run and whom to tell how it fares."""
+    """A ticket with the duration of its request, and callbacks for what happens to it."""
 
     __slots__ = ("duration_ns", "finished_at", "on_finish", "on_seated", "on_vacated", "released_at")
 
@@ -53,56 +52,56 @@ class Call(Ticket):
 
 
 class World:
-    """Drives ``queueset`` through virtual time, beginning at ``now``."""
+    """Drives ``queueset`` through virtual time, starting at ``now``."""
 
     def __init__(self, queueset: QueueSet, now: int = 0) -> None:
         self.queueset = queueset
-        self.now: int = require_integer("now", now)
-        self._agenda: list[tuple[int, int, int, Callable[[], None]]] = []
-        self._scheduled = 0
+        self._events = EventQueue(require_integer("now", now))
+
+    @property
+    def now(self) -> int:
+        """The time of the event that is happening."""
+        return self._events.now
 
     def at(self, time: int, action: Callable[[], None], rank: Rank = Rank.OBSERVE) -> None:
-        """Let ``action`` happen at ``time``."""
+        """Call ``action`` at ``time``."""
         require_integer("time", time)
         if time < self.now:
             raise ClockError("time", time, f"it must not be before now, {self.now}")
-        self._scheduled += 1
-        heappush(self._agenda, (time, rank, self._scheduled, action))
+        self._events.at(time, _call, action, rank)
 
     def arrive_at(self, time: int, call: Call) -> None:
+        """Let the call arrive at ``time``."""
         self.at(time, lambda: self.arrive(call), Rank.ARRIVE)
 
     def abandon_at(self, time: int, call: Call, reason: Reason = Reason.TIME_OUT) -> None:
-        """The call gives up at ``time``, if it still waits then."""
+        """Let the call give up at ``time``, if it still waits then."""
         self.at(time, lambda: self.abandon(call, reason), Rank.ABANDON)
 
     def reconfigure_at(self, time: int, settings: QueueSetSettings) -> None:
+        """Change the settings at ``time``."""
         self.at(time, lambda: self.reconfigure(settings), Rank.RECONFIGURE)
 
     def run(self, until: int | None = None) -> None:
-        """Let everything happen that is scheduled, or what is scheduled before or at ``until``."""
-        agenda = self._agenda
-        while agenda and (until is None or agenda[0][0] <= until):
-            self.now, _, _, action = heappop(agenda)
-            action()
-        if until is not None:
-            self.now = max(self.now, until)
+        """Run all events, or those up to and including ``until``."""
+        self._events.run(until)
 
     def arrive(self, call: Call) -> None:
-        """The call arrives now."""
+        """Let the call arrive now."""
         self._seat(self.queueset.arrive(self.now, call))
 
     def abandon(self, call: Call, reason: Reason = Reason.TIME_OUT) -> None:
-        """The call gives up now; nothing happens unless it waits."""
+        """Let the call give up now, if it waits."""
         if call.is_waiting:
             call.finished_at = self.now
             self._seat(self.queueset.abandon(self.now, call, reason))
 
     def reconfigure(self, settings: QueueSetSettings) -> None:
+        """Change the settings now."""
         self._seat(self.queueset.reconfigure(self.now, settings))
 
     def _seat(self, seated: Iterable[Ticket]) -> None:
-        """Those who have been seated run, and finish in their time."""
+        """Run the calls that were seated: each finishes after its duration."""
         for call in seated:
             if not isinstance(call, Call):
                 raise InvalidValueError("ticket", call, "a world can only run a Call")
@@ -131,3 +130,7 @@ class World:
         call.released_at = self.now
         if call.on_vacated is not None:
             call.on_vacated(call)
+
+
+def _call(action: Callable[[], None]) -> None:
+    action()

@@ -15,9 +15,9 @@ from apf_middleware.config.estimation import ComputedEstimate, EstimationSetting
 from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from apf_middleware.simulation import Result, feed, simulate, variant
-from apf_middleware.simulation.directory import Asker, Directory, identity_of
-from apf_middleware.simulation.feed import OTHERS, Recording
+from apf_middleware.simulation import Result, simulate, variant
+from apf_middleware.simulation.destinations import DestinationResolver, RequestTemplate, identity_of
+from apf_middleware.simulation.recording import OTHERS, Recording
 from apf_middleware.simulation.run import Simulation
 from apf_middleware.simulation.trace import Trace
 
@@ -288,7 +288,7 @@ def test_several_servers_share_the_requests() -> None:
         simulation = Simulation(scenario, configuration)
         result = simulation.run("own")
 
-        served = [site.controller.levels["all"].dispatched for site in simulation.sites]
+        served = [site.controller.levels["all"].dispatched for site in simulation.servers]
         assert len(served) == 3
         assert max(served) - min(served) <= (1 if balancing == "round-robin" else 0.15 * sum(served))
         assert result.level("all").nominal == 12
@@ -496,7 +496,7 @@ def test_a_recorded_user_is_told_from_a_tenant_of_the_same_name(tmp_path: Path) 
 def test_a_warm_up_is_shorter_than_what_was_recorded(tmp_path: Path) -> None:
     short = recording(tmp_path / "t", [{"time": n, "duration": 0.01} for n in range(3)])
 
-    with pytest.raises(InvalidValueError, match="warmUp is '5s', but it must be shorter than what is watched, 2s"):
+    with pytest.raises(InvalidValueError, match="warmUp is '5s', but it must be shorter than the simulated time, 2s"):
         simulate(Scenario(warm_up_ns=5 * 10**9), load_text("", defaults="web"), recording=short)
 
 
@@ -507,17 +507,17 @@ def test_who_asks_for_many_things_is_one_caller_all_the_same(tmp_path: Path) -> 
     simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
     simulation.run("own")
 
-    assert [client.asker.identity.name for client in simulation.ledger.clients] == ["many", "one"]
-    assert [client.asker.path for client in simulation.ledger.clients] == ["/999", "/"]
+    assert [client.template.identity.name for client in simulation.measurements.clients] == ["many", "one"]
+    assert [client.template.path for client in simulation.measurements.clients] == ["/999", "/"]
 
 
 def test_callers_that_are_too_many_are_served_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "MOST_CALLERS", 50)
+    monkeypatch.setattr("apf_middleware.simulation.recording.MOST_CLIENTS", 50)
     rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(100)]
     simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
     result = simulation.run("own")
 
-    assert len(simulation.ledger.clients) == 50
+    assert len(simulation.measurements.clients) == 50
     assert result.requests == sum(tenant.served for tenant in result.tenants) == 100
 
 
@@ -539,16 +539,16 @@ def test_a_tenant_can_replay_a_file(tmp_path: Path) -> None:
 def test_requests_are_classified_as_in_production() -> None:
     configuration = load_text("", defaults="web")
     simulation = Simulation(Scenario(), configuration)
-    directory = Directory(configuration, simulation.sites[0].controller)
+    resolver = DestinationResolver(configuration, simulation.servers[0].controller)
 
-    def level(asker: Asker) -> str:
-        return directory.find(asker).classification.level
+    def level(template: RequestTemplate) -> str:
+        return resolver.destination(template).classification.level
 
-    assert level(Asker(identity_of("alice"), path="/x?y=1&y=2&z")) == "users"
-    assert level(Asker(identity_of(""))) == "anonymous"
-    assert level(Asker(identity_of("", ("odd",)))) == "anonymous"
-    assert level(Asker(identity_of("system:anonymous"), path="/healthz")) == "exempt"
-    assert directory.find(Asker(identity_of("alice"))).classification.flow == "alice"
+    assert level(RequestTemplate(identity_of("alice"), path="/x?y=1&y=2&z")) == "users"
+    assert level(RequestTemplate(identity_of(""))) == "anonymous"
+    assert level(RequestTemplate(identity_of("", ("odd",)))) == "anonymous"
+    assert level(RequestTemplate(identity_of("system:anonymous"), path="/healthz")) == "exempt"
+    assert resolver.destination(RequestTemplate(identity_of("alice"))).classification.flow == "alice"
 
 
 async def four_seats(_digest: object, _classification: object) -> Work:
@@ -580,8 +580,8 @@ def test_requests_go_to_the_queue_that_they_name(named: str, level: str) -> None
     text += "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: paid}\nspec: {minSeats: 0}\n"
     configuration = load_text(text)
     simulation = Simulation(world("  duration: 1s\n", POISSON)[0], configuration)
-    directory = Directory(configuration, simulation.sites[0].controller)
+    resolver = DestinationResolver(configuration, simulation.servers[0].controller)
 
-    found = directory.find(Asker(identity_of("alice"), headers={"x-plan": named}))
+    found = resolver.destination(RequestTemplate(identity_of("alice"), headers={"x-plan": named}))
 
     assert found.at_work.name == found.classification.level == level

@@ -12,8 +12,8 @@ from apf_middleware.config import Configuration, emit, load_text, read_source
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.simulation import Result, simulate
-from apf_middleware.simulation.feed import Recording
 from apf_middleware.simulation.recommend import Objective, recommend
+from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.results import LevelResult
 from apf_middleware.simulation.trace import Trace
 

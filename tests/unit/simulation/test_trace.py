@@ -44,8 +44,8 @@ def test_a_json_line_says_who_asked_what_when_and_for_how_long(tmp_path: Path) -
     )
     assert first.headers == {"x-tenant": "t"}
     assert second == Row(2_000_000_000, None)
-    assert [first.told(by) for by in ("user", "address", "path")] == ["alice", "10.1.2.3", "/report"]
-    assert [second.told(by) for by in ("user", "address")] == ["(anonymous)", "(unknown)"]
+    assert [first.listed_as(by) for by in ("user", "address", "path")] == ["alice", "10.1.2.3", "/report"]
+    assert [second.listed_as(by) for by in ("user", "address")] == ["(anonymous)", "(unknown)"]
 
 
 def test_rows_come_by_time_counted_from_the_first(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_names_that_were_sent_to_do_harm_are_shown_and_do_none(tmp_path: Path) -
     said = {"time": 1, "duration": 1, "user": "\x1b]0;x\x07", "clientAddress": "a\nb", "path": "/\x1b[31m?\x1b"}
     [row] = rows(tmp_path / "t.jsonl", json.dumps(said))
 
-    assert [row.told(by) for by in ("user", "address", "path")] == [r"\x1b]0;x\x07", r"a\nb", r"/\x1b[31m"]
+    assert [row.listed_as(by) for by in ("user", "address", "path")] == [r"\x1b]0;x\x07", r"a\nb", r"/\x1b[31m"]
 
 
 def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:

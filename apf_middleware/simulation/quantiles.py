@@ -1,4 +1,4 @@
-"""Durations counted in buckets that grow by one percent: quantiles of any number of them in bounded memory."""
+"""Quantiles of any number of durations in bounded memory: counts in buckets that grow by one percent."""
 
 from collections.abc import Iterable
 from math import exp, log
@@ -6,14 +6,14 @@ from typing import Final
 
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["Sketch"]
+__all__ = ["QuantileSketch"]
 
 _GROWTH: Final = log(1.01)
 _PER_STEP: Final = 1 / _GROWTH
 
 
-class Sketch:
-    """Of how many durations which quantile was how long, within half a percent. A microsecond is the least."""
+class QuantileSketch:
+    """Counts of durations, with quantiles to within half a percent. Durations below a microsecond count as one."""
 
     __slots__ = ("_counts", "count", "most", "total")
 
@@ -24,7 +24,7 @@ class Sketch:
         self.most: int = 0
 
     def add(self, duration_ns: int) -> None:
-        """One more."""
+        """Count one more duration."""
         bucket = int(log(duration_ns if duration_ns > 1000 else 1000) * _PER_STEP)  # noqa: FURB136 - quicker than max()
         counts = self._counts
         counts[bucket] = counts.get(bucket, 0) + 1
@@ -33,8 +33,8 @@ class Sketch:
         if duration_ns > self.most:  # noqa: PLR1730 - as above
             self.most = duration_ns
 
-    def merge(self, other: "Sketch") -> None:
-        """Those of another one too."""
+    def merge(self, other: "QuantileSketch") -> None:
+        """Add the counts of ``other``."""
         counts = self._counts
         for bucket, count in other.buckets():
             counts[bucket] = counts.get(bucket, 0) + count
@@ -43,11 +43,11 @@ class Sketch:
         self.most = max(self.most, other.most)
 
     def buckets(self) -> Iterable[tuple[int, int]]:
-        """How many are in which bucket."""
+        """Return the number of durations in each bucket that has any."""
         return self._counts.items()
 
     def quantile(self, part: float) -> float | None:
-        """So much of them was no longer, in nanoseconds; None if there are none."""
+        """Return the duration that ``part`` of all don't exceed, in nanoseconds; None if there are none."""
         if not 0 <= part <= 1:
             raise InvalidValueError("part", part, "it must be from 0 to 1")
         if not self.count:
@@ -57,7 +57,7 @@ class Sketch:
             seen += self._counts[bucket]
             if seen >= rank:
                 return min(float(self.most), exp((bucket + 0.5) * _GROWTH))
-        raise AssertionError("a rank is among those counted")
+        raise AssertionError("a rank is at most the count")
 
     @property
     def mean(self) -> float | None:
@@ -67,4 +67,4 @@ class Sketch:
         return len(self._counts)
 
     def __repr__(self) -> str:
-        return f"<Sketch of {self.count}>"
+        return f"<QuantileSketch of {self.count}>"

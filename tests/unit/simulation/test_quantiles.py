@@ -5,14 +5,14 @@ import random
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.simulation.sketch import Sketch
+from apf_middleware.simulation.quantiles import QuantileSketch
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0])
 def test_a_quantile_is_right_within_half_a_percent(part: float) -> None:
     dice = random.Random(1)
     values = sorted(int(dice.lognormvariate(17, 1.5)) for _ in range(5_000))
-    sketch = Sketch()
+    sketch = QuantileSketch()
     for value in values:
         sketch.add(value)
     exact = values[max(1, -int(-part * len(values) // 1)) - 1]
@@ -27,7 +27,7 @@ def test_a_quantile_is_right_within_half_a_percent(part: float) -> None:
 
 
 def test_two_sketches_merge_into_that_of_both() -> None:
-    one, other, both = Sketch(), Sketch(), Sketch()
+    one, other, both = QuantileSketch(), QuantileSketch(), QuantileSketch()
     for number in range(1, 2_000):
         value = number * 7_919
         (one if number % 3 else other).add(value)
@@ -39,17 +39,17 @@ def test_two_sketches_merge_into_that_of_both() -> None:
 
 
 def test_a_sketch_of_nothing_knows_nothing() -> None:
-    assert Sketch().quantile(0.5) is None
-    assert Sketch().mean is None
+    assert QuantileSketch().quantile(0.5) is None
+    assert QuantileSketch().mean is None
 
 
 def test_a_part_of_more_than_everything_is_refused() -> None:
     with pytest.raises(InvalidValueError, match=r"part is 1\.5"):
-        Sketch().quantile(1.5)
+        QuantileSketch().quantile(1.5)
 
 
 def test_no_wait_is_told_as_a_microsecond_at_most() -> None:
-    sketch = Sketch()
+    sketch = QuantileSketch()
     sketch.add(0)
 
     assert sketch.quantile(0.99) == 0

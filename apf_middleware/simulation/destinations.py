@@ -1,6 +1,6 @@
-"""Where requests go: a server's own way from who asks for what to level, flow and work, without the server.
+"""From a request to its level, flow and work, as a server resolves it, without the server.
 
-Resolver, classifier and estimators are the production's, made from the configuration as the middleware makes them.
+Resolver, classifier and estimators are those of production, built from the configuration as the middleware builds them.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -16,24 +16,24 @@ from apf_middleware.estimation.base import cut, plain_work
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
 
-__all__ = ["MOST_KNOWN", "Asker", "Directory", "identity_of"]
+__all__ = ["MOST_KNOWN", "DestinationResolver", "RequestTemplate", "identity_of"]
 
 MOST_KNOWN = 50_000
-"""More kinds of requests are looked up anew each time."""
+"""The number of kinds of requests that are remembered; others are resolved anew each time."""
 
 _AUTHENTICATED = "system:authenticated"
 
 
 def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
-    """Whom this name stands for, in the groups in which authentication would put them; no name is anonymous."""
+    """Return the identity of ``user`` with the groups that authentication adds; no name is the anonymous user."""
     if user in ("", ANONYMOUS.name):
         return Identity(ANONYMOUS.name, (*groups, *ANONYMOUS.groups)) if groups else ANONYMOUS
     return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asker:
-    """Who asks, and for what; header names are in lower case. One is the same as another only if it is that one."""
+class RequestTemplate:
+    """What a client asks for, and as whom; header names are in lower case. Compared by identity, to be a quick key."""
 
     identity: Identity
     method: str = "GET"
@@ -43,70 +43,70 @@ class Asker:
     client_address: str = ""
 
 
-class _Known(NamedTuple):
+class _Resolved(NamedTuple):
     digest: RequestDigest
     choice: Choice
     destination: Destination
 
 
-class Directory:
-    """Finds the destinations at one server."""
+class DestinationResolver:
+    """Resolves requests at one server."""
 
     def __init__(self, configuration: Configuration, controller: Controller) -> None:
         sources = Sources()
         self._controller = controller
         self._resolve = derive_resolver(configuration)
         self._classify = derive_classifier(configuration).classify
-        self._naming = QueueNaming(configuration, _nobody_believes) if configuration.lets_name_queues else None
+        self._naming = QueueNaming(configuration, _trusts_nothing) if configuration.lets_name_queues else None
         self._estimation = derive_work(configuration, sources)
         self._learns = self._estimation.dependence.changing
         if self._learns:
             controller.costs = sources.costs
-        self._known: dict[tuple[Asker, int], _Known] = {}
+        self._resolved: dict[tuple[RequestTemplate, int], _Resolved] = {}
 
-    def find(self, asker: Asker, seats: int = 0) -> Destination:
-        """Where this goes: so many seats wide as is said here, or as the configuration estimates; cut to its cap."""
-        key = (asker, seats)
-        known = self._known.get(key)
+    def destination(self, template: RequestTemplate, seats: int = 0) -> Destination:
+        """Return the destination of a request of so many seats, or of as many as the configuration estimates."""
+        key = (template, seats)
+        known = self._resolved.get(key)
         if known is None:
-            known = self._look_up(asker, seats)
-            if len(self._known) < MOST_KNOWN:
-                self._known[key] = known
+            known = self._resolve_new(template, seats)
+            if len(self._resolved) < MOST_KNOWN:
+                self._resolved[key] = known
         elif not (seats or known.choice.dependence.is_steady):
             return self._estimated(known)
         return known.destination
 
-    def _look_up(self, asker: Asker, seats: int) -> _Known:
-        path, _, query = asker.path.partition("?")
+    def _resolve_new(self, template: RequestTemplate, seats: int) -> _Resolved:
+        path, _, query = template.path.partition("?")
         parameters = _parameters(query)
-        resolution = self._resolve(asker.method, path, parameters)
+        resolution = self._resolve(template.method, path, parameters)
         digest = RequestDigest(
-            identity=asker.identity,
+            identity=template.identity,
             verb=resolution.verb,
             path=path,
-            method=asker.method,
+            method=template.method,
             resource=resolution.resource,
-            host=asker.host,
-            headers=asker.headers,
+            host=template.host,
+            headers=template.headers,
             query=parameters,
             path_parameters=resolution.path_parameters,
-            client_address=asker.client_address,
+            client_address=template.client_address,
         )
         classification = self._place(digest)
         choice = self._estimation.choose(digest, classification)
         work = cut(plain_work(seats), choice.cap) if seats else _at_once(choice.estimate(digest, classification)).work
-        destination = Destination(self._controller, classification, work, asker.identity)
+        destination = Destination(self._controller, classification, work, template.identity)
         destination.route = route_key(digest) if self._learns else None
-        return _Known(digest, choice, destination)
+        return _Resolved(digest, choice, destination)
 
     def _place(self, digest: RequestDigest) -> Classification:
-        """The level that it names, or that its schema says; who names what isn't there goes where that says, too."""
+        """Return the level that the request names, or that of its schema where that level isn't there."""
         found = self._classify(digest)
         placed = found if self._naming is None else self._naming.place(None, digest, found)
         return found if isinstance(placed, UnknownQueue) else placed
 
-    def _estimated(self, known: _Known) -> Destination:
-        """Its work may be another by now."""
+    def _estimated(self, known: _Resolved) -> Destination:
+        """Return the destination with the current estimate of its work."""
         before = known.destination
         estimate = _at_once(known.choice.estimate(known.digest, before.classification))
         if estimate.work == before.work:
@@ -116,8 +116,8 @@ class Directory:
         return destination
 
 
-def _nobody_believes(_: object) -> bool:
-    return False  # no proxies are simulated; members of groups are believed as ever
+def _trusts_nothing(_: object) -> bool:
+    return False  # no proxies are simulated; groups that may name a queue still may
 
 
 def _parameters(query: str) -> dict[str, str]:
@@ -129,7 +129,7 @@ def _parameters(query: str) -> dict[str, str]:
 
 
 def _at_once(estimate: Estimate | Awaitable[Estimate]) -> Estimate:
-    """An async function may estimate as long as it waits for nothing: there is no event loop here."""
+    """Return the result of an estimate, which may be async as long as it never suspends: there is no event loop."""
     if isinstance(estimate, Estimate):
         return estimate
     steps = estimate.__await__()

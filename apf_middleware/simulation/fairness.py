@@ -1,4 +1,4 @@
-"""Yardsticks: what a fair division would be, and how far from it something is."""
+"""Measures of fairness: the max-min fair division, and Jain's index of how equal amounts are."""
 
 import math
 from collections.abc import Sequence
@@ -9,9 +9,10 @@ __all__ = ["jain_index", "max_min_fair"]
 
 
 def max_min_fair(capacity: float, demands: Sequence[float]) -> list[float]:
-    """Capacity divided so that nobody can get more but at the cost of one who has no more.
+    """Return the max-min fair shares of ``capacity``, in the order of ``demands``.
 
-    Small demands are met in full; the others share what is left equally. In the order of ``demands``.
+    Small demands are met in full; the others share the rest equally, so that no share can grow except at the cost of
+    one that is no larger.
     """
     require_amount("capacity", capacity)
     shares = [0.0] * len(demands)
@@ -25,6 +26,6 @@ def max_min_fair(capacity: float, demands: Sequence[float]) -> list[float]:
 
 
 def jain_index(amounts: Sequence[float]) -> float:
-    """Jain's index: 1 when all amounts are equal, 1/n when one has everything; NaN when there is nothing at all."""
+    """Return Jain's index: 1 when all amounts are equal, 1/n when one has everything, NaN when all are zero."""
     squares = math.fsum(amount * amount for amount in amounts)
     return math.fsum(amounts) ** 2 / (len(amounts) * squares) if squares else math.nan

@@ -1,0 +1,134 @@
+"""Recorded requests as a load: each arrives at its recorded time, from its caller, and takes its recorded duration.
+
+Rows are streamed. Only the clients are kept, up to a bound: beyond it, what a client gets counts for its tenant but
+not for the index of fairness.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from apf_middleware.config.scenario import Tenant
+from apf_middleware.simulation.arrivals import Arrivals, draw_seats
+from apf_middleware.simulation.destinations import MOST_KNOWN, RequestTemplate, identity_of
+from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
+from apf_middleware.simulation.trace import Row, Survey, Trace
+
+__all__ = ["MOST_CLIENTS", "OTHERS", "By", "RecordedArrivals", "RecordedClients", "Recording"]
+
+MOST_CLIENTS: Final = 5_000
+"""The number of clients that are told apart."""
+
+OTHERS: Final = "(others)"
+"""The name under which all that are not listed are summed up."""
+
+By = Literal["user", "address", "path"]
+"""The property by which the rows of a trace are listed."""
+
+_LISTED: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A trace, its survey, and the property by which its requests are listed."""
+
+    trace: Trace
+    survey: Survey
+    by: By = "user"
+
+    @property
+    def span_ns(self) -> int:
+        return self.survey.span_ns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The most frequent names, and one for all others."""
+        counted = self.survey.counts[self.by]
+        names = [name for name, _ in counted.most_common(_LISTED)]
+        return (*names, OTHERS) if len(counted) > _LISTED else tuple(names)
+
+    def rows(self, seed: int) -> Iterator[Row]:
+        """Yield the rows in order of time."""
+        return self.trace.rows(seed)
+
+    def name_of(self, row: Row) -> str:
+        """Return the name under which ``row`` is listed."""
+        return row.listed_as(self.by)
+
+
+class RecordedClients:
+    """The clients of a recording: users, or the addresses of requests without a user.
+
+    What a client asks for changes from row to row, and its ``template`` with it. Clients that are told apart are added
+    to ``measured``.
+    """
+
+    def __init__(self, groups: list[ClientGroup], recording: Recording, measured: list[SimulatedClient]) -> None:
+        self._groups = dict(zip(recording.names, groups, strict=True))
+        self._recording = recording
+        self._measured = measured
+        self._clients: dict[tuple[str, str], SimulatedClient] = {}
+        self._templates: dict[tuple[object, ...], RequestTemplate] = {}
+
+    def client(self, row: Row) -> SimulatedClient:
+        """Return the client of ``row``, with the template of that request."""
+        template = self._template(row)
+        name = self._recording.name_of(row)
+        name = name if name in self._groups else OTHERS
+        key = (name, row.user or row.address)
+        client = self._clients.get(key)
+        if client is None:
+            client = SimulatedClient(self._groups[name], template)
+            if len(self._clients) < MOST_CLIENTS:
+                self._clients[key] = client
+                self._measured.append(client)
+        client.template = template
+        return client
+
+    def _template(self, row: Row) -> RequestTemplate:
+        key = (row.user, row.groups, row.address, row.method, row.path, row.host, tuple(row.headers.items()))
+        known = self._templates.get(key)
+        if known is None:
+            identity = identity_of(row.user, row.groups)
+            known = RequestTemplate(identity, row.method, row.path, row.host, row.headers, row.address)
+            if len(self._templates) < MOST_KNOWN:
+                self._templates[key] = known
+        return known
+
+
+class RecordedArrivals:
+    """Makes a request for each row, one scheduled at a time; ``tenant`` gives what the rows don't say."""
+
+    __slots__ = ("_arrivals", "_client", "_rows", "_tenant", "_until")
+
+    def __init__(
+        self,
+        arrivals: Arrivals,
+        rows: Iterator[Row],
+        client: Callable[[Row], SimulatedClient],
+        tenant: Tenant | None,
+        until: int,
+    ) -> None:
+        self._arrivals = arrivals
+        self._rows = rows
+        self._client = client
+        self._tenant = tenant
+        self._until = until
+
+    def begin(self) -> None:
+        """Schedule the next row."""
+        row = next(self._rows, None)
+        if row is None:
+            return
+        at = row.time_ns + (self._tenant.begin_ns if self._tenant else 0)
+        if at < self._until:
+            self._arrivals.events.at(at, self._make_request, row)
+
+    def _make_request(self, row: Row) -> None:
+        client, tenant = self._client(row), self._tenant
+        duration, seats = row.duration_ns, row.seats
+        if tenant is not None:
+            duration = tenant.service.draw(client.dice) if duration is None else duration
+            seats = seats or draw_seats(tenant, client.dice)
+        self.begin()
+        self._arrivals.submit(client, duration or 0, seats)
