@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from apf_middleware.fairqueuing import QueueSetSettings, Work
-from apf_middleware.testing.scenario import Client, Outcome, Scenario
+from apf_middleware.testing.scenario import Client, FairnessScenario, Outcome
 
 __all__ = ["SCENARIOS", "Expectation", "FairnessCase", "worst_deviation"]
 
@@ -45,7 +45,7 @@ class FairnessCase:
     """A scenario, and what must come of it."""
 
     name: str
-    scenario: Scenario
+    scenario: FairnessScenario
     expectations: Sequence[Expectation]
     may_reject: bool = False
     epochs: int | None = None
@@ -69,16 +69,18 @@ def _controls() -> Iterator[FairnessCase]:
     # Without restraint everybody runs at once, whatever the seats: the fair shares are those of the seats there were.
     alone = QueueSetSettings.without_limit(10)
     crowded = QueueSetSettings.without_limit(2)
-    yield FairnessCase("no restraint, no competition", Scenario(alone, clients, 18 * SECOND), (Expectation(0.001),))
+    yield FairnessCase(
+        "no restraint, no competition", FairnessScenario(alone, clients, 18 * SECOND), (Expectation(0.001),)
+    )
     yield FairnessCase(
         "no restraint, competition",
-        Scenario(crowded, clients, 18 * SECOND),
+        FairnessScenario(crowded, clients, 18 * SECOND),
         (Expectation(0.25, is_fair=False),),
     )
     impatient = (Client(ELEPHANT, 6, 10, SECOND, 57 * SECOND // 1000), Client(MOUSE, 4, 15, SECOND, 3 * SECOND // 4))
     yield FairnessCase(
         "different flows without queues",
-        Scenario(QueueSetSettings.without_queues(4), impatient, 13 * SECOND),
+        FairnessScenario(QueueSetSettings.without_queues(4), impatient, 13 * SECOND),
         (Expectation(0.2, is_fair=False),),
         may_reject=True,
     )
@@ -86,10 +88,10 @@ def _controls() -> Iterator[FairnessCase]:
 
 def _basics() -> Iterator[FairnessCase]:
     one = (Client(ELEPHANT, 1, 21, SECOND),)
-    yield FairnessCase("baseline", Scenario(_sharded(1, 9, 8, 3), one, 20 * SECOND), (Expectation(0),))
+    yield FairnessCase("baseline", FairnessScenario(_sharded(1, 9, 8, 3), one, 20 * SECOND), (Expectation(0),))
     for seats in (0, 2):
         wide = (Client(ELEPHANT, 5, 20, SECOND, SECOND, Work(3)),)
-        scenario = Scenario(QueueSetSettings.without_limit(seats), wide, 40 * SECOND)
+        scenario = FairnessScenario(QueueSetSettings.without_limit(seats), wide, 40 * SECOND)
         yield FairnessCase(f"exempt, {seats} seats", scenario, (Expectation(1e-8, averages=(7.5,)),))
 
 
@@ -128,7 +130,7 @@ def _separations() -> Iterator[FairnessCase]:
         callers = [Client(hash_, 1, 25, SECOND, int(think * SECOND), work) for hash_ in (ELEPHANT, MOUSE)[:clients]]
         name = f"separation: think {think}, linger {linger} on {final_seats}, seats {seats}, clients {clients}"
         averages = None if expected is None else (expected,) * clients
-        scenario = Scenario(_sharded(seats, 9, 8, 3), callers, 24 * SECOND)
+        scenario = FairnessScenario(_sharded(seats, 9, 8, 3), callers, 24 * SECOND)
         yield FairnessCase(name, scenario, (Expectation(0, averages=averages),))
 
 
@@ -138,17 +140,17 @@ def _shares() -> Iterator[FairnessCase]:
         (3, (400900100100, 300900200200), _sharded(4, 8, 16, 3), 30, 60, 0.03),
     ):
         clients = [Client(hash_, 8, calls, SECOND, SECOND - 1) for hash_ in hashes]
-        scenario = Scenario(settings, clients, seconds * SECOND)
+        scenario = FairnessScenario(settings, clients, seconds * SECOND)
         yield FairnessCase(f"uniform flows, hand of {hand}", scenario, (Expectation(margin),))
     equal = (Client(ELEPHANT, 8, 20, SECOND, SECOND), Client(MOUSE, 7, 30, SECOND, SECOND // 2))
-    scenario = Scenario(_sharded(4, 9, 8, 1), equal, 40 * SECOND)
+    scenario = FairnessScenario(_sharded(4, 9, 8, 1), equal, 40 * SECOND)
     yield FairnessCase("different flows, equal shares", scenario, (Expectation(0.01),))
     wide = Work(500)
     ages = (Client(ELEPHANT, 8, 20, QUARTER, QUARTER, wide), Client(MOUSE, 7, 30, QUARTER, QUARTER // 2, wide))
-    scenario = Scenario(_sharded(2000, 9, 8, 1), ages, 40 * QUARTER)
+    scenario = FairnessScenario(_sharded(2000, 9, 8, 1), ages, 40 * QUARTER)
     yield FairnessCase("meters roll over", scenario, (Expectation(0.01),), epochs=8)
     unequal = (Client(ELEPHANT, 4, 20, SECOND, SECOND - 1), Client(MOUSE, 2, 20, SECOND, SECOND - 1))
-    scenario = Scenario(_sharded(3, 9, 6, 1), unequal, 20 * SECOND)
+    scenario = FairnessScenario(_sharded(3, 9, 6, 1), unequal, 20 * SECOND)
     yield FairnessCase("different flows, unequal shares", scenario, (Expectation(0.01, averages=(2, 1)),))
 
 
@@ -157,13 +159,13 @@ def _widths() -> Iterator[FairnessCase]:
         Client(10010010010010, 13, 10, SECOND, SECOND - 1),
         Client(20020020020020, 7, 10, SECOND, SECOND - 1, Work(2)),
     )
-    scenario = Scenario(_sharded(6, 64, 13, 7), clients, 20 * SECOND)
+    scenario = FairnessScenario(_sharded(6, 64, 13, 7), clients, 20 * SECOND)
     yield FairnessCase("different widths", scenario, (Expectation(0.155, averages=(3, 3)),))
     hashes = (40040040040040, 50050050050050, 60060060060060, 70070070070070, 90090090090090)
     works = (Work(2), Work(2), Work(2), Work(2), Work(7))
     # For 3/17 of the time the widest runs, on seven seats where there are six; the others have six for the rest.
     crowd = [Client(hash_, 15, 21, SECOND, SECOND - 1, work) for hash_, work in zip(hashes, works, strict=True)]
-    scenario = Scenario(_sharded(6, 64, 35, 7), crowd, 400 * SECOND)
+    scenario = FairnessScenario(_sharded(6, 64, 35, 7), crowd, 400 * SECOND)
     # Seats are fair between queues, the guarantee keeps that to within a few requests, and a flow has up to seven
     # queues. With a queue for each flow it is within 2 %.
     expectation = Expectation(0.35, averages=(21 / 17,) * 5, corrected_margin=0.5)
@@ -172,7 +174,7 @@ def _widths() -> Iterator[FairnessCase]:
 
 def _windup() -> Iterator[FairnessCase]:
     clients = (Client(ELEPHANT, 2, 40, SECOND, -1), Client(MOUSE, 2, 40, SECOND, -1, late_half=True))
-    scenario = Scenario(_sharded(3, 9, 6, 1), clients, 40 * SECOND, windows=2)
+    scenario = FairnessScenario(_sharded(3, 9, 6, 1), clients, 40 * SECOND, windows=2)
     first = Expectation(0.01, averages=(2, 1))
     yield FairnessCase("windup, upper bound", scenario, (first, Expectation(0.26, averages=(1.5, 1.5))))
     second = Expectation(0.1, defect_of="equal-serial", averages=(1.5, 1.5))

@@ -19,7 +19,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.recording import Recording
-from apf_middleware.simulation.trace import Trace
+from apf_middleware.simulation.trace import RequestTrace
 from benchmarks.measure import print_json, print_table, unit_us
 
 __all__ = ["CASES", "measure"]
@@ -96,7 +96,7 @@ def trace(requests: int) -> Result:
 
 
 def _recording(path: Path) -> Recording:
-    found = Trace(path)
+    found = RequestTrace(path)
     return Recording(found, found.survey())
 
 

@@ -18,7 +18,7 @@ from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
 from apf_middleware.simulation.recording import Recording
-from apf_middleware.simulation.trace import Survey, Trace
+from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
 
 __all__ = ["recommend"]
 
@@ -53,7 +53,7 @@ def recommend(
             require_folder("write", write)
         given = load(*config or ())
         warn_of_gates((given,))
-        recorded = Trace(trace, rows)
+        recorded = RequestTrace(trace, rows)
         survey = recorded.survey()
         found = _search(Recording(recorded, survey), given, wanted, places)
         if write is not None:
@@ -86,13 +86,13 @@ def _search(
     return search(configuration, objective, run, run_free=run_free, heavy=heavy, most_seats=places)
 
 
-def _heavy(survey: Survey) -> int:
+def _heavy(survey: TraceSurvey) -> int:
     """How many users have a tenth of the requests each; one at least is to be expected some day."""
     heavy = sum(count >= _HEAVY * survey.rows for count in survey.counts["user"].values())
     return max(1, min(_MOST_HEAVY, heavy))
 
 
-def _print(found: Recommendation, survey: Survey, objective: Objective, write: Path | None) -> None:
+def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, write: Path | None) -> None:
     span = survey.span_ns / 1e9
     tell(f"{survey.rows:,} requests in {span:,.0f} s, {survey.busy:.3g} at once on average", "bold")
     tell(f"Objective: {objective}")
@@ -122,7 +122,7 @@ def _print(found: Recommendation, survey: Survey, objective: Objective, write: P
         tell("--write FILE writes the configuration.")
 
 
-def _as_document(found: Recommendation, survey: Survey) -> dict[str, Any]:
+def _as_document(found: Recommendation, survey: TraceSurvey) -> dict[str, Any]:
     return {
         "requests": survey.rows,
         "busy": round(survey.busy, 3),

@@ -23,7 +23,7 @@ from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.recording import Recording
-from apf_middleware.simulation.trace import Trace
+from apf_middleware.simulation.trace import RequestTrace
 
 __all__ = ["Listing", "chosen_configuration", "fail", "simulate", "warn_of_gates", "with_progress"]
 
@@ -111,7 +111,7 @@ def _read(paths: list[Path], trace: Path | None) -> tuple[Scenario, Configuratio
 
 
 def _recording(path: Path, by: Listing) -> Recording:
-    trace = Trace(path)
+    trace = RequestTrace(path)
     survey = trace.survey()
     if survey.unreadable:
         typer.secho(f"{path}: {survey.unreadable} lines can't be read and are left out", err=True, fg="yellow")

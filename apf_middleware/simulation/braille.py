@@ -1,4 +1,4 @@
-"""Curves for terminals: two by four dots a character."""
+"""Curves for terminals in Braille characters, each of two by four dots."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _BITS: Final = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))  # by column
 
 
 def resampled(values: Sequence[float | None], number: int) -> list[float | None]:
-    """So many values, each the largest of those that it stands for; None where nothing is known."""
+    """Return at most ``number`` values, each the largest of the values that it replaces; None where none is known."""
     if len(values) <= number:
         return list(values)
     parts = groupby(range(len(values)), key=lambda place: place * number // len(values))
@@ -21,7 +21,7 @@ def resampled(values: Sequence[float | None], number: int) -> list[float | None]
 
 
 def curve(values: Sequence[float | None], most: float, *, width: int = 60, height: int = 2) -> list[str]:
-    """Lines of characters, from the top down: dots from zero up to each value, ``most`` fills the height."""
+    """Return lines of characters, top line first: dots from zero up to each value; ``most`` fills the height."""
     dots = resampled(values, 2 * width)
     if len(dots) < 2 * width:
         dots = [dots[place * len(dots) // (2 * width)] for place in range(2 * width)] if dots else []

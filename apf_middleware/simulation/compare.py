@@ -1,4 +1,4 @@
-"""Two results of the same arrivals side by side: what changes for whom, in words."""
+"""Comparison of two results of the same arrivals: the changes for each tenant, in words."""
 
 from collections.abc import Iterator
 
@@ -13,20 +13,20 @@ _MORE = 1.05
 
 
 def describe_changes(before: Result, after: Result) -> list[str]:
-    """A line for each tenant for whom something changes, those first for whom most does; the last is the server's."""
+    """Return a line for each tenant that sees a change, the largest change first, and one for the server."""
     tenants = [(one, after.tenant(one.name)) for one in before.tenants]
     tenants.sort(key=lambda pair: -abs(_served_change(*pair)))
-    told = [(one.name, _told(one, other)) for one, other in tenants]
-    same = [name for name, line in told if not line]
+    lines = [(one.name, _tenant_line(one, other)) for one, other in tenants]
+    same = [name for name, line in lines if not line]
     nothing = [f"Nothing changes for {', '.join(same)}."] if same else []
-    return [*(line for _, line in told if line), *nothing, _of_server(before, after)]
+    return [*(line for _, line in lines if line), *nothing, _server_line(before, after)]
 
 
 def _served_change(before: TenantResult, after: TenantResult) -> float:
     return (after.served_part or 0.0) - (before.served_part or 0.0)
 
 
-def _told(before: TenantResult, after: TenantResult) -> str:
+def _tenant_line(before: TenantResult, after: TenantResult) -> str:
     changes = list(_changes(before, after))
     if not changes:
         return ""
@@ -36,7 +36,7 @@ def _told(before: TenantResult, after: TenantResult) -> str:
 
 
 def _changes(before: TenantResult, after: TenantResult) -> Iterator[tuple[int, str]]:
-    """Whether it is to the better (1) or worse (-1), and in words."""
+    """Yield each change as a sign (1 for better, -1 for worse) and its description."""
     one, other = before.served_part, after.served_part
     if one is not None and other is not None and abs(other - one) >= _SERVED:
         yield (1 if other > one else -1), f"{_percent(other)} of its requests are served instead of {_percent(one)}"
@@ -56,8 +56,8 @@ def _faster(name: str, one: float, other: float) -> Iterator[tuple[int, str]]:
     if ratio < _FASTER or abs(one - other) < _LEAST_MS:
         return
     is_better = other < one
-    said = f"{ratio:.2g} times as {'fast' if is_better else 'slow'}"
-    yield (1 if is_better else -1), f"its {name} is {_ms(other)} instead of {_ms(one)} ({said})"
+    factor = f"{ratio:.2g} times as {'fast' if is_better else 'slow'}"
+    yield (1 if is_better else -1), f"its {name} is {_ms(other)} instead of {_ms(one)} ({factor})"
 
 
 def _ratio(one: float, other: float) -> float:
@@ -67,15 +67,15 @@ def _ratio(one: float, other: float) -> float:
     return large / small if small else float("inf")
 
 
-def _of_server(before: Result, after: Result) -> str:
-    said = [
+def _server_line(before: Result, after: Result) -> str:
+    parts = [
         f"{_percent(after.goodput)} of the backend's capacity goes into answers in time, was {_percent(before.goodput)}"
     ]
     if max(before.wasted, after.wasted) >= _SERVED:
-        said.append(f"{_percent(after.wasted)} of its work is for nothing, was {_percent(before.wasted)}")
+        parts.append(f"{_percent(after.wasted)} of its work is for nothing, was {_percent(before.wasted)}")
     if before.fairness is not None and after.fairness is not None:
-        said.append(f"fairness {after.fairness:.2f}, was {before.fairness:.2f}")
-    return f"Server: {'; '.join(said)}."
+        parts.append(f"fairness {after.fairness:.2f}, was {before.fairness:.2f}")
+    return f"Server: {'; '.join(parts)}."
 
 
 def _percent(part: float) -> str:

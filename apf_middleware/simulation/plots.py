@@ -1,4 +1,4 @@
-"""Plots of results as PNG or SVG, a column for each. They need the extra ``plots``."""
+"""Plots of results as PNG, SVG or PDF, one column for each result. They need the extra ``plots``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ _ALIKE: Final = 3  # axes that differ less have one scale
 
 
 def require_plots(path: Path) -> None:
-    """Raise what is wrong before anything is simulated: a name that says no format, or a missing extra."""
+    """Raise an error for a file name without a known format, or for a missing extra, before anything is simulated."""
     if path.suffix not in FORMATS:
         raise InvalidValueError("plot", str(path), f"its name must end with {', '.join(FORMATS)}")
     try:
@@ -33,7 +33,7 @@ def require_plots(path: Path) -> None:
 
 
 def plot(results: Sequence[Result], path: Path) -> None:
-    """Latency by tenant, seats by level, tries that were rejected or timed out, and fairness, over time."""
+    """Draw latency by tenant, seats by level, tries that were turned away, and fairness, over time."""
     require_plots(path)
     import matplotlib as mpl  # noqa: PLC0415 - the extra may be missing
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -76,7 +76,7 @@ def _latency(axes: "Axes", result: Result, *, first: bool) -> None:
 
 
 def _label(name: str) -> str:
-    """As it is: Matplotlib makes formulas of dollars, and leaves out who begins with an underscore."""
+    """Escape a name: Matplotlib reads dollars as formulas, and omits names with a leading underscore."""
     short = name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 3]}..."
     return (f" {short}" if short.startswith("_") else short).replace("$", r"\$")
 

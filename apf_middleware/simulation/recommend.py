@@ -1,15 +1,15 @@
 """Seats, shares and queue settings for recorded traffic and a latency objective, found by simulation.
 
-The procedure is one that a careful person would follow:
+The procedure:
 
-1. Let everybody in. What levels use then is their demand, and what requests take then is the best that they can have:
-   no number of seats can be quicker.
-2. Divide shares in proportion to the levels' demand at their busiest.
-3. Find by bisection the fewest seats with which every level meets the objective and hardly anybody is rejected.
-4. Size queues so that a queue that is full can still be served in time. Where each flow has its own it keeps it;
-   where queues are shared, size decks so that heavy flows don't cover a light one.
+1. Simulate without any limit. The seats that levels use then are their demand, and the latencies are the best that any
+   number of seats can give.
+2. Divide shares in proportion to the levels' largest demand.
+3. Find by bisection the fewest seats with which every level meets the objective and almost no request is rejected.
+4. Size queues so that a full queue can still be served in time. Exact queues stay exact; where queues are shared, size
+   decks so that heavy flows don't cover a light one.
 
-Each step is tried out on the trace before what it proposes is believed, and every trial is kept as evidence.
+Each step is tried out on the trace before its proposal is accepted, and every trial is part of the result.
 """
 
 import math
@@ -29,19 +29,19 @@ from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
 __all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]
 
 Run = Callable[[Configuration, str], Result]
-"""Simulates the traffic before servers of this configuration, which is called so."""
+"""Simulates the traffic in front of servers with this configuration, under this name."""
 
 _MOST_SEATS: Final = 100_000
 _DECKS: Final = ((16, 4), (32, 4), (64, 6), (128, 6), (256, 6), (512, 6), (1024, 6))
 _COVERED: Final = 0.01
 _MS: Final = 10**6
 _SHARES: Final = 100
-"""About as many are divided."""
+"""About as many shares are divided among the levels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """So much of each level's requests (``p99``) within ``limit_ms``, and at most ``rejected`` of them turned away."""
+    """A quantile of each level's latencies (``p99``) of at most ``limit_ms``, and at most a part ``rejected``."""
 
     quantile: str
     limit_ms: float
@@ -59,10 +59,10 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One simulation: what was tried, and of the level that is worst, its quantile.
+    """One simulation: what was tried, and the quantile of the level with the worst result.
 
     ``used`` is the part of the seats that was in use on average. ``meets`` says whether all levels meet the objective,
-    and ``comes_close`` whether they do as far as requests themselves allow.
+    ``comes_close`` whether they do as far as the durations of requests allow.
     """
 
     tried: str
@@ -77,9 +77,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What is proposed, why, and what came of it.
+    """The proposed configuration, the reasons for it, and the results before and after.
 
-    Unless it ``meets`` the objective, ``comes_close`` says that it is as near as requests themselves allow.
+    If it doesn't meet the objective, ``comes_close`` says whether it is as near as the durations of requests allow.
     """
 
     configuration: Configuration
@@ -100,9 +100,9 @@ def recommend(
     heavy: int = 1,
     most_seats: int | None = None,
 ) -> Recommendation:
-    """What to change in ``configuration``. ``heavy`` flows are to be expected at once; there are ``most_seats``.
+    """Return a recommendation for ``configuration``, for ``heavy`` flows at once and at most ``most_seats``.
 
-    ``run_free`` simulates the same before a backend that never becomes slower: what everybody would have there.
+    ``run_free`` simulates the same traffic in front of a backend that never becomes slower.
     """
     return _Search(configuration, objective, (run, run_free or run), heavy, most_seats).found()
 
@@ -151,7 +151,7 @@ class _Search:
             after,
         )
 
-    # What is tried
+    # Trials
 
     def _note(self, tried: str, seats: int, result: Result) -> bool:
         levels = _busy(result)
@@ -179,7 +179,7 @@ class _Search:
     def _meets_at(self, seats: int) -> bool:
         return any(trial.comes_close for trial in self.trials if trial.seats == seats and trial.tried == "bisection")
 
-    # The steps
+    # Steps
 
     def _look_at_demand(self, free: Result) -> None:
         for level in _busy(free):
@@ -264,7 +264,7 @@ class _Search:
         return queues, hand
 
     def _patience(self, level: LevelResult, configuration: Configuration) -> tuple[int, int]:
-        """How long a queue may be, and how long one may wait."""
+        """Return the queue length and the wait limit, in nanoseconds."""
         mean_ms = level.quantiles_ms["p50"] or 1.0
         patience_ms = max(self._limit(level.name) - mean_ms, 0.1 * self._limit(level.name))
         seats = max(1.0, configuration.server.seats * _part(level.name, configuration))
@@ -301,13 +301,13 @@ def _with_seats(configuration: Configuration, seats: int) -> Configuration:
 
 
 def _open(configuration: Configuration) -> Configuration:
-    """The same levels, and nobody ever waits."""
+    """Return a configuration with the same levels, all exempt, so that no request ever waits."""
     levels = {name: Level(name, LevelShares(0, exempt=True)) for name in configuration.levels}
     return replace(configuration, levels=MappingProxyType(levels))
 
 
 def _busy(result: Result) -> list[LevelResult]:
-    """The levels that had anything to do, but those that are exempt in any case."""
+    """Return the levels with any requests, except those that are always exempt."""
     return list(_limited(result))
 
 

@@ -12,12 +12,12 @@ from apf_middleware.config.scenario import Tenant
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
 from apf_middleware.simulation.destinations import MOST_KNOWN, RequestTemplate, identity_of
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
-from apf_middleware.simulation.trace import Row, Survey, Trace
+from apf_middleware.simulation.trace import RecordedRequest, RequestTrace, TraceSurvey
 
 __all__ = ["MOST_CLIENTS", "OTHERS", "By", "RecordedArrivals", "RecordedClients", "Recording"]
 
 MOST_CLIENTS: Final = 5_000
-"""The number of clients that are told apart."""
+"""The number of clients that are counted one by one."""
 
 OTHERS: Final = "(others)"
 """The name under which all that are not listed are summed up."""
@@ -32,8 +32,8 @@ _LISTED: Final = 12
 class Recording:
     """A trace, its survey, and the property by which its requests are listed."""
 
-    trace: Trace
-    survey: Survey
+    trace: RequestTrace
+    survey: TraceSurvey
     by: By = "user"
 
     @property
@@ -47,11 +47,11 @@ class Recording:
         names = [name for name, _ in counted.most_common(_LISTED)]
         return (*names, OTHERS) if len(counted) > _LISTED else tuple(names)
 
-    def rows(self, seed: int) -> Iterator[Row]:
+    def rows(self, seed: int) -> Iterator[RecordedRequest]:
         """Yield the rows in order of time."""
         return self.trace.rows(seed)
 
-    def name_of(self, row: Row) -> str:
+    def name_of(self, row: RecordedRequest) -> str:
         """Return the name under which ``row`` is listed."""
         return row.listed_as(self.by)
 
@@ -70,7 +70,7 @@ class RecordedClients:
         self._clients: dict[tuple[str, str], SimulatedClient] = {}
         self._templates: dict[tuple[object, ...], RequestTemplate] = {}
 
-    def client(self, row: Row) -> SimulatedClient:
+    def client(self, row: RecordedRequest) -> SimulatedClient:
         """Return the client of ``row``, with the template of that request."""
         template = self._template(row)
         name = self._recording.name_of(row)
@@ -85,7 +85,7 @@ class RecordedClients:
         client.template = template
         return client
 
-    def _template(self, row: Row) -> RequestTemplate:
+    def _template(self, row: RecordedRequest) -> RequestTemplate:
         key = (row.user, row.groups, row.address, row.method, row.path, row.host, tuple(row.headers.items()))
         known = self._templates.get(key)
         if known is None:
@@ -104,8 +104,8 @@ class RecordedArrivals:
     def __init__(
         self,
         arrivals: Arrivals,
-        rows: Iterator[Row],
-        client: Callable[[Row], SimulatedClient],
+        rows: Iterator[RecordedRequest],
+        client: Callable[[RecordedRequest], SimulatedClient],
         tenant: Tenant | None,
         until: int,
     ) -> None:
@@ -124,7 +124,7 @@ class RecordedArrivals:
         if at < self._until:
             self._arrivals.events.at(at, self._make_request, row)
 
-    def _make_request(self, row: Row) -> None:
+    def _make_request(self, row: RecordedRequest) -> None:
         client, tenant = self._client(row), self._tenant
         duration, seats = row.duration_ns, row.seats
         if tenant is not None:

@@ -1,4 +1,4 @@
-"""What came of a simulation, as plain frozen values: by tenant, by level, and over time."""
+"""Results of a simulation as frozen values: by tenant, by level, and over time."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,17 +7,17 @@ from typing import Any, Final
 __all__ = ["QUANTILES", "LevelResult", "Result", "TenantResult", "Window"]
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-"""Those that levels are told by."""
+"""The quantiles that are reported for each level."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantResult:
-    """What a tenant got. Latencies are in milliseconds, from the moment when a request was due to its answer.
+    """What a tenant got. Latencies are in milliseconds, from the moment when a request was due to its response.
 
-    ``requests`` are what it meant to ask, each with all its tries; of them were ``served``, in time for the client to
-    see it, and ``failed`` for good; the rest was under way when the simulation ended. ``rejected`` counts tries by
-    reason, ``timeouts`` those that the client gave up. ``seats`` is the useful work, in seats on average.
-    ``worst_ms`` is the longest latency, ``fairness`` what its callers got of their fair part.
+    ``requests`` counts requests, each with all its tries: ``served`` ones got a response in time for the client to see
+    it, ``failed`` ones never did, and the rest were under way when the simulation ended. ``rejected`` counts tries by
+    reason, ``timeouts`` those that the client gave up. ``seats`` is the useful work, as an average number of seats.
+    ``worst_ms`` is the longest latency, ``fairness`` the part of its fair share that the tenant's clients got.
     """
 
     name: str
@@ -47,9 +47,10 @@ class TenantResult:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What a level did, of all servers together: seats on average, at most in a window, and its nominal ones. Of the
-    tries that count, how many were dispatched, how many rejected or given up while they waited, how long one waited
-    there, and how long one's tries took altogether.
+    """What a level did, summed over all servers: its average, largest and nominal seats.
+
+    Of the tries that count: how many were dispatched, how many were rejected or given up while they waited, how long
+    they waited, and how long they took as a whole.
     """
 
     name: str
@@ -66,10 +67,10 @@ class LevelResult:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of the time: by tenant and by level, in the order in which a result lists them.
+    """One part of the time, by tenant and by level, in the order in which a result lists them.
 
-    ``turned_away`` are tries that were rejected or timed out. ``fairness`` is that of all the time so far, from the
-    begin or from the end of the warm-up.
+    ``turned_away`` counts tries that were rejected or timed out. ``fairness`` covers all the time so far, from the
+    start or from the end of the warm-up.
     """
 
     begin_s: float
@@ -84,10 +85,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything. ``fairness`` is Jain's index of what callers got of their max-min fair parts.
+    """The result of one simulation. ``fairness`` is Jain's index of the parts of their fair shares that clients got.
 
-    ``goodput`` is the part of the backend's capacity that went into answers somebody waited for, ``wasted`` the part of
-    its work whose answer nobody did.
+    ``goodput`` is the part of the backend's capacity that went into responses for which a client still waited,
+    ``wasted`` the part of its work whose response came too late.
     """
 
     scenario: str
@@ -104,13 +105,13 @@ class Result:
     events: int
 
     def tenant(self, name: str) -> TenantResult:
-        """The one of this name."""
+        """Return the tenant of this name."""
         return next(tenant for tenant in self.tenants if tenant.name == name)
 
     def level(self, name: str) -> LevelResult:
-        """The one of this name."""
+        """Return the level of this name."""
         return next(level for level in self.levels if level.name == name)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return all values as JSON types."""
         return asdict(self)

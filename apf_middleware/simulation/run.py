@@ -24,7 +24,7 @@ from apf_middleware.simulation.recording import RecordedArrivals, RecordedClient
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient, SimulatedRequest
 from apf_middleware.simulation.results import Result
 from apf_middleware.simulation.server import SimulatedServer
-from apf_middleware.simulation.trace import Trace
+from apf_middleware.simulation.trace import RequestTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ class Simulation:
 
     def _schedule_replay(self, client: SimulatedClient, tenant: Tenant, file: str) -> None:
         until = self._limit_ns if tenant.end_ns is None else min(self._limit_ns, tenant.end_ns)
-        rows = Trace(Path(self.scenario.folder) / file).rows(self.scenario.seed)
+        rows = RequestTrace(Path(self.scenario.folder) / file).rows(self.scenario.seed)
         RecordedArrivals(self._arrivals, rows, lambda _: client, tenant, until).begin()
 
     def _new_timeouts(self) -> FifoTimeouts[SimulatedRequest]:

@@ -1,11 +1,11 @@
 """Recorded traffic: JSON lines, or an access log in the common or combined form with a duration at the end of a line.
 
 A JSON line has ``time`` (seconds, or ISO 8601) and ``duration`` (seconds), and may have ``user``, ``groups``,
-``method``, ``path``, ``host``, ``headers``, ``clientAddress`` and ``seats``. Of a log's line the last field is the
-duration: with a point in seconds, as nginx's ``$request_time``; without in microseconds, as Apache's ``%D``.
+``method``, ``path``, ``host``, ``headers``, ``clientAddress`` and ``seats``. The last field of a log line is the
+duration: in seconds if it has a decimal point (nginx's ``$request_time``), otherwise in microseconds (Apache's ``%D``).
 
-Rows are sorted within a bounded look-ahead, for servers write them when they have answered. Times in whole seconds are
-spread over their second: as they stand, everything would come at once.
+Rows are sorted within a bounded look-ahead, because servers write them when they have responded. Times in whole seconds
+are spread over their second; otherwise all requests of a second would arrive at once.
 """
 
 import gzip
@@ -25,13 +25,13 @@ from typing import IO, Any, Final
 from apf_middleware.classification.text import printable
 from apf_middleware.exceptions import TraceFormatError
 
-__all__ = ["LOOK_AHEAD", "MOST_NAMES", "Row", "Survey", "Trace"]
+__all__ = ["LOOK_AHEAD", "MOST_NAMES", "RecordedRequest", "RequestTrace", "TraceSurvey"]
 
 LOOK_AHEAD: Final = 65_536
-"""So many rows are held to be sorted."""
+"""The number of rows that are held for sorting."""
 
 MOST_NAMES: Final = 10_000
-"""So many names are counted; more are passed over."""
+"""The number of names that are counted; further names are not."""
 
 _SECOND: Final = 10**9
 _MOST_UNREADABLE: Final = 0.01
@@ -48,8 +48,8 @@ _LOG_WITHOUT: Final = re.compile(r'\S+ \S+ .+? \[[^\]]+\] "[^"]*" \d{3} \S+(?: "
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One recorded request; ``time_ns`` counts from the first one, and 0 seats are unknown."""
+class RecordedRequest:
+    """One recorded request; ``time_ns`` counts from the first one, and ``seats`` is 0 where it isn't known."""
 
     time_ns: int
     duration_ns: int | None
@@ -71,10 +71,11 @@ class Row:
 
 
 @dataclass(slots=True)
-class Survey:
-    """What a trace is, from one pass over it: ``begin_ns`` is the time of its first row, ``span_ns`` how long rows
-    come, a second at least; ``work_ns`` is their durations' sum, of rows with seats times those; ``counts`` how many
-    rows there are of each user, address and path.
+class TraceSurvey:
+    """Figures of a trace, from one pass over it.
+
+    ``begin_ns`` is the time of the first row, ``span_ns`` the time from the first to the last, at least one second,
+    ``work_ns`` the sum of durations times seats, ``counts`` the number of rows of each user, address and path.
     """
 
     rows: int = 0
@@ -89,31 +90,31 @@ class Survey:
 
     @property
     def busy(self) -> float:
-        """How many requests were under way on average (Little's law)."""
+        """The average number of requests under way (Little's law)."""
         return self.work_ns / self.span_ns if self.span_ns else 0.0
 
 
 class _UnreadableError(Exception):
-    """A line isn't what it should be."""
+    """A line has no known format."""
 
 
 class _NoRequestError(_UnreadableError):
-    """What this line of a log tells of wasn't HTTP; the server answered it, and no application heard of it."""
+    """A log line records something other than an HTTP request, which never reached the application."""
 
 
-class Trace:
-    """A file of recorded requests, plain or compressed with gzip; ``most`` takes no more than so many rows."""
+class RequestTrace:
+    """A file of recorded requests, plain or compressed with gzip, of which at most ``most`` rows are read."""
 
     def __init__(self, path: Path, most: int | None = None) -> None:
         self.path = path
         self.most = most
-        self._survey: Survey | None = None
+        self._survey: TraceSurvey | None = None
 
-    def survey(self) -> Survey:
-        """Read it once; TraceFormatError if it is no trace."""
+    def survey(self) -> TraceSurvey:
+        """Read the file once for its figures; raise TraceFormatError if it has no known format."""
         if self._survey is not None:
             return self._survey
-        found = Survey()
+        found = TraceSurvey()
         begin, end = math.inf, -math.inf
         for row in self._parsed(found):
             found.rows += 1
@@ -132,13 +133,13 @@ class Trace:
         self._survey = found
         return found
 
-    def rows(self, seed: int = 1) -> Iterator[Row]:
-        """All of them by time, counted from the first one."""
+    def rows(self, seed: int = 1) -> Iterator[RecordedRequest]:
+        """Yield the rows in order of time, counted from the first one."""
         begin = self.survey().begin_ns
         dice = Random(f"{seed}/trace")  # noqa: S311 - a simulation
-        held: list[tuple[int, int, Row]] = []
+        held: list[tuple[int, int, RecordedRequest]] = []
         last = 0
-        for number, row in enumerate(self._parsed(Survey())):
+        for number, row in enumerate(self._parsed(TraceSurvey())):
             time = row.time_ns - begin + (dice.randrange(_SECOND) if row.is_whole_second else 0)
             heappush(held, (time, number, row))
             if len(held) > LOOK_AHEAD:
@@ -148,7 +149,7 @@ class Trace:
             last, earliest = _first(held, last)
             yield earliest
 
-    def _parsed(self, survey: Survey) -> Iterator[Row]:
+    def _parsed(self, survey: TraceSurvey) -> Iterator[RecordedRequest]:
         try:
             with self._open() as lines:
                 yield from self._parsed_lines(lines, survey)
@@ -161,7 +162,7 @@ class Trace:
             return gzip.open(self.path, "rt", encoding="utf-8", errors="replace")
         return self.path.open(encoding="utf-8", errors="replace")
 
-    def _parsed_lines(self, lines: IO[str], survey: Survey) -> Iterator[Row]:
+    def _parsed_lines(self, lines: IO[str], survey: TraceSurvey) -> Iterator[RecordedRequest]:
         taken = strange = 0
         first = ""
         for number, line in enumerate(lines, 1):
@@ -187,15 +188,15 @@ class Trace:
             raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines are like that)")
 
 
-def _first(held: list[tuple[int, int, Row]], last: int) -> tuple[int, Row]:
-    """The earliest row held, not before the last one: what comes later than the look-ahead comes at once."""
+def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int, RecordedRequest]:
+    """Return the earliest row held, not before the last one: a row beyond the look-ahead comes at once."""
     time, _, row = heappop(held)
     time = max(time, last)
     return time, _timed(row, time)
 
 
-def _timed(row: Row, time_ns: int) -> Row:
-    return Row(
+def _timed(row: RecordedRequest, time_ns: int) -> RecordedRequest:
+    return RecordedRequest(
         time_ns,
         row.duration_ns,
         row.user,
@@ -209,12 +210,12 @@ def _timed(row: Row, time_ns: int) -> Row:
     )
 
 
-def _of_json(line: str) -> Row:
+def _of_json(line: str) -> RecordedRequest:
     try:
         said = json.loads(line)
     except ValueError as error:
         raise _UnreadableError(f"a line that begins with a brace must be JSON: {error}") from None
-    return Row(
+    return RecordedRequest(
         time_ns=_time_of(said.get("time")),
         duration_ns=_duration_of(said.get("duration")),
         user=_text(said, "user"),
@@ -287,7 +288,7 @@ def _seats_of(said: object) -> int:
     raise _UnreadableError(f"seats is {said!r}, but it must be a whole number")
 
 
-def _of_log(line: str) -> Row:
+def _of_log(line: str) -> RecordedRequest:
     found = _LOG.match(line)
     if found is None:
         if _LOG_WITHOUT.match(line):
@@ -297,7 +298,7 @@ def _of_log(line: str) -> Row:
             raise _NoRequestError
         raise _UnreadableError("a line must be JSON, or of the common or combined log form with a duration at its end")
     time, user, duration, path = found["time"], found["user"], found["duration"], found["path"]
-    return Row(
+    return RecordedRequest(
         time_ns=_log_time(time),
         duration_ns=round(float(duration) * _SECOND) if "." in duration else int(duration) * 1000,
         user="" if user == "-" else user,

@@ -1,4 +1,4 @@
-"""Configurations to compare with: what a server would be without this package, or as Kubernetes has it."""
+"""Configurations to compare with: a server without this package, or one that behaves as Kubernetes does."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ _MOST_WAITING = 1_000_000
 
 
 def _only(configuration: Configuration, level: Level) -> Configuration:
-    """Everybody goes to this one level, and everybody is one flow."""
+    """Return a configuration in which all requests belong to this level and to one flow."""
     schemas = (FlowSchema("catch-all", level.name, 1, _EVERYBODY),)
     server = replace(configuration.server, backstops="kubernetes")
     return Configuration(MappingProxyType({level.name: level}), schemas, server, configuration.estimates)
@@ -48,11 +48,11 @@ VARIANTS: Mapping[str, Callable[[Configuration], Configuration]] = {
     "kubernetes": _kubernetes,
     "own": lambda configuration: configuration,
 }
-"""By name: no limit at all; the same seats and one queue, as a semaphore; the same seats, and who finds none free is
-rejected; the same levels with Kubernetes' discipline, borrowing and known defects; the configuration as it is.
+"""Variants by name: no limit at all; the same seats with one queue, as a semaphore; the same seats without a queue;
+the same levels with Kubernetes' discipline, borrowing and known defects; the configuration as it is.
 """
 
 
 def variant(name: str, configuration: Configuration) -> Configuration:
-    """What this variant makes of a configuration."""
+    """Return the variant of ``configuration`` with this name."""
     return VARIANTS[name](configuration)

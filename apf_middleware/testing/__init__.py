@@ -1,10 +1,10 @@
-"""For tests: virtual time around the algorithm, scenarios and what they come to, and replay of recorded traces."""
+"""Tools for tests: the algorithm in virtual time, fairness scenarios and measures, and replay of recorded traces."""
 
 from apf_middleware.simulation.fairness import jain_index, max_min_fair
 from apf_middleware.testing.callers import Caller, Observation, observe
 from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.replay import Difference, Replay, replay
-from apf_middleware.testing.scenario import Client, Outcome, Scenario, play
+from apf_middleware.testing.scenario import Client, FairnessScenario, Outcome, play
 from apf_middleware.testing.shortfall import Finding, Shortfall
 from apf_middleware.testing.trace import Trace
 from apf_middleware.testing.trace import load as load_trace
@@ -15,12 +15,12 @@ __all__ = [
     "Caller",
     "Client",
     "Difference",
+    "FairnessScenario",
     "Finding",
     "Observation",
     "Outcome",
     "Rank",
     "Replay",
-    "Scenario",
     "ServiceGap",
     "Shortfall",
     "Trace",

@@ -1,4 +1,4 @@
-"""Flows whose load varies in time, before one queue set: each connection calls while its flow is active.
+"""Flows whose load varies in time, in front of one queue set: each connection calls while its flow is active.
 
 A `Caller` is one flow. Each of its connections makes a call, waits until it has been served and makes the next one
 after a pause (a closed loop); the calls of an open flow don't wait for one another. Durations and works are taken in
@@ -48,13 +48,13 @@ class Caller:
                 raise InvalidValueError(name, getattr(self, name), "there must be at least one")
 
     def next_active(self, now: int) -> int | None:
-        """The first time from ``now`` on at which it calls."""
+        """Return the first time from ``now`` on at which it calls."""
         return min((max(begin, now) for begin, end in self.phases if end > now), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of it, flow by flow and window by window.
+    """The result, flow by flow and window by window.
 
     ``served[window][flow]`` is how many requests were seated, ``seats[window][flow]`` the seats in use on average.
     """
@@ -76,9 +76,10 @@ def observe(
     windows: Sequence[int] = (),
     strict_upstream: bool = False,
 ) -> Observation:
-    """Play until every call has been served; no flow calls after ``most_calls``. Windows end where the next one begins.
+    """Play until every call has been served; no flow calls after ``most_calls``.
 
-    ``resizes`` are times and the settings from then on.
+    ``windows`` are the times at which measured windows begin and end, ``resizes`` are times and the settings from then
+    on.
     """
     queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict_upstream)
     play = _Play(queueset, callers, most_calls, windows)
@@ -120,7 +121,7 @@ class _Play:
         self.world.reconfigure(settings)
 
     def seats(self) -> list[list[float]]:
-        """Seats in use on average, window by window and flow by flow."""
+        """Return the average seats in use, window by window and flow by flow."""
         lengths = [end - begin for begin, end in pairwise(self._windows)]
         return [[work / length for work in row] for row, length in zip(self._occupied, lengths, strict=True)]
 

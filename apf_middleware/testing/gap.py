@@ -1,8 +1,8 @@
-"""How far apart the service of two flows may drift while both want more: the measure that fair queuing is proved by.
+"""The service gap: how far apart the service of two flows drifts while both want more.
 
-Two flows that are backlogged all the time should be served alike over any interval, not only on average. So for each
-pair, and for each interval in which requests of both wait, the difference of their seat-seconds is followed; the gap is
-how much it ever changed. A gap of one request's work can't be avoided.
+Theorems about fair queuing bound this measure: two flows that are backlogged all the time are served alike over any
+interval, not only on average. For each pair of flows, and each interval in which requests of both wait, the difference
+of their seat-seconds is followed; the gap is how much it ever changed. A gap of one request's work can't be avoided.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class ServiceGap:
         return self.largest / _NS
 
     def occupy(self, now: int, flow: int, seats: int) -> None:
-        """The flow has so many more seats, or fewer."""
+        """Change the seats of ``flow`` by so many."""
         if flow in self._seats:
             self._served[flow] = self._service(now, flow)
             self._since[flow] = now
@@ -42,7 +42,7 @@ class ServiceGap:
             self._look(now, flow)
 
     def wait(self, now: int, flow: int, requests: int) -> None:
-        """So many more of its requests wait, or fewer."""
+        """Change the number of waiting requests of ``flow`` by so many."""
         if flow in self._seats:
             self._look(now, flow)
             self._waiting[flow] += requests

@@ -1,6 +1,6 @@
-"""Replay of a recorded trace through a queue set, and what differs from the results that were recorded.
+"""Replay of a recorded trace through a queue set, and comparison with the recorded results.
 
-Rows are compared to the last digit, meters included; so are the summary and the final state, where a file has them.
+Rows are compared to the last digit, meters included; so are the summary and the final state, if the file has them.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["Difference", "Replay", "Row", "replay"]
 
 @dataclass(slots=True)
 class Row:
-    """What became of one arrival. Columns of a trace have these names; what doesn't apply is None."""
+    """The outcome of one arrival. Columns of a trace have these names; what doesn't apply is None."""
 
     id: int
     queue: int | None = None
@@ -40,7 +40,7 @@ COLUMNS: Final = tuple(Row.__slots__)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place where a replay and the recorded results disagree."""
+    """The first place where a replay differs from the recorded results."""
 
     place: str
     expected: object
@@ -51,7 +51,7 @@ class Difference:
 
 
 def replay(trace: Trace, *, strict_upstream: bool = False) -> "Replay":
-    """Run a trace to its end."""
+    """Run a trace to its end, and return the replay."""
     run = Replay(trace, strict_upstream=strict_upstream)
     run.world.run()
     return run
@@ -136,7 +136,7 @@ class Replay:
         self._most_seats = max(self._most_seats, self.queueset.seats_in_use)
 
     def summary(self) -> dict[str, int]:
-        """Counts and extremes of the whole run."""
+        """Return counts and extremes of the whole run."""
         rows = self.rows.values()
         waits = [row.dispatch_ns - self._calls[row.id].arrived_at for row in rows if row.dispatch_ns is not None]
         return {
@@ -153,7 +153,7 @@ class Replay:
         }
 
     def final_state(self) -> dict[str, Any]:
-        """The queue set after the last event, in upstream's terms."""
+        """Return the queue set after the last event, in upstream's terms."""
         queueset, discipline = self.queueset, self.discipline
         queues = [queue for queue in queueset.deck if isinstance(queue, UpstreamEqualSerialQueue)]
         cancelled = queueset.rejected[Reason.TIME_OUT] + queueset.rejected[Reason.CANCELLED]
@@ -201,7 +201,7 @@ class Replay:
         return None
 
     def document(self) -> dict[str, Any]:
-        """The trace with this run's results, in the format it was read from."""
+        """Return the trace with this run's results, in the format it was read from."""
         rows = [[getattr(row, column) for column in COLUMNS] for row in self.rows.values()]
         return {
             **self.trace.document,

@@ -1,4 +1,4 @@
-"""Closed-loop clients before one queue set, as data; and what each of them got.
+"""Closed-loop clients in front of one queue set, and what each of them got.
 
 A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the last one
 has been served (before, if it is negative), and a thread whose call is rejected gives up. Threads start a few
@@ -18,7 +18,7 @@ from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.shortfall import Shortfall
 from apf_middleware.testing.world import Call, Rank, World
 
-__all__ = ["Client", "Outcome", "Scenario", "play"]
+__all__ = ["Client", "FairnessScenario", "Outcome", "play"]
 
 _THREADS_APART_NS = 90
 _CLIENTS_APART_NS = 20
@@ -44,14 +44,14 @@ class Client:
         require_integer("think_ns", self.think_ns, least=1 - self.serve_ns)
 
     def demand(self, *, second_half: bool = True) -> float:
-        """Seats that it would occupy on average if it never had to wait."""
+        """Return the seats that it would occupy on average if it never waited."""
         threads = self.threads // 2 if self.late_half and not second_half else self.threads
         return threads * self.work.seats * self.serve_ns / (self.serve_ns + self.think_ns)
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
-    """Clients before a queue set, watched for ``duration_ns`` divided into equal ``windows``."""
+class FairnessScenario:
+    """Clients in front of a queue set, measured for ``duration_ns`` in equal ``windows``."""
 
     settings: QueueSetSettings
     clients: Sequence[Client]
@@ -65,7 +65,7 @@ class Scenario:
         require_integer("windows", self.windows, least=1)
 
     def fair_shares(self, window: int) -> list[float]:
-        """The max-min fair seats of each client in a window."""
+        """Return the max-min fair seats of each client in a window."""
         second_half = 2 * window + 1 >= self.windows
         demands = [client.demand(second_half=second_half) for client in self.clients]
         return max_min_fair(self.settings.concurrency, demands)
@@ -73,10 +73,10 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of it: ``averages[window][client]`` seats in use on average, by the initial width.
+    """The result: ``averages[window][client]`` seats in use on average, by the initial width.
 
     ``gap`` is the largest service gap between two clients, in seat-seconds (see `ServiceGap`), and ``shortfall`` tells
-    how far a client fell behind its fair share; of many clients, the first and the last ones are looked at.
+    how far a client fell behind its fair share; of many clients, only the first and the last ones are compared.
     """
 
     averages: Sequence[Sequence[float]]
@@ -90,12 +90,12 @@ class Outcome:
 
 
 def play(
-    scenario: Scenario,
+    scenario: FairnessScenario,
     *,
     discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
     strict_upstream: bool = False,
 ) -> Outcome:
-    """Play a scenario to the end of its calls, and tell what happened while it was watched."""
+    """Play a scenario to the end of its calls, and return what was measured."""
     queueset = QueueSet(scenario.settings, discipline=discipline, strict_upstream=strict_upstream)
     play = _Play(scenario, World(queueset))
     ends = [(window + 1) * scenario.duration_ns // scenario.windows for window in range(scenario.windows)]
@@ -107,9 +107,9 @@ def play(
 
 
 class _Play:
-    """One run: threads that call, and integrators that watch them."""
+    """One run: threads that call, and integrators that measure them."""
 
-    def __init__(self, scenario: Scenario, world: World) -> None:
+    def __init__(self, scenario: FairnessScenario, world: World) -> None:
         self.world = world
         self.demand = Demand(0)  # kept here independently of the queue set's own
         self._demanded = 0
@@ -132,7 +132,7 @@ class _Play:
                 world.at(begin, partial(self._call, place, client, calls), Rank.ARRIVE)
 
     def watch(self, until: int) -> list[float]:
-        """Run on, and tell the average seats of each client since the last time."""
+        """Run on, and return the average seats of each client since the last time."""
         self.world.run(until)
         return [watch.reset(until).average for watch in self._watches]
 

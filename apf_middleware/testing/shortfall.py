@@ -18,10 +18,10 @@ where n is the most flows that had something waiting at once during the drought.
 
 **Seats that can't be used.** While a request waits that is wider than the free seats, seats may have to be kept free
 for it, and no other request can be served with them. Then the seats that are shared out are those in use (never more
-than C). Seats that are free although every waiting request would fit are no excuse: then all C seats are shared out.
+than C). While every waiting request would fit into the free seats, all C seats are shared out.
 
 An interval ends as soon as nothing of the flow waits, also if something does again at the same instant: in between the
-discipline had nobody to serve.
+discipline had nothing to serve.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ _NS = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The worst that happened to a flow: an ``amount`` (seat-nanoseconds or nanoseconds) and its ``bound`` then."""
+    """The worst case of one flow: an ``amount`` in seat-nanoseconds or nanoseconds, and its ``bound`` at that time."""
 
     flow: Hashable
     at: int
@@ -61,7 +61,7 @@ class Finding:
 
 
 class _Account:
-    """One flow: its demand, and its shortfall and drought up to now (the shortfall is in fractions of a scale)."""
+    """The demand of one flow, and its shortfall (in fractions of a scale) and drought up to now."""
 
     __slots__ = ("crowd", "drought", "seats", "shortfall", "waiting", "widths")
 
@@ -135,7 +135,7 @@ class Shortfall:
         return (self._most + 1) * self._most_work
 
     def wait(self, now: int, flow: Hashable, width: int, requests: int = 1) -> None:
-        """So many more requests of this width wait in ``flow``, or fewer."""
+        """Change the number of requests of this width that wait in ``flow`` by so many."""
         account = self._begin(now, flow)
         was_waiting = account.waiting > 0
         account.widths[width] += requests
@@ -151,26 +151,26 @@ class Shortfall:
         self._end(account)
 
     def occupy(self, now: int, flow: Hashable, seats: int) -> None:
-        """The flow has so many more seats, or fewer."""
+        """Change the seats of ``flow`` by so many."""
         account = self._begin(now, flow)
         account.seats += seats
         self._in_use += seats
         self._end(account)
 
     def serve(self, width: int, held_ns: int) -> None:
-        """A request is seated that occupies ``width`` seats for ``held_ns``, its linger included."""
+        """Note that a request is seated that occupies ``width`` seats for ``held_ns``, its linger included."""
         self._longest = max(self._longest, -(-width * held_ns // max(min(width, self._capacity), 1)))
         self._most_work = max(self._most_work, width * held_ns)
 
     def resize(self, now: int, capacity: int) -> None:
-        """The level has so many seats from now on."""
+        """Change the seats of the level."""
         self.advance(now)
         self._capacity = require_integer("capacity", capacity, least=0)
         self._most = max(self._most, capacity)
         self._level = None
 
     def advance(self, now: int) -> None:
-        """Nothing has changed until ``now``."""
+        """Move to ``now``; nothing has changed in between."""
         elapsed = now - self._now
         if not elapsed:
             return
@@ -187,7 +187,7 @@ class Shortfall:
                 self._judge(flow, account, level, elapsed)
 
     def _judge(self, flow: Hashable, account: _Account, level: int, elapsed: int) -> None:
-        """Follow a flow that waits over a time in which nothing changed."""
+        """Account for a waiting flow over a time in which nothing changed."""
         scale, seats = self._scale, account.seats
         share = min((account.waiting + seats) * scale, level)
         before = account.shortfall
@@ -220,7 +220,7 @@ class Shortfall:
             self.worst_drought = Finding(flow, self._now, Fraction(drought), bound)
 
     def _fill(self) -> tuple[int, int]:
-        """The seats of each flow that would like more, as a fraction: progressive filling, demand by demand."""
+        """Return the seats of each flow that wants more, as a fraction: progressive filling, demand by demand."""
         free = self._capacity - self._in_use
         left = min(self._capacity, self._in_use) if self._widths and max(self._widths) > free else self._capacity
         unfilled = sum(self._demands.values())
@@ -240,7 +240,7 @@ class Shortfall:
                 account.shortfall *= finer
 
     def _begin(self, now: int, flow: Hashable) -> _Account:
-        """The account of ``flow``, up to date and taken out of the demands, to be changed."""
+        """Return the account of ``flow``, up to date and taken out of the demands, so that it can change."""
         self.advance(now)
         account = self._accounts.get(flow)
         if account is None:
@@ -255,9 +255,9 @@ class Shortfall:
         return account
 
     def _end(self, account: _Account) -> None:
-        """The account has been changed."""
+        """Add a changed account to the demands again."""
         if account.waiting < 0 or account.seats < 0:
-            raise InvalidValueError("requests", account.waiting, "more have left than came")
+            raise InvalidValueError("requests", account.waiting, "more requests left than came")
         demand = account.waiting + account.seats
         if demand:
             self._demands[demand] += 1

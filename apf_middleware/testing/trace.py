@@ -2,7 +2,7 @@
 
 The format is ``apf-queueset-trace/1``: a configuration, events in order of time (arrive, cancel, reconfig), and results
 as a table with a row for each arrival. Times are integer nanoseconds, meters are integers too large for a double. A
-file may be compressed with gzip. Whatever is wrong with a file is told by a TraceFormatError that names the place.
+file may be compressed with gzip. A malformed file raises a TraceFormatError that names the place.
 """
 
 import gzip
@@ -26,7 +26,7 @@ _EXEMPT_QUEUES: Final = -1  # how a trace writes an exempt level
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request comes."""
+    """A request arrives."""
 
     time: int
     id: int
@@ -80,7 +80,7 @@ class Trace:
 
 
 def load(path: Path) -> Trace:
-    """The trace in this file."""
+    """Read the trace in this file."""
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
@@ -102,7 +102,7 @@ def store(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def parse(document: object) -> Trace:
-    """The trace in this document, which is JSON read into Python."""
+    """Return the trace in this document, which is parsed JSON."""
     top = _mapping(document, "the document")
     if top.get("format") != FORMAT:
         raise TraceFormatError(f"format is {top.get('format')!r}, but it must be {FORMAT!r}")

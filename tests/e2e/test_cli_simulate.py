@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from apf_middleware.cli.app import app
 from apf_middleware.config import load
 from apf_middleware.config.scenario import read_scenario_text
-from apf_middleware.simulation.trace import Trace
+from apf_middleware.simulation.trace import RequestTrace
 from tests.e2e.terminal import ROOT, terminal
 
 SCENARIO = """\
@@ -261,7 +261,7 @@ def test_the_lines_of_json_in_the_documentation_are_a_trace(tmp_path: Path) -> N
     [line] = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "simulator.md").read_text(), re.DOTALL)
     (tmp_path / "t").write_text(line)
 
-    assert Trace(tmp_path / "t").survey().counts["user"] == {"alice": 1}
+    assert RequestTrace(tmp_path / "t").survey().counts["user"] == {"alice": 1}
 
 
 @pytest.mark.parametrize("module", ["benchmarks.simulate", "benchmarks.fidelity", "benchmarks.bad_scenarios"])

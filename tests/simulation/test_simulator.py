@@ -19,7 +19,7 @@ from apf_middleware.simulation import Result, simulate, variant
 from apf_middleware.simulation.destinations import DestinationResolver, RequestTemplate, identity_of
 from apf_middleware.simulation.recording import OTHERS, Recording
 from apf_middleware.simulation.run import Simulation
-from apf_middleware.simulation.trace import Trace
+from apf_middleware.simulation.trace import RequestTrace
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}{more}}}\n"
 LEVEL = """---
@@ -440,7 +440,7 @@ def test_the_curve_of_fairness_ends_where_the_whole_time_stands() -> None:
 
 def recording(path: Path, rows: list[dict[str, Any]]) -> Recording:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    trace = Trace(path)
+    trace = RequestTrace(path)
     return Recording(trace, trace.survey())
 
 
@@ -469,7 +469,7 @@ def test_those_who_are_not_listed_are_counted_together(tmp_path: Path) -> None:
 def test_all_rows_of_a_log_are_played_those_of_its_last_second_too(tmp_path: Path) -> None:
     line = '10.0.0.1 - alice [10/Oct/2026:13:55:3{} +0000] "GET / HTTP/1.1" 200 12 0.010\n'
     (tmp_path / "log").write_text("".join(line.format(second) for second in range(4) for _ in range(50)))
-    trace = Trace(tmp_path / "log")
+    trace = RequestTrace(tmp_path / "log")
     result = simulate(Scenario(), load_text("", defaults="web"), recording=Recording(trace, trace.survey()))
 
     assert result.requests == 200

@@ -15,7 +15,7 @@ from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.recommend import Objective, recommend
 from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.results import LevelResult
-from apf_middleware.simulation.trace import Trace
+from apf_middleware.simulation.trace import RequestTrace
 
 Run = Callable[[Configuration, str], Result]
 
@@ -31,7 +31,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
             at += dice.expovariate(100)
             user = f"user-{number % 7}" if dice.random() < 0.75 else ""
             file.write(json.dumps({"time": at, "duration": 0.05, "user": user, "clientAddress": "10.0.0.1"}) + "\n")
-    trace = Trace(path)
+    trace = RequestTrace(path)
     recording = Recording(trace, trace.survey())
 
     def runner(places: int) -> Run:

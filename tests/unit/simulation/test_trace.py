@@ -8,7 +8,7 @@ import pytest
 
 from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.simulation import trace
-from apf_middleware.simulation.trace import Row, Trace
+from apf_middleware.simulation.trace import RecordedRequest, RequestTrace
 
 COMBINED = (
     '10.1.2.3 - alice [10/Oct/2026:13:55:36 +0200] "GET /report?x=1 HTTP/1.1" 200 2326'
@@ -17,9 +17,9 @@ COMBINED = (
 COMMON = '10.1.2.4 - - [10/Oct/2026:11:55:37 +0000] "POST /orders HTTP/1.1" 201 - 250000\n'
 
 
-def rows(path: Path, text: str) -> list[Row]:
+def rows(path: Path, text: str) -> list[RecordedRequest]:
     path.write_text(text)
-    return list(Trace(path).rows())
+    return list(RequestTrace(path).rows())
 
 
 def test_a_json_line_says_who_asked_what_when_and_for_how_long(tmp_path: Path) -> None:
@@ -39,11 +39,11 @@ def test_a_json_line_says_who_asked_what_when_and_for_how_long(tmp_path: Path) -
 
     first, second = rows(tmp_path / "t.jsonl", f"{json.dumps(said)}\n\n{json.dumps(later)}\n")
 
-    assert first == Row(
+    assert first == RecordedRequest(
         0, 125_000_000, "alice", ("staff",), "POST", "/report?x=1", "h", {"x-tenant": "t"}, "10.1.2.3", 3
     )
     assert first.headers == {"x-tenant": "t"}
-    assert second == Row(2_000_000_000, None)
+    assert second == RecordedRequest(2_000_000_000, None)
     assert [first.listed_as(by) for by in ("user", "address", "path")] == ["alice", "10.1.2.3", "/report"]
     assert [second.listed_as(by) for by in ("user", "address")] == ["(anonymous)", "(unknown)"]
 
@@ -88,7 +88,7 @@ def test_whole_seconds_are_spread_over_their_second(tmp_path: Path) -> None:
     assert 0 <= times[0] < 10**7 * 5
     assert 9 * 10**8 < times[-1] < 10**9
     assert len(set(times)) > 400
-    assert times == [row.time_ns for row in Trace(tmp_path / "access.log").rows()], "by the same dice"
+    assert times == [row.time_ns for row in RequestTrace(tmp_path / "access.log").rows()], "by the same dice"
 
 
 def test_names_that_were_sent_to_do_harm_are_shown_and_do_none(tmp_path: Path) -> None:
@@ -105,13 +105,13 @@ def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:
             row = {"time": number / 10, "duration": 0.5, "user": f"u{number % 3}", "seats": 2 if number % 2 else 0}
             file.write(json.dumps(row) + "\n")
 
-    survey = Trace(path).survey()
+    survey = RequestTrace(path).survey()
 
     assert (survey.rows, survey.unreadable) == (100, 0)
     assert survey.span_ns == 9_900_000_001
     assert survey.busy == pytest.approx(75 / 9.9)
     assert survey.counts["user"] == {"u0": 34, "u1": 33, "u2": 33}
-    assert Trace(path, 10).survey().rows == 10
+    assert RequestTrace(path, 10).survey().rows == 10
 
 
 @pytest.mark.parametrize(
@@ -138,16 +138,16 @@ def test_a_line_that_is_none_is_told_with_its_place(tmp_path: Path, line: str, r
     path.write_text(f'{{"time": 1}}\n{line}\n')
 
     with pytest.raises(TraceFormatError, match=f"t:2: .*{rule}"):
-        Trace(path).survey()
+        RequestTrace(path).survey()
 
 
 def test_a_few_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(COMMON * 300 + '1.2.3.4 - - [10/Oct/2026:11:55:37 +0000] "\\x16\\x03" 400 0 0.000\n' + COMMON)
-    survey = Trace(path).survey()
+    survey = RequestTrace(path).survey()
 
     assert (survey.rows, survey.unreadable) == (301, 1)
-    assert len(list(Trace(path).rows())) == 301
+    assert len(list(RequestTrace(path).rows())) == 301
 
 
 def test_what_was_no_request_is_left_out_of_a_log_however_often_it_came(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_was_no_request_is_left_out_of_a_log_however_often_it_came(tmp_path
     line = '1.2.3.4 - - [10/Oct/2026:13:55:36 +0000] {} "-" "-" 0.000\n'
     path.write_text("".join(map(line.format, strange)) + COMMON * 2)
 
-    survey = Trace(path).survey()
+    survey = RequestTrace(path).survey()
 
     assert (survey.rows, survey.unreadable) == (2, 4)
 
@@ -167,12 +167,12 @@ def test_a_trace_without_requests_is_none(tmp_path: Path, text: str) -> None:
     path.write_text(text)
 
     with pytest.raises(TraceFormatError, match="there is no request in it"):
-        Trace(path).survey()
+        RequestTrace(path).survey()
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match="can't be read: No such file"):
-        Trace(tmp_path / "none").survey()
+        RequestTrace(tmp_path / "none").survey()
     (tmp_path / "t.gz").write_text("not compressed")
     with pytest.raises(TraceFormatError, match="can't be read"):
-        Trace(tmp_path / "t.gz").survey()
+        RequestTrace(tmp_path / "t.gz").survey()

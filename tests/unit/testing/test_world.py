@@ -2,7 +2,7 @@ import pytest
 
 from apf_middleware.exceptions import ClockError, InvalidValueError
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, Work
-from apf_middleware.testing import Call, Client, Rank, Scenario, World, play
+from apf_middleware.testing import Call, Client, FairnessScenario, Rank, World, play
 
 
 @pytest.fixture
@@ -115,17 +115,17 @@ def test_clients_that_cannot_be_are_refused(fields: dict[str, int], name: str) -
 def test_scenarios_that_cannot_be_are_refused() -> None:
     settings, client = QueueSetSettings(1), Client(0, 1, 1, 10)
     with pytest.raises(InvalidValueError, match="there must be at least one"):
-        Scenario(settings, (), 10)
+        FairnessScenario(settings, (), 10)
     with pytest.raises(InvalidValueError, match="duration_ns is 0"):
-        Scenario(settings, (client,), 0)
+        FairnessScenario(settings, (client,), 0)
     with pytest.raises(InvalidValueError, match="windows is 0"):
-        Scenario(settings, (client,), 1, windows=0)
+        FairnessScenario(settings, (client,), 1, windows=0)
 
 
 def test_a_thread_gives_up_when_it_is_rejected() -> None:
     clients = (Client(0, 1, 3, 1000), Client(1, 1, 3, 1000))
 
-    outcome = play(Scenario(QueueSetSettings.without_queues(1), clients, 5000))
+    outcome = play(FairnessScenario(QueueSetSettings.without_queues(1), clients, 5000))
 
     assert outcome.executed == [3, 0]
     assert outcome.rejected == [0, 1]
