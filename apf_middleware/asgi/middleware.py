@@ -142,7 +142,7 @@ class APFMiddleware:
             if (extras is None and body is None) or _may_arrive(now, admission, extras, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                hearing = await service.wait(admission, seen.at_work.wait_limit_ns, self._listen, (scope, receive))
+                hearing = await service.wait(admission, seen.runtime.wait_limit_ns, self._listen, (scope, receive))
                 receive, send = (receive, send) if hearing is None else hearing.hand_over(send)
             if admission.state is not _SEATED:
                 await self._reject(admission, hearing, scope, send)
@@ -256,7 +256,7 @@ class APFMiddleware:
 
     def _wait(self, admission: Admission, client: Client) -> Awaitable[Hearing | None]:
         """Wait once more for seats."""
-        limit_ns = admission.destination.at_work.wait_limit_ns
+        limit_ns = admission.destination.runtime.wait_limit_ns
         return self._service.wait(admission, limit_ns, self._listen, client)
 
     def _observe(self) -> None:
@@ -318,7 +318,7 @@ async def _send_http(reply: _Reply, message: Message) -> None:
     """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
     if message["type"] != "http.response.start":
         if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
-            writes = reply[2].destination.at_work.streams.writes
+            writes = reply[2].destination.runtime.streams.writes
             if writes is not None:
                 await send_timed(reply[0], writes, reply[2], message)
                 return

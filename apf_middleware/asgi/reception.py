@@ -267,7 +267,7 @@ class Reception:
     def _awaits_body(self, digest: RequestDigest, seen: Seen) -> bool:
         """Whether such a request asks for seats when its body is there."""
         settings = self._bodies
-        if settings.hold_seats or seen.at_work.shared.exempt:
+        if settings.hold_seats or seen.runtime.shared.exempt:
             return False
         return settings.any_method or digest.method not in _BODILESS
 

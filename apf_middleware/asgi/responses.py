@@ -118,7 +118,7 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
     refusal = getattr(admission, "refusal", None)
     status = _STATUS.get(reason) or (settings.status if refusal is None else refusal.status)
-    at_work = admission.destination.at_work
+    runtime = admission.destination.runtime
     seconds = _retry_after(admission, settings, now, chance)
     if refusal is not None and refusal.retry_after is not None:
         seconds = max(1, ceil(refusal.retry_after))
@@ -131,7 +131,7 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
         "waited": round(admission.waited, 3),
         "retry_after": seconds,
     }
-    if reason is Reason.QUEUE_FULL and at_work.shared.queueset.settings.queues > 1:
+    if reason is Reason.QUEUE_FULL and runtime.shared.queueset.settings.queues > 1:
         problem["own_flow"] = _is_own_flow(admission)
     if refusal is not None and labels.are_names:
         problem["gate"] = refusal.gate
@@ -148,11 +148,11 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
 
 def _retry_after(admission: Admission, settings: ResponseSettings, now: int, chance: Random) -> int:
     """In how many seconds those who are ahead will have been served, as things go at present."""
-    at_work = admission.destination.at_work
+    runtime = admission.destination.runtime
     if admission.reason is Reason.STREAM_LIMIT:
-        ahead, rate = 1, at_work.streams.drain.sample(now, at_work.streams.closed)
+        ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
     else:
-        ahead, rate = at_work.shared.queueset.waiting + 1, at_work.drain.sample(now, at_work.dispatched)
+        ahead, rate = runtime.shared.queueset.waiting + 1, runtime.drain.sample(now, runtime.dispatched)
     least, most = settings.retry_after_least_s, settings.retry_after_most_s
     return retry_after_s(ahead, rate, least=least, most=most, chance=chance)
 

@@ -119,7 +119,7 @@ class Service:
     def _publish(self) -> None:
         """Let other workers know what has happened, and again later if somebody is still here."""
         self.scrape.publish()
-        levels = [at_work.shared for at_work in self.controller.shown]
+        levels = [runtime.shared for runtime in self.controller.shown]
         if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
             self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 

@@ -36,14 +36,14 @@ class Extras:
 
     def __init__(self, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> None:
         self.was_cut: bool = was_cut
-        self.is_limited: bool = destination.at_work.streams.settings.is_limited
+        self.is_limited: bool = destination.runtime.streams.settings.is_limited
         self.is_watch: bool = digest.verb == "watch" and digest.resource is not None
         self.resource: Resource | None = watch_of(digest) if self.is_watch else None
 
     @classmethod
     def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "Extras | None":
         """None for most requests, for which there is nothing to do."""
-        streams = destination.at_work.streams
+        streams = destination.runtime.streams
         is_watch = digest.verb == "watch" and digest.resource is not None
         needed = was_cut or is_watch or streams.settings.is_limited
         return cls(digest, destination, was_cut=was_cut) if needed else None
@@ -69,7 +69,7 @@ def begin_response(admission: Admission, *, is_stream: bool) -> None:
     """A response starts, of a stream or of what might have been one: then it's clear what it is."""
     stream = admission.stream
     if is_stream or (stream is not None and stream.watches):
-        if admission.destination.at_work.streams.settings.release_at_start:
+        if admission.destination.runtime.streams.settings.release_at_start:
             admission.release()
     elif stream is not None and admission.state is _SEATED:
         stream.leave()

@@ -88,7 +88,7 @@ class Upload:
         destination = admission.destination
         if self._has_begun or admission.state is not _SEATED or destination.gates:
             return False
-        return not (admission.work.linger_ns or destination.at_work.shared.exempt)
+        return not (admission.work.linger_ns or destination.runtime.shared.exempt)
 
     def _begin_to_wait(self) -> None:
         self._body.note_task()
@@ -111,7 +111,7 @@ class Upload:
             admission.renew()
             controller.refuse(controller.now(), admission, body.reason)
             return False
-        if controller.is_closing or controller.levels.get(admission.level) is not destination.at_work:
+        if controller.is_closing or controller.levels.get(admission.level) is not destination.runtime:
             return True  # nobody can come there any more: it finishes like others that run
         admission.renew()
         controller.arrive(controller.now(), admission)

@@ -7,7 +7,7 @@ from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.heldup import HeldUp
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
-from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueNaming, QueueState, QueueStatus, UnknownQueue
@@ -26,7 +26,7 @@ __all__ = [
     "HeldUp",
     "Incoming",
     "IncomingBodies",
-    "LevelAtWork",
+    "LevelRuntime",
     "Listener",
     "OpenStreams",
     "QueueAction",

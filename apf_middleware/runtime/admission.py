@@ -132,7 +132,7 @@ class Admission(Ticket):
             destination = self.destination
             place = destination.classification
             flow = place.schema, place.flow
-            stream = self.stream = Stream(destination.at_work.streams, flow, destination.controller.watches)
+            stream = self.stream = Stream(destination.runtime.streams, flow, destination.controller.watches)
         if stream is None or stream.is_over:
             raise TicketStateError(f"{self!r} is over: nothing can begin that would end with its response")
         return stream

@@ -26,11 +26,11 @@ from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import IncomingBodies
-from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues import QueueBook
 from apf_middleware.runtime.queues.reclaim import Reclaimer
+from apf_middleware.runtime.registry import LevelRegistry
 from apf_middleware.runtime.sharing import wanted_levels
-from apf_middleware.runtime.standing import Levels
 from apf_middleware.runtime.vigil import Vigils
 from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
@@ -57,7 +57,7 @@ _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 _RESTLESS_NS: Final = 10_000_000
 
 
-class Controller(Levels):
+class Controller(LevelRegistry):
     """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
 
     ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's. ``gates`` are the
@@ -127,16 +127,16 @@ class Controller(Levels):
 
     def count_watches(self, classification: Classification, watches: int) -> None:
         """A request that writes concerns so many watches."""
-        at_work = self.levels.get(classification.level)
-        if at_work is not None:
-            at_work.tally(classification.schema, writes=True).watches.observe(watches)
+        runtime = self.levels.get(classification.level)
+        if runtime is not None:
+            runtime.tally(classification.schema, writes=True).watches.observe(watches)
 
     # What happens to requests
 
     def arrive(self, now: int, admission: Admission) -> None:
         """A request comes: afterwards it is seated, queued, or rejected for a reason."""
         destination = admission.destination
-        shared = destination.at_work.shared
+        shared = destination.runtime.shared
         if self.is_closing and not shared.exempt:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
@@ -150,7 +150,7 @@ class Controller(Levels):
             is_alone, seated = True, _NOBODY
         else:
             if shared.alone is not None:
-                destination.at_work.note_alone()
+                destination.runtime.note_alone()
             shared.queueset.room = self.backlog.room(shared.queueset)
             seated = self._sharing.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
@@ -159,7 +159,7 @@ class Controller(Levels):
             if self.roll is not None:
                 self.roll.note_seated(admission)
             return
-        destination.at_work.observe(now)
+        destination.runtime.observe(now)
         self._count_arrived(now, admission, width)
         if seated:
             self._wake(now, seated, admission)
@@ -169,9 +169,9 @@ class Controller(Levels):
         if admission.state is not _WAITING:
             return
         now = self.now()
-        at_work = admission.destination.at_work
-        seated = self._sharing.abandon(now, at_work.shared, admission, reason)
-        at_work.observe(now)
+        runtime = admission.destination.runtime
+        seated = self._sharing.abandon(now, runtime.shared, admission, reason)
+        runtime.observe(now)
         if not admission.is_seated:  # as it is when the end of a linger has come first
             self._count_left(admission)
             self._count_rejected(admission, now)
@@ -194,7 +194,7 @@ class Controller(Levels):
         histogram = tally.streams if long_lived else tally.executions
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
-        shared = destination.at_work.shared
+        shared = destination.runtime.shared
         if self.roll is not None or self.costs is not None:
             billed = shared.queueset.billed_ns(admission, lasted)
             if self.roll is not None:
@@ -210,18 +210,18 @@ class Controller(Levels):
             if admission.width != 1:
                 tally.extra_seats -= admission.width - 1
             seated = self._sharing.release(now, shared, admission)
-            destination.at_work.observe(now)
+            destination.runtime.observe(now)
             if admission.state is _LINGERING:
                 self._set_alarm()
         if seated:
-            self._wake(now, seated, changed=destination.at_work)
+            self._wake(now, seated, changed=destination.runtime)
 
     def charge(self, admission: Admission, seats: float) -> None:
         """A request that has seats is billed for ``seats`` of them when it gives them back."""
-        at_work = admission.destination.at_work
-        if at_work.shared.alone is admission:
-            at_work.note_alone()
-        at_work.shared.charge(admission, seats)
+        runtime = admission.destination.runtime
+        if runtime.shared.alone is admission:
+            runtime.note_alone()
+        runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
         """A running request may be asked to give way from now on."""
@@ -261,7 +261,7 @@ class Controller(Levels):
     def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
         """A gate has refused a request; newcomers are counted where they arrive."""
         if not is_newcomer:
-            admission.destination.at_work.observe(now)
+            admission.destination.runtime.observe(now)
             self._count_left(admission)
             self._count_rejected(admission, now)
             if admission.waiter is not None:
@@ -270,7 +270,7 @@ class Controller(Levels):
     def _note_waiting(self, ticket: Ticket) -> None:
         """A request has passed its gates and found no seats, as a newcomer may."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
-            self.reclaimer.claim(ticket.destination.at_work)
+            self.reclaimer.claim(ticket.destination.runtime)
 
     def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
         """It asked for ``width`` seats and was not alone."""
@@ -289,7 +289,7 @@ class Controller(Levels):
             self.backlog.waiting += 1
             tally.extra_seats_waiting += width - 1
             if self.reclaimer is not None:
-                self.reclaimer.claim(admission.destination.at_work)
+                self.reclaimer.claim(admission.destination.runtime)
             if admission.queue is not None:
                 tally.lengths.observe(admission.queue.length)
             self._set_alarm()
@@ -301,15 +301,15 @@ class Controller(Levels):
         now: int,
         seated: Iterable[Ticket],
         newcomer: Admission | None = None,
-        changed: LevelAtWork | None = None,
+        changed: LevelRuntime | None = None,
     ) -> None:
         """Those who waited and have been seated may go on; what ``changed`` has been observed already."""
         for ticket in seated:
             if ticket is newcomer or not isinstance(ticket, Admission):
                 continue
             destination = ticket.destination
-            if destination.at_work is not changed:
-                destination.at_work.observe(now)
+            if destination.runtime is not changed:
+                destination.runtime.observe(now)
             tally = destination.tally
             tally.waiting -= 1
             self.backlog.waiting -= 1
@@ -373,7 +373,7 @@ class Controller(Levels):
         at = self._sharing.next_event_at()
         if at is None and not self._is_restless:
             return
-        if self._is_restless and any(at_work.shared.queueset.waiting for at_work in self._all()):
+        if self._is_restless and any(runtime.shared.queueset.waiting for runtime in self._all()):
             soon = self.now() + _RESTLESS_NS
             at = soon if at is None else min(at, soon)
         if at is not None:
@@ -419,12 +419,12 @@ class Controller(Levels):
         gates.settle()
 
     def _adopt_bodies(self) -> None:
-        seats = {name: at_work.shared.limits.nominal for name, at_work in self.levels.items()}
+        seats = {name: runtime.shared.limits.nominal for name, runtime in self.levels.items()}
         self.bodies.adopt(self.configuration.server.bodies, seats)
 
-    def operate(self, at_work: LevelAtWork, *, held: bool, closing: bool) -> None:
+    def operate(self, runtime: LevelRuntime, *, held: bool, closing: bool) -> None:
         """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
-        shared = at_work.shared
+        shared = runtime.shared
         if (shared.is_held, shared.is_closing) == (held, closing):
             return
         now = self.now()
@@ -434,19 +434,19 @@ class Controller(Levels):
 
     def shed(self, name: str, reason: Reason) -> None:
         """Send away all who wait at this level; meanwhile nobody is seated there."""
-        at_work = self.levels[name]
-        held, closing = at_work.shared.is_held, at_work.shared.is_closing
-        self.operate(at_work, held=True, closing=closing)
-        self._send_away(at_work, reason)
-        self.operate(at_work, held=held, closing=closing)
+        runtime = self.levels[name]
+        held, closing = runtime.shared.is_held, runtime.shared.is_closing
+        self.operate(runtime, held=True, closing=closing)
+        self._send_away(runtime, reason)
+        self.operate(runtime, held=held, closing=closing)
 
-    def _send_away(self, at_work: LevelAtWork, reason: Reason) -> None:
-        for admission in self._waiting_at(at_work):
+    def _send_away(self, runtime: LevelRuntime, reason: Reason) -> None:
+        for admission in self._waiting_at(runtime):
             self.abandon(admission, reason)
 
-    def _waiting_at(self, at_work: LevelAtWork) -> list[Admission]:
-        waiting = [ticket for queue in at_work.shared.queueset.deck for ticket in queue]
-        parked = [] if self._gate_runner is None else self._gate_runner.list_parked(at_work)
+    def _waiting_at(self, runtime: LevelRuntime) -> list[Admission]:
+        waiting = [ticket for queue in runtime.shared.queueset.deck for ticket in queue]
+        parked = [] if self._gate_runner is None else self._gate_runner.list_parked(runtime)
         return [*(ticket for ticket in waiting if isinstance(ticket, Admission)), *parked]
 
     # Beginning and end
@@ -455,8 +455,8 @@ class Controller(Levels):
         """Send away who waits and, unless exempt, who comes; who runs, finishes."""
         self.is_closing = True
         self.bodies.close()
-        for at_work in self._all():
-            self._send_away(at_work, Reason.QUEUE_CLOSED)
+        for runtime in self._all():
+            self._send_away(runtime, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
         """Let requests come again, on the event loop of this thread."""

@@ -10,7 +10,7 @@ from apf_middleware.fairqueuing import Work
 if TYPE_CHECKING:
     from apf_middleware.metrics.tally import Tally
     from apf_middleware.runtime.controller import Controller
-    from apf_middleware.runtime.level import LevelAtWork
+    from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["Destination"]
 
@@ -21,7 +21,7 @@ class Destination:
     Requests that read are counted apart from those of which ``writes`` says that they don't.
     """
 
-    __slots__ = ("at_work", "classification", "controller", "identity", "route", "tally", "work")
+    __slots__ = ("classification", "controller", "identity", "route", "runtime", "tally", "work")
 
     # What gates are told, of the requests that have some: those are received each by itself (see `reception`).
     gates: Sequence[str] = ()
@@ -37,11 +37,11 @@ class Destination:
         *,
         writes: bool = False,
     ) -> None:
-        self.at_work: LevelAtWork = controller.levels[classification.level]
+        self.runtime: LevelRuntime = controller.levels[classification.level]
         self.identity: Identity = identity
         self.controller: Controller = controller
         self.classification: Classification = classification
-        self.tally: Tally = self.at_work.tally(classification.schema, writes=writes)
+        self.tally: Tally = self.runtime.tally(classification.schema, writes=writes)
         self.work: Work = work
         self.route: str | None = None  # under which costs are learned, if they are
 

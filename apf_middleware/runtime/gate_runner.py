@@ -18,7 +18,7 @@ from apf_middleware.gates import Asked, Check, Gate, GatedSharing, GateRequest, 
 from apf_middleware.metrics.picture import GatePicture
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
-from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import tell
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ class GateRunner:
             for slot in (passage.slot,)
         ]
 
-    def list_parked(self, at_work: LevelAtWork) -> list[Admission]:
+    def list_parked(self, runtime: LevelRuntime) -> list[Admission]:
         """Requests of one level that gates keep waiting."""
         parked = [passage.ticket for passage in self.gates.keeper if passage.is_parked]
         admissions = [ticket for ticket in parked if isinstance(ticket, Admission)]
-        return [admission for admission in admissions if admission.destination.at_work is at_work]
+        return [admission for admission in admissions if admission.destination.runtime is runtime]
 
     def picture(self) -> tuple[GatePicture, ...]:
         """The gates, for metrics."""
@@ -225,8 +225,8 @@ def _describe(ticket: Ticket) -> Asked | None:
     if not isinstance(ticket, Admission):
         return None
     destination = ticket.destination
-    at_work = destination.at_work
-    if not destination.gates and not at_work.shared.settings.fifo:
+    runtime = destination.runtime
+    if not destination.gates and not runtime.shared.settings.fifo:
         return None
     classification = destination.classification
     request = GateRequest(
@@ -238,4 +238,4 @@ def _describe(ticket: Ticket) -> Asked | None:
         digest=destination.digest,
         scope=destination.scope,
     )
-    return Asked(request, destination.gates, at_work.wait_limit_ns)
+    return Asked(request, destination.gates, runtime.wait_limit_ns)

@@ -10,7 +10,7 @@ from apf_middleware.runtime.drain import DrainMeter
 from apf_middleware.runtime.request_kinds import RequestKinds
 from apf_middleware.runtime.streams import OpenStreams
 
-__all__ = ["LONGEST_WAIT_NS", "LevelAtWork"]
+__all__ = ["LONGEST_WAIT_NS", "LevelRuntime"]
 
 LONGEST_WAIT_NS: Final = 60 * 10**9
 """Nobody waits longer, unless a level says so itself."""
@@ -20,7 +20,7 @@ _NOBODY: Final = (0, 0, 0, 0)
 _ONE: Final = (1, 1, 0, 1)  # is alone
 
 
-class LevelAtWork:
+class LevelRuntime:
     """A level of the configuration, its share of the seats, and its counters."""
 
     __slots__ = (
@@ -57,7 +57,7 @@ class LevelAtWork:
         limit_ns = level.wait_limit_ns
         self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
-    def count_on(self, before: "LevelAtWork", now: int) -> None:
+    def count_on(self, before: "LevelRuntime", now: int) -> None:
         """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""
         self._tallies, self._writes = before._tallies, before._writes  # noqa: SLF001 - one of its own kind
         self.drain = DrainMeter(now, self.dispatched)
@@ -145,4 +145,4 @@ class LevelAtWork:
         self.occupancy.move(_NOBODY, _ONE, alone_ns)
 
     def __repr__(self) -> str:
-        return f"<LevelAtWork {self.name}: {self.shared.queueset!r}>"
+        return f"<LevelRuntime {self.name}: {self.shared.queueset!r}>"

@@ -17,7 +17,7 @@ from apf_middleware.metrics.picture import (
 )
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
-from apf_middleware.runtime.level import LevelAtWork
+from apf_middleware.runtime.level import LevelRuntime
 
 if TYPE_CHECKING:
     from apf_middleware.metrics.picture import Kind
@@ -41,8 +41,8 @@ def picture_server(
     controller.look(now)
     sharing, shown = controller.sharing, controller.shown
     return ServerPicture(
-        levels=tuple(_picture_level(at_work, sharing, now) for at_work in shown),
-        schemas=tuple(one for at_work in shown for one in _picture_schemas(at_work)),
+        levels=tuple(_picture_level(runtime, sharing, now) for runtime in shown),
+        schemas=tuple(one for runtime in shown for one in _picture_schemas(runtime)),
         seats=controller.configuration.server.seats,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
@@ -86,15 +86,15 @@ def _picture_queues(controller: Controller) -> tuple[QueuePicture, ...]:
     )
 
 
-def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPicture:
-    shared = at_work.shared
+def _picture_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelPicture:
+    shared = runtime.shared
     queueset, limits = shared.queueset, shared.limits
     settings = queueset.settings
     kind: Kind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
     next_s, discounted = _next_starts(queueset)
-    seats_in_use, executing, waiting, demand = at_work.occupancy.times(now)
+    seats_in_use, executing, waiting, demand = runtime.occupancy.times(now)
     return LevelPicture(
-        name=at_work.name,
+        name=runtime.name,
         kind=kind,
         nominal=limits.nominal,
         min=limits.min,
@@ -110,7 +110,7 @@ def _picture_level(at_work: LevelAtWork, sharing: object, now: int) -> LevelPict
         meters=queueset.discipline.meters(),
         next_s=next_s,
         next_discounted_s=discounted,
-        limits_streams=at_work.streams.settings.is_limited,
+        limits_streams=runtime.streams.settings.is_limited,
     )
 
 
@@ -138,10 +138,10 @@ def _bounds(values: Iterable[int]) -> Bounds | None:
     return (min(found), max(found)) if found else None
 
 
-def _picture_schemas(at_work: LevelAtWork) -> Iterator[SchemaPicture]:
+def _picture_schemas(runtime: LevelRuntime) -> Iterator[SchemaPicture]:
     lingering: dict[str, int] = {}
-    for ticket in at_work.shared.queueset.lingering_tickets():
+    for ticket in runtime.shared.queueset.lingering_tickets():
         if isinstance(ticket, Admission):
             lingering[ticket.schema] = lingering.get(ticket.schema, 0) + ticket.width
-    for schema, tally in at_work.tallies.items():
-        yield SchemaPicture(at_work.name, schema, tally, lingering.get(schema, 0))
+    for schema, tally in runtime.tallies.items():
+        yield SchemaPicture(runtime.name, schema, tally, lingering.get(schema, 0))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apf_middleware.metrics.picture import Times
-    from apf_middleware.runtime.level import LevelAtWork
+    from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["KindSampler", "RequestKinds"]
 
@@ -50,7 +50,7 @@ class KindSampler:
 
     def __init__(
         self,
-        levels: Callable[[], Iterable["LevelAtWork"]],
+        levels: Callable[[], Iterable["LevelRuntime"]],
         now: Callable[[], int],
         on_rest: Callable[[], None],
         chance: Random | None = None,

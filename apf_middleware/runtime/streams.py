@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from apf_middleware.config import Configuration
     from apf_middleware.estimation import Watch, WatchTracker
     from apf_middleware.runtime.admission import Admission
-    from apf_middleware.runtime.level import LevelAtWork
+    from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["OpenStreams", "Stream", "StreamBook"]
 
@@ -93,18 +93,18 @@ class StreamBook:
         self._now = now
         self._levels: dict[str, OpenStreams] = {}
 
-    def adopt(self, configuration: "Configuration", levels: "Mapping[str, LevelAtWork]") -> None:
+    def adopt(self, configuration: "Configuration", levels: "Mapping[str, LevelRuntime]") -> None:
         """Tell the levels of this configuration their open streams, and forget what nobody needs."""
         for name in [name for name, streams in self._levels.items() if name not in levels and not streams.open]:
             del self._levels[name]
-        for name, at_work in levels.items():
+        for name, runtime in levels.items():
             streams = self._levels.get(name)
             if streams is None:
                 streams = self._levels[name] = OpenStreams(self._now)
             streams.adopt(configuration.levels[name].streams.on(configuration.server.streams))
-            at_work.streams = streams
+            runtime.streams = streams
 
-    def counts(self, levels: "Mapping[str, LevelAtWork]") -> Mapping[str, int]:
+    def counts(self, levels: "Mapping[str, LevelRuntime]") -> Mapping[str, int]:
         """How many are open by level; of a level that isn't among ``levels`` only while there are any."""
         return {name: streams.open for name, streams in self._levels.items() if name in levels or streams.open}
 

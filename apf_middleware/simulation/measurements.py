@@ -118,11 +118,11 @@ class Measurements:
 
     def _level_result(self, name: str, seconds: float) -> LevelResult:
         meter, place = self.levels[name], list(self.levels).index(name)
-        at_work = [server.controller.levels[name] for server in self._servers]
+        runtime = [server.controller.levels[name] for server in self._servers]
         return LevelResult(
             name=name,
-            nominal=sum(one.shared.limits.nominal for one in at_work),
-            exempt=at_work[0].level.exempt,
+            nominal=sum(one.shared.limits.nominal for one in runtime),
+            exempt=runtime[0].level.exempt,
             seats=round(meter.total_ns / (seconds * _SECOND), 3),
             most_seats=max((window.seats[place] for window in self._counted_windows()), default=0.0),
             dispatched=meter.dispatched,

@@ -314,10 +314,10 @@ class Simulation:
 
     def _retry_after_s(self, request: SimulatedRequest) -> int:
         """Return the Retry-After of the response to a rejected request."""
-        at_work, settings = request.destination.at_work, self._responses
+        runtime, settings = request.destination.runtime, self._responses
         return retry_after_s(
-            at_work.shared.queueset.waiting + 1,
-            at_work.drain.sample(self._events.now, at_work.dispatched),
+            runtime.shared.queueset.waiting + 1,
+            runtime.drain.sample(self._events.now, runtime.dispatched),
             least=settings.retry_after_least_s,
             most=settings.retry_after_most_s,
             chance=self._dice,

@@ -96,11 +96,11 @@ class SimulatedServer:
             self._work(self._begin, request)
         elif state is _WAITING:
             request.waiter = request
-            at_work = request.destination.at_work
-            limits = self._wait_limits.get(at_work.name)
+            runtime = request.destination.runtime
+            limits = self._wait_limits.get(runtime.name)
             if limits is None:
-                limits = self._wait_limits[at_work.name] = FifoTimeouts(self._events, self._time_out, _is_not_waiting)
-            limits.add(now + at_work.wait_limit_ns, request)
+                limits = self._wait_limits[runtime.name] = FifoTimeouts(self._events, self._time_out, _is_not_waiting)
+            limits.add(now + runtime.wait_limit_ns, request)
         else:
             self._reject(request)
 

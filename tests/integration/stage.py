@@ -112,10 +112,10 @@ class Stage:
         controller = self.middleware.service.controller
         controller.sharing.check()
         return all(
-            at_work.shared.queueset.is_idle
-            and at_work.shared.alone is None
-            and not any(tally.waiting or tally.executing for tally in at_work.tallies.values())
-            for at_work in controller.levels.values()
+            runtime.shared.queueset.is_idle
+            and runtime.shared.alone is None
+            and not any(tally.waiting or tally.executing for tally in runtime.tallies.values())
+            for runtime in controller.levels.values()
         )
 
 

@@ -79,8 +79,8 @@ class Stage:
 
     @property
     def seats_in_use(self) -> int:
-        at_work = self.middleware.service.controller.levels["crowd"]
-        return sum(tally.executing for tally in at_work.tallies.values())
+        runtime = self.middleware.service.controller.levels["crowd"]
+        return sum(tally.executing for tally in runtime.tallies.values())
 
     def check_at_rest(self) -> None:
         self.bodies.check()

@@ -86,7 +86,7 @@ async def test_who_waits_and_who_runs_keeps_the_place_when_limits_change(file: P
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd"), seats=1))
         running = await stage.holder()
-        at_work = stage.middleware.service.controller.levels["crowd"]
+        runtime = stage.middleware.service.controller.levels["crowd"]
         waiting = [stage.comes(f"/{number}") for number in range(4)]
         await settle()
         assert stage.waiting == 4
@@ -94,11 +94,11 @@ async def test_who_waits_and_who_runs_keeps_the_place_when_limits_change(file: P
         assert await stage.becomes(written(level("crowd"), seats=3))
         await settle()
         controller = stage.middleware.service.controller
-        assert controller.levels["crowd"] is at_work
-        assert at_work.shared.limits.nominal == 3
+        assert controller.levels["crowd"] is runtime
+        assert runtime.shared.limits.nominal == 3
         assert not running.ended.is_set()
         assert [(await one.end()).status for one in waiting] == [200] * 4
-        assert at_work.tallies["for-crowd"].after_wait == 4
+        assert runtime.tallies["for-crowd"].after_wait == 4
         stage.let_go()
         assert (await running.end()).status == 200
         assert stage.is_at_rest()
@@ -495,10 +495,10 @@ async def test_the_event_loop_hardly_stops_for_a_reload_while_a_thousand_wait(
         await anyio.sleep(0.2)
         assert stage.waiting >= 1000
         gc.collect()
-        gaps, at_work = await gaps_during(tasks, lambda: stage.becomes(written(crowd, *hundred, seats=102)))
+        gaps, runtime = await gaps_during(tasks, lambda: stage.becomes(written(crowd, *hundred, seats=102)))
         record_property("longest_gap_ms", round(gaps * 1000, 1))
-        record_property("swap_ms", round(at_work * 1000, 1))
-        print(f"longest gap {gaps * 1000:.1f} ms of a reload that took {at_work * 1000:.0f} ms")
+        record_property("swap_ms", round(runtime * 1000, 1))
+        print(f"longest gap {gaps * 1000:.1f} ms of a reload that took {runtime * 1000:.0f} ms")
         assert gaps < 0.25, "several times what it takes"
         for path in holding:
             stage.let_go(path)

@@ -191,7 +191,7 @@ class _Scene:
     def check_that_nobody_is_left(self) -> None:
         assert not list(self.gates.keeper)
         assert not self.db.used("")
-        [crowd] = [at_work.shared for name, at_work in self.controller.levels.items() if name == "crowd"]
+        [crowd] = [runtime.shared for name, runtime in self.controller.levels.items() if name == "crowd"]
         crowd.wake()
         assert crowd.queueset.is_idle
         self.controller.sharing.check()

@@ -111,8 +111,8 @@ def check(middleware: APFMiddleware, scope: Scope) -> None:
         assert len(answered) == 1, "one answer, the app's or ours"
     else:
         assert called + len(answered) == 1
-    for at_work in middleware.service.controller.levels.values():
-        assert at_work.shared.is_idle
+    for runtime in middleware.service.controller.levels.values():
+        assert runtime.shared.is_idle
 
 
 @pytest.mark.parametrize("middleware", MIDDLEWARES, ids=["defaults", "everything"])

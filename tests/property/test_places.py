@@ -25,7 +25,7 @@ class World:
     def those(self, *states: TicketState) -> list[Ticket]:
         return [ticket for ticket in self.tickets if ticket.state in states]
 
-    def at_work(self) -> dict[int, list[Ticket]]:
+    def runtime(self) -> dict[int, list[Ticket]]:
         flows = defaultdict(list)
         for ticket in self.those(TicketState.WAITING, TicketState.SEATED, TicketState.LINGERING):
             flows[ticket.entropy].append(ticket)
@@ -33,7 +33,7 @@ class World:
 
     def arrive(self, flow: int, work: Work) -> None:
         self.queueset.tick(self.now)
-        before = self.at_work()
+        before = self.runtime()
         shared = self.queueset.settings.queues
         self.tickets.append(ticket := Ticket(f"flow {flow}", flow, work))
         self.queueset.arrive(self.now, ticket)
@@ -61,7 +61,7 @@ class World:
 
     def check(self) -> None:
         self.queueset.check()
-        for flow, tickets in self.at_work().items():
+        for flow, tickets in self.runtime().items():
             assert len({id(ticket.queue) for ticket in tickets}) == 1, f"flow {flow} has one queue at a time"
 
 

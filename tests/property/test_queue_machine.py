@@ -81,7 +81,7 @@ class _Machine(RuleBasedStateMachine):
         levels = [one for one in sharing._all() if not one.exempt]
         beyond = [
             one
-            for one in {one.destination.at_work.shared for one in seated}
+            for one in {one.destination.runtime.shared for one in seated}
             if one.parent is None and one.queueset.seats_in_use > one.least
         ]
         if beyond:
@@ -110,7 +110,7 @@ class _Machine(RuleBasedStateMachine):
 
     def _check_turns(self, seated: list[Admission]) -> None:
         """No borrower was served while a queue a seat below its part waited that could have had the seat."""
-        served = [(one.destination.at_work.shared, one.width) for one in seated]
+        served = [(one.destination.runtime.shared, one.width) for one in seated]
         if not any((one.queueset.seats_in_use - width) * SEAT >= one.entitled for one, width in served):
             return
         for one in self.house.controller.levels.values():
@@ -173,7 +173,7 @@ class _Machine(RuleBasedStateMachine):
                 assert one.used == sum(child.used for child in members)
                 assert one.arrived == sum(child.arrived for child in members)
                 continue
-            here = [x for x in self.admissions if x.destination.at_work.generation == one.generation]
+            here = [x for x in self.admissions if x.destination.runtime.generation == one.generation]
             assert one.arrived == self.came[one.generation]
             assert one.running == sum(x.is_seated for x in here)
             assert one.inqueue == sum(x.is_waiting for x in here)
@@ -203,7 +203,7 @@ class _Machine(RuleBasedStateMachine):
         while self._running():
             self.house.end(self._running()[0])
         for one in self._waiting():
-            level = one.destination.at_work.shared
+            level = one.destination.runtime.shared
             assert not self._could_have(level), f"{level!r} waits for nothing"
             self.house.controller.abandon(one, Reason.TIME_OUT)
             self.house.check()

@@ -584,4 +584,4 @@ def test_requests_go_to_the_queue_that_they_name(named: str, level: str) -> None
 
     found = resolver.destination(RequestTemplate(identity_of("alice"), headers={"x-plan": named}))
 
-    assert found.at_work.name == found.classification.level == level
+    assert found.runtime.name == found.classification.level == level

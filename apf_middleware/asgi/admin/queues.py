@@ -92,9 +92,9 @@ class QueueDesk:
         controller = self._view.controller
         now = controller.now()
         working = [controller.levels[name] for name in (status.children or (ask.name,)) if name in controller.levels]
-        tickets = [ticket for at_work in working for queue in at_work.shared.queueset.deck for ticket in queue]
+        tickets = [ticket for runtime in working for queue in runtime.shared.queueset.deck for ticket in queue]
         gates = getattr(controller, "gates", None)  # a controller without gates has none
-        names = {at_work.name for at_work in working}
+        names = {runtime.name for runtime in working}
         parked = [] if gates is None else [one for one in gates.parked() if one.level in names]
         told = {**_waiting(tickets, now), "gates": _holding(parked)}
         return shown_json({"worker": worker_of(self._app), "queue": ask.name, **told})

@@ -164,10 +164,10 @@ class QueueBook:
     def apply_states(self) -> None:
         """Let every queue do what is wanted of it, which another configuration may have changed."""
         levels = self._levels
-        for name, at_work in self._controller.levels.items():
-            if not at_work.shared.exempt:
+        for name, runtime in self._controller.levels.items():
+            if not runtime.shared.exempt:
                 wish = wish_of(levels[name], levels.get(levels[name].parent or ""))
-                self._controller.operate(at_work, held=wish == "paused", closing=wish == "closed")
+                self._controller.operate(runtime, held=wish == "paused", closing=wish == "closed")
         parents = self._controller.configuration.parents
         self._generations = {name: self._generations.get(name) or self._controller.generate() for name in parents}
 

@@ -19,7 +19,7 @@ from apf_middleware.runtime.queues.status import find_deserved
 if TYPE_CHECKING:
     from apf_middleware.runtime.admission import Admission
     from apf_middleware.runtime.controller import Controller
-    from apf_middleware.runtime.level import LevelAtWork
+    from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["Reclaimer"]
 
@@ -49,17 +49,17 @@ class Reclaimer:
         if len(self._known) > self._limit:
             self._forget()
             self._limit = 64 + 2 * len(self._known)
-        for at_work in self._controller.levels.values():
-            if at_work.shared.waits:
-                self.claim(at_work)
+        for runtime in self._controller.levels.values():
+            if runtime.shared.waits:
+                self.claim(runtime)
 
     def _forget(self) -> None:
         self._known = [one for one in self._known if one.state is TicketState.SEATED]
         self.asked = {name: number for name, number in self.asked.items() if name in self._controller.levels}
 
-    def claim(self, at_work: "LevelAtWork") -> None:
+    def claim(self, runtime: "LevelRuntime") -> None:
         """Somebody waits at this queue: ask for the seats that it lacks, if it deserves them and that is enough."""
-        shared = at_work.shared
+        shared = runtime.shared
         if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
             return
         if self._controller.configuration.server.borrowing != "immediate":
@@ -68,16 +68,16 @@ class Reclaimer:
         deserves = find_deserved(self._controller)
         queueset = shared.queueset
         width = min(queueset.head().width, shared.most)
-        most = min(int(deserves[at_work.name]), shared.most)
+        most = min(int(deserves[runtime.name]), shared.most)
         wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
         coming = max(0, shared.current - queueset.seats_in_use)
-        coming += sum(one.width for one in self._known if one.revoked.is_set() and one.level != at_work.name)
-        for victim in self._choose(at_work, deserves, width, wanted, coming):
+        coming += sum(one.width for one in self._known if one.revoked.is_set() and one.level != runtime.name)
+        for victim in self._choose(runtime, deserves, width, wanted, coming):
             victim.revoked.set()
             self.asked[victim.level] = self.asked.get(victim.level, 0) + 1
 
     def _choose(
-        self, claimant: "LevelAtWork", deserves: dict[str, Fraction], width: int, wanted: int, coming: int
+        self, claimant: "LevelRuntime", deserves: dict[str, Fraction], width: int, wanted: int, coming: int
     ) -> "list[Admission]":
         """As few as are needed for as many requests of this width as there are to be; ``coming`` seats come anyway."""
         target = (coming // width + 1) * width
@@ -106,12 +106,12 @@ class Reclaimer:
         asked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
         return shared.queueset.seats_in_use + bool(shared.alone) - asked
 
-    def _victims(self, claimant: "LevelAtWork", deserves: dict[str, Fraction]) -> Iterator[_Victim]:
+    def _victims(self, claimant: "LevelRuntime", deserves: dict[str, Fraction]) -> Iterator[_Victim]:
         levels = self._controller.levels
         for admission in self._known:
-            at_work = admission.destination.at_work
-            level, name = at_work.level, at_work.name
-            if at_work is claimant or levels.get(name) is not at_work or admission.revoked.is_set():
+            runtime = admission.destination.runtime
+            level, name = runtime.level, runtime.name
+            if runtime is claimant or levels.get(name) is not runtime or admission.revoked.is_set():
                 continue
             used = self._left(name)
             if level.reclaimable and not level.exempt and used > deserves[name]:

@@ -20,7 +20,7 @@ from apf_middleware.runtime.queues.states import QueueState, state_of, wish_of
 if TYPE_CHECKING:
     from apf_middleware.config.objects import Level
     from apf_middleware.runtime.controller import Controller
-    from apf_middleware.runtime.level import LevelAtWork
+    from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["QueueStatus", "find_deserved", "look_at_queues"]
 
@@ -84,13 +84,13 @@ class _Counts:
     cancelled: int = 0
     is_idle: bool = True
 
-    def add(self, at_work: "LevelAtWork", rejected: dict[str, int]) -> None:
-        queueset = at_work.shared.queueset
-        self.used += queueset.seats_in_use + (1 if at_work.shared.alone else 0)
-        self.is_idle = self.is_idle and at_work.shared.is_idle
+    def add(self, runtime: "LevelRuntime", rejected: dict[str, int]) -> None:
+        queueset = runtime.shared.queueset
+        self.used += queueset.seats_in_use + (1 if runtime.shared.alone else 0)
+        self.is_idle = self.is_idle and runtime.shared.is_idle
         self.pending += queueset.parked
         self.inqueue -= queueset.parked  # who is parked counts as waiting below
-        for tally in at_work.tallies.values():
+        for tally in runtime.tallies.values():
             self.inqueue += tally.waiting
             self.running += tally.executing
             self.finished += tally.executions.count + tally.streams.count
@@ -108,11 +108,11 @@ def find_deserved(controller: "Controller") -> dict[str, Fraction]:
 
     An exempt level has what it uses, and the others divide the rest.
     """
-    configuration, at_works = controller.configuration, controller.levels
+    configuration, runtimes = controller.configuration, controller.levels
     limits, found, desires = controller.limits, {}, {}
     seats = configuration.server.seats
     for name, level in configuration.levels.items():
-        shared = at_works[name].shared if name in at_works else None
+        shared = runtimes[name].shared if name in runtimes else None
         if shared is None:
             desires[name] = Desire(level.shares.shares, 0, limits[name].min, limits[name].max)
             continue

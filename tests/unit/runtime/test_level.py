@@ -9,7 +9,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Admission, Controller, LevelAtWork, picture_server
+from apf_middleware.runtime import Admission, Controller, LevelRuntime, picture_server
 
 PLACE = Classification("all", "crowd", "alice", 7)
 
@@ -43,7 +43,7 @@ class Turned:
         self.controller = Controller(config or configuration(), now=lambda: self.time)
 
     @property
-    def crowd(self) -> LevelAtWork:
+    def crowd(self) -> LevelRuntime:
         return self.controller.levels["crowd"]
 
     def comes(self, work: Work | None = None) -> Admission:
