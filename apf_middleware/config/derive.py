@@ -16,12 +16,12 @@ from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, limits_from_shares
 from apf_middleware.fairqueuing.proportion import divide
-from apf_middleware.fairqueuing.sharing.kin import Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 
 __all__ = [
     "Resolver",
     "derive_classifier",
-    "derive_kinship",
+    "derive_hierarchy",
     "derive_limits",
     "derive_resolver",
     "derive_settings",
@@ -119,11 +119,11 @@ def _round_mins_down(
     return found | {name: one for name, one in limits.items() if levels[name].min_seats is not None}, parts
 
 
-def derive_kinship(configuration: Configuration) -> Kinship:
+def derive_hierarchy(configuration: Configuration) -> Hierarchy:
     """Which level has which parent, which priority and which shares."""
     parents, levels = configuration.parents, configuration.levels
     limits = derive_limits(configuration) if parents else {}
-    return Kinship(
+    return Hierarchy(
         {name: limits[name] for name in parents},
         {name: level.parent for name, level in levels.items() if level.parent is not None},
         {name: level.priority for name, level in levels.items() if level.priority},

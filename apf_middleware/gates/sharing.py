@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apf_middleware.fairqueuing import Reason, Sharing, Ticket
-from apf_middleware.fairqueuing.sharing.kin import NO_KIN, Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
@@ -221,10 +221,12 @@ class GatedSharing:
             self._depth -= 1
         return self._settle(now, seated)
 
-    def reconfigure(self, now: int, seats: int, wanted: "Wanted", kinship: Kinship = NO_KIN) -> Sequence[Ticket]:
+    def reconfigure(
+        self, now: int, seats: int, wanted: "Wanted", hierarchy: Hierarchy = NO_HIERARCHY
+    ) -> Sequence[Ticket]:
         self._depth += 1
         try:
-            seated = self.sharing.reconfigure(now, seats, wanted, kinship)
+            seated = self.sharing.reconfigure(now, seats, wanted, hierarchy)
             self._seat_gatekeepers()
         finally:
             self._depth -= 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_kinship, derive_limits
+from apf_middleware.config.derive import derive_hierarchy, derive_limits
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
@@ -399,8 +399,8 @@ class Controller(LevelRegistry):
         now = self.now()
         self.look(now)
         limits = derive_limits(configuration)
-        seats, kinship = configuration.server.seats, derive_kinship(configuration)
-        seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), kinship)
+        seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
+        seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
         self._adopt(now, configuration, limits)
         self.backlog.adopt(configuration.server)
         self._adopt_bodies()

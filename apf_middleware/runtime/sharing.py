@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_kinship, derive_settings
+from apf_middleware.config.derive import derive_hierarchy, derive_settings
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, LevelLimits, Sharing
 from apf_middleware.fairqueuing.sharing.base import Wanted
 
@@ -19,7 +19,7 @@ def share_seats(configuration: Configuration, limits: Mapping[str, LevelLimits],
         wanted_levels(configuration, limits),
         discipline=DISCIPLINES[server.discipline],
         strict_upstream=server.strict_upstream,
-        kinship=derive_kinship(configuration),
+        hierarchy=derive_hierarchy(configuration),
         now=now,
     )
 

@@ -23,7 +23,7 @@ from apf_middleware.fairqueuing import (
     TicketState,
     Work,
 )
-from apf_middleware.fairqueuing.sharing.kin import Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from tests.property.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
 
 if TYPE_CHECKING:
@@ -62,35 +62,35 @@ def _level(draw: st.DrawFn) -> tuple[QueueSetSettings, LevelLimits]:
 
 
 @st.composite
-def _kinships(draw: st.DrawFn) -> Kinship:
+def _kinships(draw: st.DrawFn) -> Hierarchy:
     """Any two of the names may be children, whether there are such levels or not; exempt levels have no parents."""
     shares = draw(st.dictionaries(st.sampled_from((*_NAMES, "p")), _shares))
     if draw(st.booleans()):
-        return Kinship(shares=shares)
+        return Hierarchy(shares=shares)
     parents = {name: draw(_level())[1] for name in draw(st.sampled_from((["p"], ["p", "q"])))}
     parent_of = draw(st.dictionaries(st.sampled_from(_NAMES), st.sampled_from(sorted(parents)), min_size=1))
     priorities = draw(st.dictionaries(st.sampled_from(_NAMES), st.integers(-1, 1), max_size=2))
-    return Kinship(parents, parent_of, priorities, shares)
+    return Hierarchy(parents, parent_of, priorities, shares)
 
 
-def _fitting(kinship: Kinship, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> Kinship:
+def _fitting(hierarchy: Hierarchy, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> Hierarchy:
     limited = {name for name, (settings, _) in wanted.items() if not settings.exempt}
-    parent_of = {name: parent for name, parent in kinship.parent_of.items() if name in limited}
-    return Kinship(kinship.parents, parent_of, kinship.priorities, kinship.shares)
+    parent_of = {name: parent for name, parent in hierarchy.parent_of.items() if name in limited}
+    return Hierarchy(hierarchy.parents, parent_of, hierarchy.priorities, hierarchy.shares)
 
 
 class _Machine(RuleBasedStateMachine):
-    @initialize(seats=st.integers(0, 12), wanted=_levels(), may_rest=st.booleans(), kinship=_kinships())
+    @initialize(seats=st.integers(0, 12), wanted=_levels(), may_rest=st.booleans(), hierarchy=_kinships())
     def open(
         self,
         seats: int,
         wanted: dict[str, tuple[QueueSetSettings, LevelLimits]],
         may_rest: bool,  # noqa: FBT001 - hypothesis passes it by name
-        kinship: Kinship,
+        hierarchy: Hierarchy,
     ) -> None:
         self.now = 0
-        self.kinship = kinship
-        self.lending = Lending(seats, wanted, may_rest=may_rest, kinship=_fitting(kinship, wanted))
+        self.hierarchy = hierarchy
+        self.lending = Lending(seats, wanted, may_rest=may_rest, hierarchy=_fitting(hierarchy, wanted))
         self.plain = PlainLending(seats, [])
         self.pairs: dict[SharedLevel, PlainLevel] = {}
         self.tickets: list[tuple[Ticket, PlainTicket, SharedLevel]] = []
@@ -104,10 +104,10 @@ class _Machine(RuleBasedStateMachine):
         had = {one.name: one.limits.min if drained else one.kept for one in self.plain.parents}
         parents = {
             name: PlainParent(name, limits, self._weight(name, limits), min(limits.min, had.get(name, 0)))
-            for name, limits in self.kinship.parents.items()
+            for name, limits in self.hierarchy.parents.items()
         }
         self.plain.parents = list(parents.values())
-        parent_of = _fitting(self.kinship, wanted).parent_of
+        parent_of = _fitting(self.hierarchy, wanted).parent_of
         for name, level in self.lending.levels.items():
             settings, limits = wanted[name]
             plain = self.pairs.setdefault(level, PlainLevel(name, LevelLimits(0, 0, 0)))
@@ -116,7 +116,7 @@ class _Machine(RuleBasedStateMachine):
             plain.weight = self._weight(name, limits)
             plain.lag = partial(getattr, level, "lag")
             plain.parent = parents.get(parent_of.get(name, ""))
-            plain.priority = self.kinship.priorities.get(name, 0)
+            plain.priority = self.hierarchy.priorities.get(name, 0)
             plain.exempt, plain.queue_length_limit = settings.exempt, settings.queue_length_limit
             plain.backfill = settings.backfill
             if plain not in self.plain.levels:
@@ -130,7 +130,7 @@ class _Machine(RuleBasedStateMachine):
                 plain.parent, plain.priority = parents.get(plain.parent.name) if plain.parent else None, 0
 
     def _weight(self, name: str, limits: LevelLimits) -> int:
-        return self.kinship.shares[name].shares if name in self.kinship.shares else limits.nominal
+        return self.hierarchy.shares[name].shares if name in self.hierarchy.shares else limits.nominal
 
     def _those(self, state: TicketState) -> list[int]:
         return [number for number, (ticket, _, _) in enumerate(self.tickets) if ticket.state is state]
@@ -199,21 +199,21 @@ class _Machine(RuleBasedStateMachine):
             seated = self.lending.operate(self.now, level, held=held, closing=closing)
             self._compare(seated, self.plain.operate(self.now, plain, held=held, closing=closing))
 
-    @rule(seats=st.integers(0, 12), wanted=_levels(), keeps=st.sampled_from((True, True, False)), kinship=_kinships())
+    @rule(seats=st.integers(0, 12), wanted=_levels(), keeps=st.sampled_from((True, True, False)), hierarchy=_kinships())
     def reconfigure(
         self,
         seats: int,
         wanted: dict[str, tuple[QueueSetSettings, LevelLimits]],
         keeps: bool,  # noqa: FBT001 - hypothesis passes it by name
-        kinship: Kinship,
+        hierarchy: Hierarchy,
     ) -> None:
-        self.kinship = kinship
+        self.hierarchy = hierarchy
         if keeps:
             wanted = {name: (level.settings, level.limits) for name, level in self.lending.levels.items()} | wanted
         self.was_reconfigured = True
         expected = self.plain.advance(self.now)
         before = dict.fromkeys(number for number, (_, plain, _) in enumerate(self.tickets) if plain.state == "waiting")
-        seated = self.lending.reconfigure(self.now, seats, wanted, _fitting(kinship, wanted))
+        seated = self.lending.reconfigure(self.now, seats, wanted, _fitting(hierarchy, wanted))
         self.plain.seats = seats
         self._pair(wanted)
         self.plain._forget()

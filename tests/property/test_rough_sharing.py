@@ -22,7 +22,7 @@ from apf_middleware.fairqueuing import (
     TicketState,
     Work,
 )
-from apf_middleware.fairqueuing.sharing.kin import Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
@@ -39,17 +39,17 @@ class World:
         self.has_parents = share is Lending
         self.live: dict[Ticket, SharedLevel] = {}
         self.told: set[Ticket] = set()
-        seats, wanted, kinship = self.wanted()
-        self.sharing = share(seats, wanted, discipline=DISCIPLINES[discipline], kinship=kinship)
+        seats, wanted, hierarchy = self.wanted()
+        self.sharing = share(seats, wanted, discipline=DISCIPLINES[discipline], hierarchy=hierarchy)
 
-    def wanted(self) -> tuple[int, dict[str, Level], Kinship]:
+    def wanted(self) -> tuple[int, dict[str, Level], Hierarchy]:
         chance = self.chance
         wanted = {name: self.level() for name in "abc" if chance.random() < 0.85} or {"a": self.level()}
-        kinship = Kinship()
+        hierarchy = Hierarchy()
         if self.has_parents and chance.random() < 0.5:
             children = {name: "p" for name in wanted if chance.random() < 0.6}
-            kinship = Kinship({"p": self.level()[1]}, children, {name: chance.randint(-1, 1) for name in wanted})
-        return chance.randint(1, 14), wanted, kinship
+            hierarchy = Hierarchy({"p": self.level()[1]}, children, {name: chance.randint(-1, 1) for name in wanted})
+        return chance.randint(1, 14), wanted, hierarchy
 
     def level(self) -> Level:
         chance = self.chance

@@ -13,7 +13,7 @@ import pytest
 from apf_middleware.config import load_text
 from apf_middleware.config.derive import derive_limits
 from apf_middleware.fairqueuing import Lending, LevelLimits, LevelShares, QueueSetSettings, Work
-from apf_middleware.fairqueuing.sharing.kin import Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.runtime.sharing import share_seats
 from tests.simulation.test_sharing import MS, SECOND, SERVICES, House
 
@@ -128,8 +128,8 @@ def test_any_weights_and_seats_come_to_progressive_filling(seed: int) -> None:
         )
         for name in names
     }
-    kinship = Kinship(shares={name: LevelShares(weight) for name, weight in weights.items()})
-    world = House(Lending(seats, wanted, kinship=kinship), SERVICES[chance.choice(sorted(SERVICES))], seed)
+    hierarchy = Hierarchy(shares={name: LevelShares(weight) for name, weight in weights.items()})
+    world = House(Lending(seats, wanted, hierarchy=hierarchy), SERVICES[chance.choice(sorted(SERVICES))], seed)
     averages = served(world, weights, seats, 12)
 
     for name in names:

@@ -39,7 +39,7 @@ from apf_middleware.config.documents import Document
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.fairqueuing.allocation import LevelShares
-from apf_middleware.fairqueuing.sharing.kin import MOST_PRIORITY
+from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 
 __all__ = ["DIALECT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "define"]
 

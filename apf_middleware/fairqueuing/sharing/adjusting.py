@@ -18,7 +18,7 @@ from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limi
 from apf_middleware.fairqueuing.borrowing import LevelStanding, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
-from apf_middleware.fairqueuing.sharing.kin import NO_KIN, Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
@@ -57,7 +57,7 @@ class Adjusting(Sharing):
         guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         may_rest: bool = True,
-        kinship: Kinship = NO_KIN,
+        hierarchy: Hierarchy = NO_HIERARCHY,
         deduct_exempt: bool = False,
         now: int = 0,
     ) -> None:
@@ -71,7 +71,7 @@ class Adjusting(Sharing):
             guess_ns=guess_ns,
             strict_upstream=strict_upstream,
             may_rest=may_rest,
-            kinship=kinship,
+            hierarchy=hierarchy,
             now=now,
         )
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.sharing.kin import Parent
+    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
     from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
 __all__ = ["SEAT", "Balance", "Claim", "fill"]

@@ -17,7 +17,7 @@ from apf_middleware.exceptions import ClockError, InvalidValueError, require_int
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.settings import QueueSetSettings
-from apf_middleware.fairqueuing.sharing.kin import NO_KIN, Kinship, Parent, require_kin
+from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy, Parent, require_hierarchy
 from apf_middleware.fairqueuing.sharing.level import SharedLevel, require_level
 from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
@@ -57,7 +57,7 @@ class Sharing(ABC):
 
     ``wanted`` are the levels, by name; ``discipline`` and ``guess_ns`` are as for a `QueueSet`. Every call returns the
     tickets that it seated, of any level, and whoever called wakes them. Unless ``may_rest``, the queue sets are told at
-    once of requests that are alone in their level, which takes longer and comes to the same. ``kinship`` gives levels
+    once of requests that are alone in their level, which takes longer and comes to the same. ``hierarchy`` gives levels
     parents and priorities.
 
     Before the time ``quick_until`` who is alone in a limited level, and comes and goes so, is nothing that a sharing
@@ -85,7 +85,7 @@ class Sharing(ABC):
         guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         may_rest: bool = True,
-        kinship: Kinship = NO_KIN,
+        hierarchy: Hierarchy = NO_HIERARCHY,
         now: int = 0,
     ) -> None:
         self._discipline = discipline
@@ -98,9 +98,9 @@ class Sharing(ABC):
         self.draining: list[SharedLevel] = []
         self.parents: dict[str, Parent] = {}
         require_integer("now", now)
-        _require_levels(seats, wanted, kinship)
+        _require_levels(seats, wanted, hierarchy)
         self._prepare(now)
-        self._adopt(now, seats, wanted, kinship)
+        self._adopt(now, seats, wanted, hierarchy)
         self._share_out(now)
 
     @abstractmethod
@@ -154,12 +154,14 @@ class Sharing(ABC):
     def limit_of(self, level: SharedLevel) -> int:
         """How many seats ``level`` may use at this moment."""
 
-    def reconfigure(self, now: int, seats: int, wanted: Wanted, kinship: Kinship = NO_KIN) -> Sequence[Ticket]:
+    def reconfigure(
+        self, now: int, seats: int, wanted: Wanted, hierarchy: Hierarchy = NO_HIERARCHY
+    ) -> Sequence[Ticket]:
         """Other seats, other levels, other limits. Nobody who waits or runs loses a place."""
-        _require_levels(seats, wanted, kinship)
+        _require_levels(seats, wanted, hierarchy)
         ended = self.tick(now)
         self._wake_all()
-        self._adopt(now, seats, wanted, kinship)
+        self._adopt(now, seats, wanted, hierarchy)
         seated = self._share_out(now)
         return [*ended, *seated]
 
@@ -182,14 +184,14 @@ class Sharing(ABC):
     def _note(self, now: int, level: SharedLevel) -> None:
         """Something has happened to ``level``."""
 
-    def _adopt(self, now: int, seats: int, wanted: Wanted, kinship: Kinship) -> None:
+    def _adopt(self, now: int, seats: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
         """Open the levels that are missing, and let those go that aren't wanted."""
         self.seats = seats
         drained = not self.draining
         had = {name: parent.limits.min if drained else parent.kept for name, parent in self.parents.items()}
         self.parents = {
-            name: Parent(name, limits, kinship.weight(name, limits), min(limits.min, had.get(name, 0)))
-            for name, limits in kinship.parents.items()
+            name: Parent(name, limits, hierarchy.weight(name, limits), min(limits.min, had.get(name, 0)))
+            for name, limits in hierarchy.parents.items()
         }
         before = [*self.levels.values(), *self.draining]
         self.levels.clear()
@@ -205,10 +207,10 @@ class Sharing(ABC):
                     level.is_draining = False
                     level.queueset.quiesce(reopen=True)
             self.levels[name] = level
-            level.parent = self.parents.get(kinship.parent_of.get(name, ""))
-            level.weight = kinship.weight(name, limits)
-            level.shares = kinship.shares.get(name)
-            level.rank_borrower(kinship.priorities.get(name, 0))
+            level.parent = self.parents.get(hierarchy.parent_of.get(name, ""))
+            level.weight = hierarchy.weight(name, limits)
+            level.shares = hierarchy.shares.get(name)
+            level.rank_borrower(hierarchy.priorities.get(name, 0))
         self.draining = [level for level in before if not level.is_idle]
         for level in before:
             level.quick_width = level.least = level.counted = 0
@@ -285,11 +287,11 @@ class Sharing(ABC):
         return f"<{type(self).__name__} of {self.seats} seats among {len(self.levels)} levels>"
 
 
-def _require_levels(seats: int, wanted: Wanted, kinship: Kinship) -> None:
+def _require_levels(seats: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
     require_integer("seats", seats, least=0)
     for name, (settings, limits) in wanted.items():
         require_level(name, settings, limits)
-    require_kin(wanted, kinship)
+    require_hierarchy(wanted, hierarchy)
 
 
 def _may_stay(level: SharedLevel, name: str, settings: QueueSetSettings) -> bool:

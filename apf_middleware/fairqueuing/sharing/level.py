@@ -24,13 +24,13 @@ from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
-from apf_middleware.fairqueuing.sharing.kin import MOST_PRIORITY
+from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.allocation import LevelShares
-    from apf_middleware.fairqueuing.sharing.kin import Parent
+    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
 __all__ = ["LevelRecord", "SharedLevel", "require_level"]
 

@@ -14,7 +14,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
 if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.sharing.kin import Parent
+    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
     from apf_middleware.fairqueuing.ticket import Ticket
 
 __all__ = ["Turn", "first_of", "seats_wanted"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from apf_middleware.config.dialects.values import MAX_INT32, is_subdomain
 from apf_middleware.config.objects import Level
 from apf_middleware.exceptions import QueueInvalidError
-from apf_middleware.fairqueuing.sharing.kin import MOST_PRIORITY
+from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 
 __all__ = ["FIELDS", "check_changes", "check_name", "with_changes"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.config import emit, load_text, read_source
-from apf_middleware.config.derive import derive_kinship, derive_limits
+from apf_middleware.config.derive import derive_hierarchy, derive_limits
 from apf_middleware.config.queues import default_queue
 
 
@@ -123,8 +123,11 @@ def test_children_divide_their_parent_s_seats_by_their_shares() -> None:
     assert found["tenants"] == (10, 10, 10)
     assert found["free"] == (2, 2, 10)
     assert found["paid"] == (8, 3, 10)
-    kinship = derive_kinship(configuration)
-    assert (dict(kinship.parent_of), dict(kinship.priorities)) == ({"free": "tenants", "paid": "tenants"}, {"paid": 2})
+    hierarchy = derive_hierarchy(configuration)
+    assert (dict(hierarchy.parent_of), dict(hierarchy.priorities)) == (
+        {"free": "tenants", "paid": "tenants"},
+        {"paid": 2},
+    )
 
 
 @pytest.mark.parametrize(("most", "promised"), [(2, 0), (7, 6)])

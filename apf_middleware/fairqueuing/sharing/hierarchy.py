@@ -15,14 +15,14 @@ from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
-__all__ = ["MOST_PRIORITY", "NO_KIN", "Kinship", "Parent", "require_kin"]
+__all__ = ["MOST_PRIORITY", "NO_HIERARCHY", "Hierarchy", "Parent", "require_hierarchy"]
 
 MOST_PRIORITY: Final = 1_000_000
 """A level's priority is no farther from 0 than this."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kinship:
+class Hierarchy:
     """The limits of all parents, by name; whose parent is which; priorities that aren't 0; shares.
 
     The shares of a level or parent are its weight where several want the same seats. Nominal seats, which are shares
@@ -40,7 +40,7 @@ class Kinship:
         return limits.nominal if shares is None else shares.shares
 
 
-NO_KIN: Final = Kinship()
+NO_HIERARCHY: Final = Hierarchy()
 
 
 class Parent:
@@ -108,20 +108,20 @@ class Parent:
         return f"<Parent {self.name!r}: {self.least} to {self.most} seats, {self.total} counted>"
 
 
-def require_kin(names: Mapping[str, object], kinship: Kinship) -> None:
+def require_hierarchy(names: Mapping[str, object], hierarchy: Hierarchy) -> None:
     """InvalidValueError unless these levels can be kin in that way."""
-    if not isinstance(kinship, Kinship):
-        raise InvalidValueError("kinship", kinship, "it must be a Kinship")
-    for child, parent in kinship.parent_of.items():
-        if parent not in kinship.parents:
+    if not isinstance(hierarchy, Hierarchy):
+        raise InvalidValueError("hierarchy", hierarchy, "it must be a Hierarchy")
+    for child, parent in hierarchy.parent_of.items():
+        if parent not in hierarchy.parents:
             raise InvalidValueError(f"parent of {child}", parent, "it must be one of the parents")
-    for name, limits in kinship.parents.items():
+    for name, limits in hierarchy.parents.items():
         if not isinstance(limits, LevelLimits):
             raise InvalidValueError(f"limits of {name}", limits, "they must be LevelLimits")
         if name in names:
             raise InvalidValueError("parents", name, "a parent takes no requests, so it can't be one of the levels")
-    for name, shares in kinship.shares.items():
+    for name, shares in hierarchy.shares.items():
         if not isinstance(shares, LevelShares):
             raise InvalidValueError(f"shares of {name}", shares, "they must be LevelShares")
-    for name, priority in kinship.priorities.items():
+    for name, priority in hierarchy.priorities.items():
         require_integer(f"priority of {name}", priority, least=-MOST_PRIORITY, most=MOST_PRIORITY)

@@ -6,7 +6,7 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Adjusting, Lending, LevelLimits, QueueSetSettings, Reason, Sharing, Ticket, Work
-from apf_middleware.fairqueuing.sharing.kin import Kinship
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.base import Wanted
@@ -41,7 +41,7 @@ def family(seats: int, most: int, least: int = 0, **children: LevelLimits) -> Le
     """The children of a parent of that max and min, beside a level ``web`` that is promised nothing."""
     wanted: Wanted = {name: (QUEUED, one) for name, one in ({"web": limits(1, 0)} | children).items()}
     parent = limits(least, least, most)
-    return Lending(seats, wanted, kinship=Kinship({"tenants": parent}, dict.fromkeys(children, "tenants")))
+    return Lending(seats, wanted, hierarchy=Hierarchy({"tenants": parent}, dict.fromkeys(children, "tenants")))
 
 
 # Parents
@@ -98,7 +98,7 @@ def test_a_level_can_move_to_another_parent_while_it_works() -> None:
     arrive(lending, "free", 5)
     wanted: Wanted = {name: (QUEUED, one.limits) for name, one in lending.levels.items()}
 
-    let_in = lending.reconfigure(0, 20, wanted, Kinship({"tenants": limits(0, 0, 3)}, {"paid": "tenants"}))
+    let_in = lending.reconfigure(0, 20, wanted, Hierarchy({"tenants": limits(0, 0, 3)}, {"paid": "tenants"}))
 
     lending.check()
     assert len(let_in) == 2
@@ -106,18 +106,18 @@ def test_a_level_can_move_to_another_parent_while_it_works() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinship", "name"),
+    ("hierarchy", "name"),
     [
-        (None, "kinship"),
-        (Kinship(parent_of={"a": "nobody"}), "parent of a"),
-        (Kinship({"p": (1, 1, 1)}), "limits of p"),  # type: ignore[dict-item]
-        (Kinship({"a": limits(1, 1)}), "parents"),
-        (Kinship(priorities={"a": 10**7}), "priority of a"),
+        (None, "hierarchy"),
+        (Hierarchy(parent_of={"a": "nobody"}), "parent of a"),
+        (Hierarchy({"p": (1, 1, 1)}), "limits of p"),  # type: ignore[dict-item]
+        (Hierarchy({"a": limits(1, 1)}), "parents"),
+        (Hierarchy(priorities={"a": 10**7}), "priority of a"),
     ],
 )
-def test_what_cannot_be_kin_is_refused(kinship: Kinship, name: str) -> None:
+def test_what_cannot_be_kin_is_refused(hierarchy: Hierarchy, name: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        Lending(4, {"a": (QUEUED, limits(1, 1))}, kinship=kinship)
+        Lending(4, {"a": (QUEUED, limits(1, 1))}, hierarchy=hierarchy)
     assert caught.value.name == name
 
 
@@ -151,7 +151,7 @@ def test_a_queue_at_its_max_waits_though_seats_are_free_and_one_beyond_its_nomin
 def test_the_priority_decides_among_borrowers_and_only_there(priority: int, first: str) -> None:
     names = ("filler", "high", "low")
     lending = Lending(
-        6, {name: (QUEUED, limits(1, 0)) for name in names}, kinship=Kinship(priorities={"high": priority})
+        6, {name: (QUEUED, limits(1, 0)) for name in names}, hierarchy=Hierarchy(priorities={"high": priority})
     )
     running = arrive(lending, "filler", 6)
     arrive(lending, "low", 5)
