@@ -30,7 +30,7 @@ from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, QueueBook, RejectionLog, picture_server, tell
+from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.top_flows import Roll
@@ -155,7 +155,7 @@ class Service:
         return (*self._reloader.warnings, *(error.problems if error is not None else ()))
 
     @property
-    def queues(self) -> QueueBook:
+    def queues(self) -> NamedQueues:
         """The named queues: what they do, and how to operate them."""
         return self.controller.queues
 

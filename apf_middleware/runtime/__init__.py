@@ -10,7 +10,7 @@ from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, tell
 from apf_middleware.runtime.picture import picture_server
-from apf_middleware.runtime.queues import QueueAction, QueueBook, QueueNaming, QueueState, QueueStatus, UnknownQueue
+from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, QueueStatus, UnknownQueue
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import OpenStreams
 from apf_middleware.runtime.vigil import Listener
@@ -28,9 +28,9 @@ __all__ = [
     "IncomingBodies",
     "LevelRuntime",
     "Listener",
+    "NamedQueues",
     "OpenStreams",
     "QueueAction",
-    "QueueBook",
     "QueueNaming",
     "QueueState",
     "QueueStatus",

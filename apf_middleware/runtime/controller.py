@@ -27,7 +27,7 @@ from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.queues import QueueBook
+from apf_middleware.runtime.queues import NamedQueues
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.registry import LevelRegistry
 from apf_middleware.runtime.sharing import wanted_levels
@@ -88,7 +88,7 @@ class Controller(LevelRegistry):
         self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
         self.gates: Gates | None = None
         self._gate_runner: GateRunner | None = None
-        self.queues: QueueBook = QueueBook(self)
+        self.queues: NamedQueues = NamedQueues(self)
         self.queues.apply_states()
         if gates is None and configuration.has_gates:
             gates = Gates()

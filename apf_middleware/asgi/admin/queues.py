@@ -18,7 +18,7 @@ from apf_middleware.asgi.request import query_of
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Ticket
-from apf_middleware.runtime import QueueBook
+from apf_middleware.runtime import NamedQueues
 from apf_middleware.runtime.queues import Drift, QueueAction, QueueStatus
 from apf_middleware.runtime.queues.states import MODES
 
@@ -54,7 +54,7 @@ class QueueDesk:
         self._app = app
 
     @property
-    def _book(self) -> QueueBook:
+    def _book(self) -> NamedQueues:
         return self._view.controller.queues
 
     def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:

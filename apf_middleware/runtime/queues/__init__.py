@@ -3,8 +3,8 @@
 A named queue *is* a priority level. The book of queues is what a command line, an admin app or a program holds on to.
 """
 
-from apf_middleware.runtime.queues.book import QueueBook
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
+from apf_middleware.runtime.queues.named_queues import NamedQueues
 from apf_middleware.runtime.queues.naming import QueueNaming, UnknownQueue
 from apf_middleware.runtime.queues.states import QueueAction, QueueState
 from apf_middleware.runtime.queues.status import QueueStatus
@@ -12,8 +12,8 @@ from apf_middleware.runtime.queues.status import QueueStatus
 __all__ = [
     "Drift",
     "LiveChanges",
+    "NamedQueues",
     "QueueAction",
-    "QueueBook",
     "QueueNaming",
     "QueueState",
     "QueueStatus",

@@ -3,7 +3,7 @@
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime import Admission, Controller, QueueBook
+from apf_middleware.runtime import Admission, Controller, NamedQueues
 
 __all__ = ["MS", "Operated", "SilentAlarm", "level", "server"]
 
@@ -37,7 +37,7 @@ class Operated:
         return self.now
 
     @property
-    def queues(self) -> QueueBook:
+    def queues(self) -> NamedQueues:
         return self.controller.queues
 
     def arrive(

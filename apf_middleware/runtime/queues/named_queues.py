@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from apf_middleware.runtime.controller import Controller
 
-__all__ = ["QueueBook"]
+__all__ = ["NamedQueues"]
 
 _MANDATORY: Final = frozenset({"exempt", "catch-all"})
 _FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # as the book calls them
 
 
-class QueueBook:
+class NamedQueues:
     """The queues of ``controller``. ``put_in_force`` is how another configuration is; a server has more to do for it.
 
     ``files`` is the configuration as it was read, without live changes; ``changes`` are these.
@@ -220,5 +220,5 @@ class QueueBook:
 
     def __repr__(self) -> str:
         return (
-            f"<QueueBook of {len(self._controller.configuration.levels)} queues, {len(self.changes.entries)} changed>"
+            f"<NamedQueues of {len(self._controller.configuration.levels)} queues, {len(self.changes.entries)} changed>"
         )
