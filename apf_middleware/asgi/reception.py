@@ -256,7 +256,7 @@ class Reception:
             seen: Seen = gated.told(gates, digest, scope)
         else:
             seen = Seen(self._controller, classification, caller, headers, work, writes=writes)
-        if self._controller.roll is not None:  # somebody may ask
+        if self._controller.running is not None:  # somebody may ask
             seen.details = Details(digest.verb, digest.path, digest.resource)
         seen.awaits_body = self._awaits_body(digest, seen)
         if self._learned is not None:

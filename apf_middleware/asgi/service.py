@@ -33,7 +33,7 @@ from apf_middleware.metrics import ServerPicture
 from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, picture_server, tell
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.request_kinds import KindSampler
-from apf_middleware.runtime.top_flows import Roll
+from apf_middleware.runtime.running_requests import RunningRequests
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.identity import Chain
@@ -81,10 +81,10 @@ class Service:
         known = configuration, self.controller, self.chain, self.labels
         self.reception: Reception = Reception(*known, sources=self._sources)
         self.controller.costs = self.reception.learned
-        self.roll: Roll = Roll(now())
+        self.running: RunningRequests = RunningRequests(now())
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
         self.door: Door | None = self._door()
-        self._keep_roll()
+        self._keep_running()
         self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
@@ -110,7 +110,7 @@ class Service:
             self._publishing.ask(self.due)  # after which the next request keeps house again
         if looks:
             self.reception.refresh()
-            self.roll.age(now)
+            self.running.age(now)
 
     def _rest(self) -> None:
         """Nothing happens now: the next request is to call `keep_house`."""
@@ -202,14 +202,14 @@ class Service:
         self.controller.costs = fresh.reception.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin, self._offset)
-        self._keep_roll()
+        self._keep_running()
         if self.on_adopt is not None:
             self.on_adopt()
 
-    def _keep_roll(self) -> None:
-        """The roll costs a little per request, so it is kept only where somebody may ask for it."""
+    def _keep_running(self) -> None:
+        """Keep running requests only where the admin may ask for them: that costs a little per request."""
         asked = self.configuration.server.admin.is_on or self.door is not None
-        self.controller.roll = self.roll if asked else None
+        self.controller.running = self.running if asked else None
 
     def _door(self) -> Door | None:
         """Where operators come in by a socket, if there is a directory for it."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
     from apf_middleware.gates import ParkedRequest
     from apf_middleware.metrics.picture import GatePicture
-    from apf_middleware.runtime.top_flows import Roll
+    from apf_middleware.runtime.running_requests import RunningRequests
 
 __all__ = ["SETTLED_AT_START", "Controller"]
 
@@ -78,7 +78,7 @@ class Controller(LevelRegistry):
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
-        self.roll: Roll | None = None  # of who runs and which flows are heavy, where somebody may ask
+        self.running: RunningRequests | None = None  # where the admin may ask for them
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
         self._thread = threading.get_ident()  # the only one in which requests may be woken
@@ -156,8 +156,8 @@ class Controller(LevelRegistry):
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:
             destination.tally.at_once += 1
-            if self.roll is not None:
-                self.roll.note_seated(admission)
+            if self.running is not None:
+                self.running.note_seated(admission)
             return
         destination.runtime.observe(now)
         self._count_arrived(now, admission, width)
@@ -195,10 +195,10 @@ class Controller(LevelRegistry):
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
         histogram.total += lasted
         shared = destination.runtime.shared
-        if self.roll is not None or self.costs is not None:
+        if self.running is not None or self.costs is not None:
             billed = shared.queueset.billed_ns(admission, lasted)
-            if self.roll is not None:
-                self.roll.note_released(admission, billed)
+            if self.running is not None:
+                self.running.note_released(admission, billed)
             if self.costs is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
@@ -280,8 +280,8 @@ class Controller(LevelRegistry):
         if admission.state is _SEATED:
             tally.at_once += 1
             tally.extra_seats += admission.width - 1
-            if self.roll is not None:
-                self.roll.note_seated(admission)
+            if self.running is not None:
+                self.running.note_seated(admission)
         elif admission.state is _WAITING:
             admission.waiter = None
             admission.queued_width = width
@@ -314,8 +314,8 @@ class Controller(LevelRegistry):
             tally.waiting -= 1
             self.backlog.waiting -= 1
             tally.after_wait += 1
-            if self.roll is not None:
-                self.roll.note_seated(ticket)
+            if self.running is not None:
+                self.running.note_seated(ticket)
             if ticket.queued_width != 1:
                 tally.extra_seats_waiting -= ticket.queued_width - 1
                 tally.extra_seats += ticket.width - 1
@@ -344,8 +344,8 @@ class Controller(LevelRegistry):
         assert admission.reason is not None
         tally = admission.destination.tally
         tally.rejected[admission.reason] += 1
-        if self.roll is not None:
-            self.roll.note_rejected(admission)
+        if self.running is not None:
+            self.running.note_rejected(admission)
         tally.unserved_waits.observe(now - admission.arrived_at)
 
     # Time

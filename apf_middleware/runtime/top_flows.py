@@ -14,21 +14,15 @@ more than what those that were forgotten for them had.) A batch costs as much as
 
 **Ageing.** What counts is who is heavy now. All totals are halved once in each half-life, and rounded down, so that an
 elephant that has gone is soon forgotten. The bounds hold for amounts that have aged in the same way.
-
-**The roll.** Fairness hides an elephant: what it gets is no more than its share. So two things are counted, the work of
-those that were served and how many were turned away. The roll knows who runs now, too, which the queues don't.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
-if TYPE_CHECKING:
-    from apf_middleware.runtime.admission import Admission
-
-__all__ = ["HALF_LIFE_NS", "KEPT", "FlowKey", "HeavyFlow", "Roll", "TopFlows"]
+__all__ = ["HALF_LIFE_NS", "KEPT", "FlowKey", "HeavyFlow", "TopFlows"]
 
 FlowKey = tuple[str, str, str]
 """A flow by its level, its schema and its distinguisher."""
@@ -137,43 +131,6 @@ class TopFlows(Generic[Flow]):
 
     def __repr__(self) -> str:
         return f"<TopFlows: {len(self._totals)} of at most {self._most} flows, none other above {self.floor}>"
-
-
-class Roll:
-    """What is kept of requests only for people who look: who runs now, and which flows have had or wanted the most.
-
-    ``work`` is in seat-nanoseconds.
-    """
-
-    __slots__ = ("rejections", "running", "work")
-
-    def __init__(self, now: int) -> None:
-        self.running: set[Admission] = set()
-        self.work: TopFlows[FlowKey] = TopFlows(now)
-        self.rejections: TopFlows[FlowKey] = TopFlows(now)
-
-    def note_seated(self, admission: "Admission") -> None:
-        """It has been given its seats."""
-        self.running.add(admission)
-
-    def note_released(self, admission: "Admission", lasted: int) -> None:
-        """It has run for so many nanoseconds."""
-        self.running.discard(admission)
-        place = admission.destination.classification
-        self.work.add((place.level, place.schema, place.flow), lasted * admission.width)
-
-    def note_rejected(self, admission: "Admission") -> None:
-        """It won't be served."""
-        place = admission.destination.classification
-        self.rejections.add((place.level, place.schema, place.flow), 1)
-
-    def age(self, now: int) -> None:
-        """Once in a while: what was long ago counts less."""
-        self.work.age(now)
-        self.rejections.age(now)
-
-    def __repr__(self) -> str:
-        return f"<Roll: {len(self.running)} running, work {self.work!r}, rejections {self.rejections!r}>"
 
 
 def _total(item: tuple[object, int]) -> int:

@@ -8,7 +8,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.classification import RequestDigest
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime.top_flows import Roll
+from apf_middleware.runtime.running_requests import RunningRequests
 from tests.integration.conversation import http_scope
 
 pytestmark = pytest.mark.anyio
@@ -122,14 +122,14 @@ async def test_what_requests_took_is_learned() -> None:
 async def test_what_was_charged_is_learned_and_billed_but_not_held() -> None:
     scale = Scale()
     scale.lasts, scale.charge = 0.002, 4
-    roll = Roll(0)
+    running = RunningRequests(0)
     controller = scale.middleware.service.controller
-    controller.roll = roll
+    controller.running = running
     for _ in range(4):
         await scale.weigh("/charged")
 
     assert await scale.weigh("/charged") == 4
-    [heavy] = roll.work.top(1)
+    [heavy] = running.work.top(1)
     assert heavy.total >= 5 * 4 * 2_000_000
     tally = controller.levels["crowd"].tallies["completions"]
     assert (tally.seats_executing, tally.executing) == (0, 0)

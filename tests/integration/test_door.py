@@ -363,4 +363,4 @@ async def test_the_environment_opens_a_door_where_the_configuration_has_none(
     middleware = APFMiddleware(quiet, configuration())
     async with living(middleware):
         assert [one.name for one in contents(directory)] == [f"app.{os.getpid()}.sock"]
-        assert middleware.service.controller.roll is not None, "somebody may ask for heavy flows"
+        assert middleware.service.controller.running is not None, "somebody may ask for heavy flows"

@@ -12,7 +12,8 @@ from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import LevelLimits, Reason, SharedLevel, TicketState, UpstreamEqualSerial, Work
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.runtime import Admission, Controller
-from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow, Roll
+from apf_middleware.runtime.running_requests import RunningRequests
+from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
 
 __all__ = [
     "NO_DETAILS",
@@ -45,7 +46,7 @@ class View(Protocol):
     @property
     def problems(self) -> Sequence[Problem]: ...
     @property
-    def roll(self) -> Roll: ...
+    def running(self) -> RunningRequests: ...
 
     async def reload(self) -> bool:
         """Read the configuration again; False if something is wrong, InvalidValueError if it didn't come from files."""
@@ -213,7 +214,7 @@ def note_requests(view: View) -> list[RequestNote]:
     """All requests, by level and queue: those that wait as they stand, then whom gates hold, then those that run."""
     levels = _levels(view.controller)
     running: dict[object, list[Admission]] = {}
-    for admission in view.roll.running:
+    for admission in view.running.admissions:
         if admission.state is _SEATED:
             place = admission.queueset if admission.queue is None else admission.queue
             running.setdefault(place, []).append(admission)
@@ -255,7 +256,7 @@ def _note_running(running: list[Admission] | None, queue: int | None) -> list[Re
 
 def note_flows(view: View, most: int) -> list[FlowNote]:
     """The flows that have had the most work, were rejected most often, or have the most seats or places now."""
-    view.roll.age(view.controller.now())
+    view.running.age(view.controller.now())
     here: dict[FlowKey, list[int]] = {}
     for admission, _, _, _, width, seated_at, _ in note_requests(view):
         place = admission.destination.classification
@@ -265,7 +266,7 @@ def note_flows(view: View, most: int) -> list[FlowNote]:
             counts[2] += width
         else:
             counts[0] += 1
-    work, rejections = view.roll.work, view.roll.rejections
+    work, rejections = view.running.work, view.running.rejections
     by_presence = sorted(here, key=lambda flow: sum(here[flow][:2]), reverse=True)[:most]
     wanted = [*(one.flow for one in work.top(most)), *(one.flow for one in rejections.top(most)), *by_presence]
     return [_note_flow(flow, work.of(flow), rejections.of(flow), here.get(flow)) for flow in dict.fromkeys(wanted)]

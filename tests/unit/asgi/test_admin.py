@@ -16,7 +16,7 @@ from apf_middleware.config.admin import AdminSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, Destination
-from apf_middleware.runtime.top_flows import Roll
+from apf_middleware.runtime.running_requests import RunningRequests
 from tests.integration.conversation import http_scope, websocket_scope
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class Knowing(Destination):
 
 
 class World:
-    """A controller under a clock of our own, with its roll kept as a server keeps it; it is a `View`, too."""
+    """A controller under a clock of our own, with its running requests recorded as in a server; it is a `View`, too."""
 
     def __init__(self, discipline: str = "equal-serial") -> None:
         self.time = 100 * SECOND
         self.configuration: Configuration = load_text(CONFIG.replace("DISCIPLINE", discipline))
         self.controller = Controller(self.configuration, now=lambda: self.time)
-        self.roll = Roll(self.time)
+        self.running = RunningRequests(self.time)
         self.problems: Sequence[Problem] = ()
         self.reloads = 0
         self.outcome: bool | None = True
@@ -89,18 +89,18 @@ class World:
         admission = Admission(Knowing(self.controller, place, work or Work(seats), Identity(f"user-{flow}")))
         self.controller.arrive(self.time, admission)
         if admission.is_seated:
-            self.roll.note_seated(admission)
+            self.running.note_seated(admission)
         elif admission.is_rejected:
-            self.roll.note_rejected(admission)
+            self.running.note_rejected(admission)
         return admission
 
     def ends(self, admission: Admission) -> None:
         waiting = [note.admission for note in note_requests(self) if note.position is not None]
-        self.roll.note_released(admission, self.time - admission.seated_at)
+        self.running.note_released(admission, self.time - admission.seated_at)
         self.controller.release(admission)
         for one in waiting:
             if one.is_seated:
-                self.roll.note_seated(one)
+                self.running.note_seated(one)
 
     async def asks(
         self,
@@ -422,7 +422,7 @@ async def test_those_that_run_are_shown_in_the_order_in_which_they_were_seated(w
 async def test_who_has_finished_and_lingers_runs_no_more(world: World) -> None:
     admissions = busy(world)
     world.ends(admissions[-1])
-    world.roll.running.add(admissions[-1])  # even if the roll should be late
+    world.running.admissions.add(admissions[-1])  # even if the record should be late
 
     assert "exempt" not in await world.shows("dump_requests")
 
@@ -466,7 +466,7 @@ async def test_a_destination_that_cannot_tell_leaves_the_columns_empty(world: Wo
     place = Classification("exempt", "exempt", "", 0)
     admission = Admission(Destination(world.controller, place, Work(), Identity("bob")))
     world.controller.arrive(world.time, admission)
-    world.roll.note_seated(admission)
+    world.running.note_seated(admission)
 
     [row] = cells(await world.shows("dump_requests?includeRequestDetails=1"))[1:]
 
@@ -520,8 +520,8 @@ async def test_heavy_flows_are_shown_by_what_they_had_wanted_and_have(world: Wor
 
 async def test_no_more_than_the_heaviest_flows_are_shown(world: World) -> None:
     for number in range(500):
-        world.roll.work.add(("crowd", "everybody", f"w{number}"), number)
-        world.roll.rejections.add(("crowd", "everybody", f"r{number}"), number)
+        world.running.work.add(("crowd", "everybody", f"w{number}"), number)
+        world.running.rejections.add(("crowd", "everybody", f"r{number}"), number)
 
     told = (await world.tells("flows"))["flows"]
 
@@ -530,7 +530,7 @@ async def test_no_more_than_the_heaviest_flows_are_shown(world: World) -> None:
 
 
 async def test_what_was_long_ago_is_forgotten_when_somebody_looks(world: World) -> None:
-    world.roll.work.add(("crowd", "everybody", "alice"), 8 * SECOND)
+    world.running.work.add(("crowd", "everybody", "alice"), 8 * SECOND)
     world.time += 60 * SECOND
 
     assert [flow["work"] for flow in (await world.tells("flows"))["flows"]] == [4.0]

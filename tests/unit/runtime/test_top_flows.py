@@ -1,4 +1,4 @@
-"""Who is heavy: the sketch against exact sums, and the roll of those that run."""
+"""The sketch of heavy flows against exact sums."""
 
 import random
 from collections import Counter
@@ -7,12 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.classification import Classification
-from apf_middleware.config import load
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime import Admission, Controller
-from apf_middleware.runtime.top_flows import HALF_LIFE_NS, HeavyFlow, Roll, TopFlows
+from apf_middleware.runtime.top_flows import HALF_LIFE_NS, HeavyFlow, TopFlows
 
 
 def promises(sketch: TopFlows[int], true: Counter[int], amount: int, kept: int) -> None:
@@ -164,25 +160,3 @@ def test_nonsense_is_refused(kept: int, half_life: int) -> None:
         TopFlows(0, kept=kept, half_life_ns=half_life)
     with pytest.raises(InvalidValueError):
         TopFlows(0).top(-1)
-
-
-def test_the_roll_knows_who_runs_and_who_had_and_wanted_how_much() -> None:
-    controller = Controller(load(), now=lambda: 0)
-    place = Classification("anonymous-clients", "anonymous", "10.0.0.0/24", 7)
-    admission = Admission(controller.destination(place, Work(3)))
-    roll = Roll(0)
-    key = ("anonymous", "anonymous-clients", "10.0.0.0/24")
-
-    roll.note_seated(admission)
-    assert roll.running == {admission}
-    roll.note_released(admission, 50)
-    roll.note_rejected(admission)
-
-    assert roll.running == set()
-    assert roll.work.top(2) == [HeavyFlow(key, 150, 0)]
-    assert roll.rejections.top(2) == [HeavyFlow(key, 1, 0)]
-    assert repr(roll).startswith("<Roll: 0 running, work <TopFlows: 1 of")
-
-    roll.age(HALF_LIFE_NS)
-    assert roll.work.top(2) == [HeavyFlow(key, 75, 0)]
-    assert roll.rejections.top(2) == []

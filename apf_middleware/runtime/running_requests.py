@@ -1,0 +1,49 @@
+"""The requests that run now, and the heaviest flows, for the admin.
+
+Fairness hides a heavy flow: what it gets is no more than its share. So two amounts are counted for each flow, the work
+of its served requests and the number of its rejected ones. The queues don't keep the requests that run; this does.
+"""
+
+from typing import TYPE_CHECKING
+
+from apf_middleware.runtime.top_flows import TopFlows
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.admission import Admission
+    from apf_middleware.runtime.top_flows import FlowKey
+
+__all__ = ["RunningRequests"]
+
+
+class RunningRequests:
+    """Record the ``admissions`` that run, and sum up ``work`` (in seat-nanoseconds) and ``rejections`` by flow."""
+
+    __slots__ = ("admissions", "rejections", "work")
+
+    def __init__(self, now: int) -> None:
+        self.admissions: set[Admission] = set()
+        self.work: TopFlows[FlowKey] = TopFlows(now)
+        self.rejections: TopFlows[FlowKey] = TopFlows(now)
+
+    def note_seated(self, admission: "Admission") -> None:
+        """Record that ``admission`` has been given its seats."""
+        self.admissions.add(admission)
+
+    def note_released(self, admission: "Admission", lasted: int) -> None:
+        """Record that ``admission`` has ended after ``lasted`` nanoseconds."""
+        self.admissions.discard(admission)
+        place = admission.destination.classification
+        self.work.add((place.level, place.schema, place.flow), lasted * admission.width)
+
+    def note_rejected(self, admission: "Admission") -> None:
+        """Record that ``admission`` has been rejected."""
+        place = admission.destination.classification
+        self.rejections.add((place.level, place.schema, place.flow), 1)
+
+    def age(self, now: int) -> None:
+        """Let older amounts count less; to be called now and then."""
+        self.work.age(now)
+        self.rejections.age(now)
+
+    def __repr__(self) -> str:
+        return f"<RunningRequests: {len(self.admissions)} running, work {self.work!r}, rejections {self.rejections!r}>"
