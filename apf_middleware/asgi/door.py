@@ -19,7 +19,7 @@ from anyio.abc import SocketListener, SocketStream, TaskStatus
 from apf_middleware.asgi.wire import Responder, Wire
 from apf_middleware.config.sockets import is_refused, prepare_directory, remove_dead, socket_path
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.runtime import tell
+from apf_middleware.runtime import log_event
 
 __all__ = ["Door"]
 
@@ -56,16 +56,16 @@ class Door:
         try:
             listener = await self._open()
         except Exception as error:  # noqa: BLE001 - a system without such sockets says so in ways of its own
-            tell(logging.ERROR, "apf.socket-failed", app=self._app, directory=self._directory, error=str(error))
+            log_event(logging.ERROR, "apf.socket-failed", app=self._app, directory=self._directory, error=str(error))
             task_status.started()
             return
         task_status.started()
-        tell(logging.INFO, "apf.socket-opened", path=self._path)
+        log_event(logging.INFO, "apf.socket-opened", path=self._path)
         try:
             async with listener:
                 await self._accept(listener)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends the door and not the server
-            tell(logging.ERROR, "apf.socket-failed", path=self._path, error=f"{type(error).__name__}: {error}")
+            log_event(logging.ERROR, "apf.socket-failed", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
             self.remove()
 
@@ -97,7 +97,7 @@ class Door:
                 try:
                     stream = await listener.accept()
                 except OSError as error:
-                    tell(logging.WARNING, "apf.socket-refuses", path=self._path, error=str(error))
+                    log_event(logging.WARNING, "apf.socket-refuses", path=self._path, error=str(error))
                     await anyio.sleep(_PAUSE_S)
                     continue
                 try:
@@ -128,7 +128,7 @@ class Door:
         try:
             await wire.run()
         except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this connection alone
-            tell(logging.ERROR, "apf.socket-error", path=self._path, error=f"{type(error).__name__}: {error}")
+            log_event(logging.ERROR, "apf.socket-error", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
             self._wires.discard(wire)
             await anyio.aclose_forcefully(stream)

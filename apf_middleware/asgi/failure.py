@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from apf_middleware.asgi.lifespan import refuse_to_start
 from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.exceptions import UnknownArgumentError
-from apf_middleware.runtime import tell
+from apf_middleware.runtime import log_event
 
 __all__ = ["Failure", "answer_unavailable", "keeps_failure"]
 
@@ -60,7 +60,7 @@ class Failure:
             return
         if not self._is_logged:
             self._is_logged = True
-            tell(logging.ERROR, "apf.not-set-up", status=503, error=self.error)
+            log_event(logging.ERROR, "apf.not-set-up", status=503, error=self.error)
         await answer_unavailable(scope, send)
 
     def __repr__(self) -> str:

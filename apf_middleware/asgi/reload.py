@@ -26,7 +26,7 @@ from apf_middleware.config import Configuration, ConfigurationError, Place, Prob
 from apf_middleware.config.problems import Absent, Path, Problems
 from apf_middleware.config.source import read_files
 from apf_middleware.exceptions import APFError, InvalidValueError
-from apf_middleware.runtime import SETTLED_AT_START, tell
+from apf_middleware.runtime import SETTLED_AT_START, log_event
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
@@ -179,14 +179,14 @@ class Reloader:
         self.loads["success"] += 1
         self.error, self.warnings = None, warnings
         told = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
-        tell(logging.INFO, "apf.reloaded", seats=configuration.server.seats, **told, warnings=len(warnings))
+        log_event(logging.INFO, "apf.reloaded", seats=configuration.server.seats, **told, warnings=len(warnings))
 
     def _fail(self, problems: tuple[Problem, ...]) -> None:
         self.loads["failure"] += 1
         self.error = ConfigurationError(problems)
         first = problems[0]
         place = {"file": first.place.file, "line": first.place.line, "field": first.field}
-        tell(logging.ERROR, "apf.reload-failed", **place, errors=len(problems), error=str(first))
+        log_event(logging.ERROR, "apf.reload-failed", **place, errors=len(problems), error=str(first))
 
     def _require_sources(self, name: str, *, value: object) -> None:
         if not self._sources:

@@ -30,7 +30,7 @@ from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, picture_server, tell
+from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, picture_server
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.running_requests import RunningRequests
@@ -229,7 +229,9 @@ class Service:
         self._signals.listen(caller_on_loop(self.controller.close), self._remove_socket)
         self._reloader.begin()
         self.scrape.publish()
-        tell(logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels))
+        log_event(
+            logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels)
+        )
 
     def ready(self) -> None:
         """Raise InvalidValueError unless all gates are there, now that the app has started."""
@@ -253,7 +255,7 @@ class Service:
         self._kinds.end()
         self.scrape.close()
         self.rejections.summarize()
-        tell(logging.INFO, "apf.stopped")
+        log_event(logging.INFO, "apf.stopped")
 
     async def finish(self) -> None:
         """Finish what takes time after the `end`: what gates hold on other servers is given back."""

@@ -8,7 +8,7 @@ startup makes others.
 import logging
 from collections.abc import Iterable
 
-from apf_middleware.runtime import Controller, tell
+from apf_middleware.runtime import Controller, log_event
 from apf_middleware.runtime.yaml_gates import require_gates
 
 __all__ = ["StartupGates"]
@@ -39,7 +39,7 @@ class StartupGates:
         gates = self._controller.gates or ()
         missing = {name for name in names if name not in gates}
         for name in missing - self._missing:
-            tell(logging.ERROR, "apf.gate-missing", gate=name, status=503)
+            log_event(logging.ERROR, "apf.gate-missing", gate=name, status=503)
         self._missing |= missing
         return bool(missing)
 

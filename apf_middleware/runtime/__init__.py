@@ -8,7 +8,7 @@ from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.heldup import HeldUp
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.log import RejectionLog, tell
+from apf_middleware.runtime.log import RejectionLog, log_event
 from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, QueueStatus, UnknownQueue
 from apf_middleware.runtime.revocation import Revocation
@@ -37,8 +37,8 @@ __all__ = [
     "RejectionLog",
     "Revocation",
     "UnknownQueue",
+    "log_event",
     "picture_server",
     "retry_after_s",
-    "tell",
     "wait_for_seat",
 ]

@@ -19,7 +19,7 @@ from apf_middleware.metrics.picture import GatePicture
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.log import tell
+from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.destination import Destination
@@ -181,7 +181,9 @@ class GateRunner:
         now = self.now()
         if now >= self._tell_errors_at:
             self._tell_errors_at = now + _TELL_ERRORS_EVERY_NS
-            tell(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error))
+            log_event(
+                logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error)
+            )
 
     # The end
 
@@ -199,7 +201,7 @@ async def _close_gate(gate: Gate) -> None:
     try:
         await gate.aclose()
     except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
-        tell(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error="ignored", error=repr(error))
+        log_event(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error="ignored", error=repr(error))
 
 
 async def _waited_for(question: Awaitable[None]) -> None:

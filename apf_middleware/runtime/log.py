@@ -12,14 +12,14 @@ from typing import Final
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm
 
-__all__ = ["LOG", "RejectionLog", "tell"]
+__all__ = ["LOG", "RejectionLog", "log_event"]
 
 LOG: Final = logging.getLogger("apf_middleware")
 
 _SUMMARY_NS: Final = 10 * 10**9
 
 
-def tell(severity: int, event: str, /, **fields: object) -> None:
+def log_event(severity: int, event: str, /, **fields: object) -> None:
     """Write one record."""
     written = " ".join(f"{name}={value}" for name, value in fields.items())
     LOG.log(severity, "%s %s", event, written, extra={"event": event, "apf": fields})
@@ -44,7 +44,7 @@ class RejectionLog:
             self._alarm.ask(self._now() + _SUMMARY_NS)
         self._counts[admission.level, admission.schema, str(admission.reason)] += 1
         if LOG.isEnabledFor(logging.DEBUG):
-            tell(
+            log_event(
                 logging.DEBUG,
                 "apf.rejected",
                 level=admission.level,
@@ -58,4 +58,4 @@ class RejectionLog:
         counts, self._counts = self._counts, Counter()
         self._alarm.cancel()
         for (level, schema, reason), count in sorted(counts.items()):
-            tell(logging.WARNING, "apf.rejections", level=level, schema=schema, reason=reason, count=count)
+            log_event(logging.WARNING, "apf.rejections", level=level, schema=schema, reason=reason, count=count)

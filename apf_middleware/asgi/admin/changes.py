@@ -8,7 +8,7 @@ from apf_middleware.asgi.admin.answers import Trouble, shown_json
 from apf_middleware.asgi.admin.words import printable
 from apf_middleware.config.problems import Severity
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.runtime import tell
+from apf_middleware.runtime import log_event
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.admin.desk import Ask
@@ -21,7 +21,9 @@ __all__ = ["reload"]
 async def reload(view: "View", ask: "Ask") -> "Answer":
     """Read the configuration again because somebody who may has asked for it; it is logged who that was."""
     client = ask.scope.get("client")
-    tell(logging.INFO, "apf.reload-asked", user=printable(ask.who.name), client=client[0] if client else ask.who.via)
+    log_event(
+        logging.INFO, "apf.reload-asked", user=printable(ask.who.name), client=client[0] if client else ask.who.via
+    )
     try:
         is_in_force = await view.reload()
     except InvalidValueError as error:

@@ -13,7 +13,7 @@ from apf_middleware import __version__
 from apf_middleware.asgi.admin.answers import Trouble
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.classification.text import printable
-from apf_middleware.runtime import tell
+from apf_middleware.runtime import log_event
 
 __all__ = ["Ask", "Desk", "Handler", "Who", "changed", "missing_page", "refused", "signature", "worker_of"]
 
@@ -61,12 +61,12 @@ def signature(who: Who) -> str:
 def changed(who: Who, event: str, **facts: object) -> None:
     """Write down that somebody has changed something."""
     told = {name: _word(fact) if isinstance(fact, str) else fact for name, fact in facts.items() if fact is not None}
-    tell(logging.INFO, f"apf.{event}", by=signature(who), **told)
+    log_event(logging.INFO, f"apf.{event}", by=signature(who), **told)
 
 
 def refused(who: Who, what: str, why: str) -> None:
     """Write down that somebody wanted a change and didn't get it."""
-    tell(logging.WARNING, "apf.change-refused", by=signature(who), what=_word(what), why=_word(why))
+    log_event(logging.WARNING, "apf.change-refused", by=signature(who), what=_word(what), why=_word(why))
 
 
 def _word(text: str) -> str:

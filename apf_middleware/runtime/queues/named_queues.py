@@ -16,7 +16,7 @@ from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.queues import default_queue, find_flaws
 from apf_middleware.exceptions import QueueConflictError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import LevelShares, Reason
-from apf_middleware.runtime.log import tell
+from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.queues.fields import check_changes, check_name, with_changes
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
 from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, QueueState, wish_of
@@ -159,7 +159,7 @@ class NamedQueues:
         """What `reload` made of these files is in force."""
         before, self.changes, self.files = self.changes, self.changes.still(files), files
         for name in sorted(before.entries.keys() - self.changes.entries.keys()):
-            tell(logging.INFO, "apf.queue-change-ended", queue=name, reason="the files say otherwise, or the same")
+            log_event(logging.INFO, "apf.queue-change-ended", queue=name, reason="the files say otherwise, or the same")
 
     def apply_states(self) -> None:
         """Let every queue do what is wanted of it, which another configuration may have changed."""
@@ -216,7 +216,7 @@ class NamedQueues:
 
     @staticmethod
     def _tell(what: str, name: str, by: str, fields: "dict[str, object]") -> None:
-        tell(logging.INFO, f"apf.queue-{what}", queue=name, by=by or "-", **fields)
+        log_event(logging.INFO, f"apf.queue-{what}", queue=name, by=by or "-", **fields)
 
     def __repr__(self) -> str:
         return (

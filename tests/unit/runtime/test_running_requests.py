@@ -3,7 +3,7 @@
 from apf_middleware.classification import Classification
 from apf_middleware.config import load
 from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime import Admission
+from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import HALF_LIFE_NS, HeavyFlow
 
