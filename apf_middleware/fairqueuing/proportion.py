@@ -21,11 +21,11 @@ from fractions import Fraction
 
 from apf_middleware.exceptions import require_integer
 
-__all__ = ["Desire", "deserved", "deserved_by_name", "divide", "whole_parts", "with_surplus"]
+__all__ = ["SeatDemand", "deserved", "deserved_by_name", "divide", "whole_parts", "with_surplus"]
 
 
 @dataclass(frozen=True, slots=True)
-class Desire:
+class SeatDemand:
     """What one queue asks for; ``most`` None means without a limit, and ``parent`` is the name of another one."""
 
     weight: int
@@ -47,49 +47,49 @@ class Desire:
         return max(self.least, wanted)
 
 
-def deserved(total: int, desires: Sequence[Desire]) -> tuple[Fraction, ...]:
+def deserved(total: int, demands: Sequence[SeatDemand]) -> tuple[Fraction, ...]:
     """How many of ``total`` seats each deserves; parents are not looked at."""
     require_integer("total", total, least=0)
-    return divide(Fraction(total), [(one.weight, one.least, one.upper) for one in desires])
+    return divide(Fraction(total), [(one.weight, one.least, one.upper) for one in demands])
 
 
-def deserved_by_name(total: int, desires: Mapping[str, Desire]) -> dict[str, Fraction]:
+def deserved_by_name(total: int, demands: Mapping[str, SeatDemand]) -> dict[str, Fraction]:
     """The same, two levels deep: of what a parent deserves, its children deserve their parts.
 
     A parent's demand is its children's; its ``least`` is at least the sum of theirs.
     """
     require_integer("total", total, least=0)
     families: dict[str, list[str]] = {}
-    for name, desire in desires.items():
-        if desire.parent is not None:
-            families.setdefault(desire.parent, []).append(name)
-    top = {name: _bounds(name, desires, families) for name, desire in desires.items() if desire.parent is None}
+    for name, demand in demands.items():
+        if demand.parent is not None:
+            families.setdefault(demand.parent, []).append(name)
+    top = {name: _bounds(name, demands, families) for name, demand in demands.items() if demand.parent is None}
     found = dict(zip(top, divide(Fraction(total), list(top.values())), strict=True))
     for parent, children in families.items():
-        parts = divide(found[parent], [_bounds(child, desires, {}) for child in children])
+        parts = divide(found[parent], [_bounds(child, demands, {}) for child in children])
         found |= zip(children, parts, strict=True)
-    return {name: found[name] for name in desires}
+    return {name: found[name] for name in demands}
 
 
-def with_surplus(total: int, desires: Mapping[str, Desire]) -> dict[str, Fraction]:
+def with_surplus(total: int, demands: Mapping[str, SeatDemand]) -> dict[str, Fraction]:
     """Return what each deserves, and its part of the seats that no queue asks for."""
-    found = deserved_by_name(total, desires)
-    return _add_surplus(Fraction(total), None, found, desires)
+    found = deserved_by_name(total, demands)
+    return _add_surplus(Fraction(total), None, found, demands)
 
 
 def _add_surplus(
-    total: Fraction, parent: str | None, found: Mapping[str, Fraction], desires: Mapping[str, Desire]
+    total: Fraction, parent: str | None, found: Mapping[str, Fraction], demands: Mapping[str, SeatDemand]
 ) -> dict[str, Fraction]:
     """Divide ``total`` among the queues with this ``parent``, and what each of them gets among its children."""
     claims = {}
-    for name, desire in desires.items():
-        if desire.parent == parent:
-            most = total if desire.most is None else Fraction(desire.most)
-            claims[name] = desire.weight, found[name], max(found[name], most)
+    for name, demand in demands.items():
+        if demand.parent == parent:
+            most = total if demand.most is None else Fraction(demand.most)
+            claims[name] = demand.weight, found[name], max(found[name], most)
     amounts = dict(zip(claims, divide(total, list(claims.values())), strict=True))
     added = dict(amounts)
     for name in claims if parent is None else ():
-        added |= _add_surplus(amounts[name], name, found, desires)
+        added |= _add_surplus(amounts[name], name, found, demands)
     return added
 
 
@@ -102,10 +102,10 @@ def whole_parts(amounts: Mapping[str, Fraction], total: int) -> dict[str, int]:
     return parts
 
 
-def _bounds(name: str, desires: Mapping[str, Desire], families: Mapping[str, Sequence[str]]) -> tuple[int, int, int]:
+def _bounds(name: str, demands: Mapping[str, SeatDemand], families: Mapping[str, Sequence[str]]) -> tuple[int, int, int]:
     """Weight, lower and upper bound of a queue, which may be a parent."""
-    own = desires[name]
-    children = [desires[child] for child in families.get(name, ())]
+    own = demands[name]
+    children = [demands[child] for child in families.get(name, ())]
     if not children:
         return own.weight, own.least, own.upper
     least = max(own.least, sum(child.least for child in children))

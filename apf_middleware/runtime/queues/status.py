@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.fairqueuing.proportion import Desire, whole_parts, with_surplus
+from apf_middleware.fairqueuing.proportion import SeatDemand, whole_parts, with_surplus
 from apf_middleware.runtime.queues.states import QueueState, state_of, wish_of
 
 if TYPE_CHECKING:
@@ -109,12 +109,12 @@ def find_deserved(controller: "Controller") -> dict[str, Fraction]:
     An exempt level has what it uses, and the others divide the rest.
     """
     configuration, runtimes = controller.configuration, controller.levels
-    limits, found, desires = controller.limits, {}, {}
+    limits, found, demands = controller.limits, {}, {}
     seats = configuration.server.seats
     for name, level in configuration.levels.items():
         shared = runtimes[name].shared if name in runtimes else None
         if shared is None:
-            desires[name] = Desire(level.shares.shares, 0, limits[name].min, limits[name].max)
+            demands[name] = SeatDemand(level.shares.shares, 0, limits[name].min, limits[name].max)
             continue
         used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
         if level.exempt:
@@ -125,8 +125,8 @@ def find_deserved(controller: "Controller") -> dict[str, Fraction]:
         demand = used if shared.is_held else used + shared.queueset.seats_waiting
         least = 0 if is_closed else limits[name].min
         most = 0 if is_closed else max(least, limits[name].max)
-        desires[name] = Desire(level.shares.shares, demand, least, most, level.parent)
-    return found | with_surplus(max(seats, 0), desires)
+        demands[name] = SeatDemand(level.shares.shares, demand, least, most, level.parent)
+    return found | with_surplus(max(seats, 0), demands)
 
 
 def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -> dict[str, int]:
