@@ -23,14 +23,14 @@ from apf_middleware.fairqueuing.allocation import Claim, LevelLimits, solve
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.work import round_half_away
 
-__all__ = ["Adjustment", "LevelAdjustment", "LevelStanding", "adjust_limits", "forget_demand", "smooth_demand"]
+__all__ = ["Adjustment", "LevelAdjustment", "LevelDemand", "adjust_limits", "forget_demand", "smooth_demand"]
 
 _KEPT: Final = 0.977  # of a lead over the envelope, per adjustment, however long after the last one that comes
 _LOST: Final = 0.023  # the rest; in doubles, 1 - 0.977 is another number
 
 
 @dataclass(frozen=True, slots=True)
-class LevelStanding:
+class LevelDemand:
     """Where one level stands before an adjustment.
 
     ``demand`` is that of the period since the last adjustment; ``smoothed`` and ``current`` are what that adjustment
@@ -91,17 +91,17 @@ def forget_demand(smoothed: float, steady: int, periods: int) -> float:
     return max(float(steady), steady + (smoothed - steady) * _KEPT ** require_integer("periods", periods, least=0))
 
 
-def adjust_limits(levels: Mapping[str, LevelStanding], *, deduct_exempt: bool = False) -> Adjustment:
+def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = False) -> Adjustment:
     """The current limits of all ``levels`` until the next adjustment.
 
     In the third case Kubernetes divides the nominal seats of all levels, as if exempt ones used none; its design says
     to divide what remains without those. ``deduct_exempt`` follows the design.
     """
-    found = {name: _observe(standing) for name, standing in levels.items()}
+    found = {name: _observe(level) for name, level in levels.items()}
     # Sums of doubles depend on their order; by name, the same levels always come to the same limits.
-    limited = {name: standing.limits for name, standing in sorted(levels.items()) if not standing.exempt}
-    nominal = sum(standing.limits.nominal for standing in levels.values())
-    remaining = nominal - sum(found[name].current for name, standing in levels.items() if standing.exempt)
+    limited = {name: level.limits for name, level in sorted(levels.items()) if not level.exempt}
+    nominal = sum(level.limits.nominal for level in levels.values())
+    remaining = nominal - sum(found[name].current for name, level in levels.items() if level.exempt)
     try:
         currents, fair_fraction = _divide(limited, found, remaining, remaining if deduct_exempt else nominal)
     except InfeasibleError as failure:
@@ -111,13 +111,13 @@ def adjust_limits(levels: Mapping[str, LevelStanding], *, deduct_exempt: bool = 
     return Adjustment(found, fair_fraction)
 
 
-def _observe(standing: LevelStanding) -> LevelAdjustment:
+def _observe(level: LevelDemand) -> LevelAdjustment:
     """What one level needs. An exempt one has it; a limited one has, until seats are divided, what it had."""
-    limits, peak = standing.limits, standing.demand.maximum
-    min_current = max(limits.min, peak if standing.exempt else min(limits.nominal, peak))
-    smoothed = smooth_demand(standing.smoothed, standing.demand)
+    limits, peak = level.limits, level.demand.maximum
+    min_current = max(limits.min, peak if level.exempt else min(limits.nominal, peak))
+    smoothed = smooth_demand(level.smoothed, level.demand)
     return LevelAdjustment(
-        current=min_current if standing.exempt else standing.current,
+        current=min_current if level.exempt else level.current,
         smoothed=smoothed,
         target=max(min_current, smoothed),
         min_current=min_current,

@@ -102,7 +102,9 @@ def whole_parts(amounts: Mapping[str, Fraction], total: int) -> dict[str, int]:
     return parts
 
 
-def _bounds(name: str, demands: Mapping[str, SeatDemand], families: Mapping[str, Sequence[str]]) -> tuple[int, int, int]:
+def _bounds(
+    name: str, demands: Mapping[str, SeatDemand], families: Mapping[str, Sequence[str]]
+) -> tuple[int, int, int]:
     """Weight, lower and upper bound of a queue, which may be a parent."""
     own = demands[name]
     children = [demands[child] for child in families.get(name, ())]

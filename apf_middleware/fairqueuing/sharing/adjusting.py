@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
-from apf_middleware.fairqueuing.borrowing import LevelStanding, adjust_limits, forget_demand
+from apf_middleware.fairqueuing.borrowing import LevelDemand, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
@@ -168,11 +168,11 @@ class Adjusting(Sharing):
         # A draining level may have the name of another one.
         levels = self.levels | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
         limits = self._limits_now()
-        standings = {name: _stand(at, level, limits[level], skipped) for name, level in levels.items()}
-        adjustment = adjust_limits(standings, deduct_exempt=self.deduct_exempt)
+        level_demands = {name: _level_demand(at, level, limits[level], skipped) for name, level in levels.items()}
+        adjustment = adjust_limits(level_demands, deduct_exempt=self.deduct_exempt)
         self.fair_fraction, self.failure = adjustment.fair_fraction, adjustment.failure
         for name, level in levels.items():
-            level.record = LevelRecord(standings[name].demand, adjustment.levels[name])
+            level.record = LevelRecord(level_demands[name].demand, adjustment.levels[name])
 
     def _limits_now(self) -> "dict[SharedLevel, LevelLimits]":
         """Return the limits of all levels; those that stay have less while others drain.
@@ -258,7 +258,7 @@ def _part_of(limits: LevelLimits, seats: int, total: int) -> LevelLimits:
     return LevelLimits(nominal, min(limits.min, nominal), max(limits.max, nominal))
 
 
-def _stand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int) -> LevelStanding:
+def _level_demand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int) -> LevelDemand:
     """Where ``level`` stands at this time; its next period begins."""
     queueset = level.queueset
     current = queueset.concurrency
@@ -273,4 +273,4 @@ def _stand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int) -> Le
         smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)
     if level.is_closing and level.is_idle:  # it is closed, and promised nothing
         limits = LevelLimits(limits.nominal, 0, limits.max)
-    return LevelStanding(limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)
+    return LevelDemand(limits, queueset.demand.reset(at), smoothed, current, exempt=level.exempt)

@@ -5,7 +5,7 @@ import pytest
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
-from apf_middleware.fairqueuing.borrowing import Adjustment, LevelStanding, adjust_limits, smooth_demand
+from apf_middleware.fairqueuing.borrowing import Adjustment, LevelDemand, adjust_limits, smooth_demand
 from apf_middleware.fairqueuing.demand import DemandStatistics
 
 PERIOD = 10_000_000_000
@@ -16,11 +16,11 @@ def steady(seats: int) -> DemandStatistics:
     return DemandStatistics(PERIOD, float(seats), 0.0, seats, seats)
 
 
-def standings(seats: int, levels: Mapping[str, LevelShares], demands: Mapping[str, int]) -> dict[str, LevelStanding]:
+def level_demands(seats: int, levels: Mapping[str, LevelShares], demands: Mapping[str, int]) -> dict[str, LevelDemand]:
     """Levels that have had the same demand for the whole period; the others had none."""
     limits = limits_from_shares(seats, levels)
     return {
-        name: LevelStanding(limits[name], steady(demands.get(name, 0)), exempt=level.exempt)
+        name: LevelDemand(limits[name], steady(demands.get(name, 0)), exempt=level.exempt)
         for name, level in levels.items()
     }
 
@@ -57,7 +57,7 @@ def test_a_period_without_duration_leaves_what_is_smoothed_as_it_is() -> None:
 def test_what_is_smoothed_is_an_amount_of_seats(smoothed: float) -> None:
     for call in (
         lambda: smooth_demand(smoothed, NOTHING),
-        lambda: LevelStanding(LevelLimits(1, 1, 1), NOTHING, smoothed=smoothed),
+        lambda: LevelDemand(LevelLimits(1, 1, 1), NOTHING, smoothed=smoothed),
     ):
         with pytest.raises(InvalidValueError, match="smoothed is "):
             call()
@@ -75,7 +75,7 @@ BOUNDARY = {
 
 def test_case_1_when_exempt_levels_leave_too_little_each_limited_level_has_its_min() -> None:
     adjustment = adjust_limits(
-        standings(870, BOUNDARY, {"exempt": 970, "high": 970, "mid": 970, "low": 970}),
+        level_demands(870, BOUNDARY, {"exempt": 970, "high": 970, "mid": 970, "low": 970}),
     )
 
     assert currents(adjustment) == {"exempt": 970, "high": 120, "mid": 60, "low": 30}
@@ -83,14 +83,14 @@ def test_case_1_when_exempt_levels_leave_too_little_each_limited_level_has_its_m
 
 
 def test_case_1_lasts_until_just_every_min_is_covered() -> None:
-    adjustment = adjust_limits(standings(870, BOUNDARY, {"exempt": 660, "high": 970, "mid": 970, "low": 970}))
+    adjustment = adjust_limits(level_demands(870, BOUNDARY, {"exempt": 660, "high": 970, "mid": 970, "low": 970}))
 
     assert currents(adjustment) == {"exempt": 660, "high": 120, "mid": 60, "low": 30}
 
 
 def test_case_2_when_half_of_what_is_needed_remains_each_goes_half_the_way() -> None:
     adjustment = adjust_limits(
-        standings(870, BOUNDARY, {"exempt": 330, "high": 970, "mid": 970, "low": 970}),
+        level_demands(870, BOUNDARY, {"exempt": 330, "high": 970, "mid": 970, "low": 970}),
     )
 
     assert currents(adjustment) == {"exempt": 330, "high": 180, "mid": 330, "low": 30}
@@ -98,7 +98,7 @@ def test_case_2_when_half_of_what_is_needed_remains_each_goes_half_the_way() -> 
 
 
 def test_case_2_when_exempt_levels_use_just_what_an_idle_level_lends_the_others_are_whole() -> None:
-    adjustment = adjust_limits(standings(870, BOUNDARY, {"exempt": 540, "high": 970, "low": 970}))
+    adjustment = adjust_limits(level_demands(870, BOUNDARY, {"exempt": 540, "high": 970, "low": 970}))
 
     assert currents(adjustment) == {"exempt": 540, "high": 240, "mid": 60, "low": 30}
     assert adjustment.fair_fraction == 0
@@ -107,9 +107,9 @@ def test_case_2_when_exempt_levels_use_just_what_an_idle_level_lends_the_others_
 def test_case_2_rounds_half_a_seat_up() -> None:
     limits = LevelLimits(nominal=5, min=0, max=5)
     levels = {
-        "exempt": LevelStanding(LevelLimits(0, 0, 10), steady(5), exempt=True),
-        "a": LevelStanding(limits, steady(5)),
-        "b": LevelStanding(limits, steady(5)),
+        "exempt": LevelDemand(LevelLimits(0, 0, 10), steady(5), exempt=True),
+        "a": LevelDemand(limits, steady(5)),
+        "b": LevelDemand(limits, steady(5)),
     }
 
     assert currents(adjust_limits(levels)) == {"exempt": 5, "a": 3, "b": 3}
@@ -126,7 +126,7 @@ def test_case_3_lends_what_one_level_may_lend_and_the_other_borrow(lender: Level
     """24 seats, clients with 24 and 6 threads; 25 seats are divided because each level's are rounded up."""
     levels = {"borrower": borrower, "lender": lender, "catch-all": LevelShares(5)}
 
-    adjustment = adjust_limits(standings(24, levels, {"borrower": 24, "lender": 6}))
+    adjustment = adjust_limits(level_demands(24, levels, {"borrower": 24, "lender": 6}))
 
     assert currents(adjustment) == {"borrower": 16, "lender": 8, "catch-all": 1}
 
@@ -147,7 +147,7 @@ DEFAULTS = {
 
 def test_idle_levels_share_by_what_they_do_not_lend() -> None:
     """What Kubernetes does, and hardly what one expects: who lends nearly all begins a burst with little."""
-    adjustment = adjust_limits(standings(600, DEFAULTS, {}))
+    adjustment = adjust_limits(level_demands(600, DEFAULTS, {}))
 
     assert list(currents(adjustment).values()) == [0, 58, 170, 117, 114, 56, 56, 30]
     assert adjustment.fair_fraction == pytest.approx(602 / 258)
@@ -158,7 +158,7 @@ def test_moderate_exempt_load_is_deducted_only_on_request(deduct_exempt: bool, l
     """Kubernetes' code hands out 602 seats while exempt requests use 50 more; its design means 552."""
     demands = {"exempt": 50, "workload-low": 400}
 
-    adjustment = adjust_limits(standings(600, DEFAULTS, demands), deduct_exempt=deduct_exempt)
+    adjustment = adjust_limits(level_demands(600, DEFAULTS, demands), deduct_exempt=deduct_exempt)
 
     assert list(currents(adjustment).values()) == [50, 25, 73, 50, 49, low, 24, 13]
     assert adjustment.levels["workload-low"].target == 400
@@ -167,14 +167,14 @@ def test_moderate_exempt_load_is_deducted_only_on_request(deduct_exempt: bool, l
 # What a level needs
 
 
-def adjust_one(standing: LevelStanding) -> Adjustment:
+def adjust_one(level: LevelDemand) -> Adjustment:
     """Beside a level that can give or take anything."""
-    return adjust_limits({"one": standing, "other": LevelStanding(LevelLimits(1000, 0, 9999), steady(0))})
+    return adjust_limits({"one": level, "other": LevelDemand(LevelLimits(1000, 0, 9999), steady(0))})
 
 
 @pytest.mark.parametrize(("peak", "min_current"), [(0, 4), (4, 4), (7, 7), (10, 10), (50, 10)])
 def test_a_limited_level_counts_on_its_peak_between_min_and_nominal(peak: int, min_current: int) -> None:
-    one = adjust_one(LevelStanding(LevelLimits(10, 4, 20), steady(peak))).levels["one"]
+    one = adjust_one(LevelDemand(LevelLimits(10, 4, 20), steady(peak))).levels["one"]
 
     assert one.min_current == min_current
     assert one.target == max(min_current, peak)
@@ -183,13 +183,13 @@ def test_a_limited_level_counts_on_its_peak_between_min_and_nominal(peak: int, m
 
 @pytest.mark.parametrize(("peak", "current"), [(0, 4), (7, 7), (50, 50)])
 def test_an_exempt_level_has_its_peak_and_at_least_its_min(peak: int, current: int) -> None:
-    one = adjust_one(LevelStanding(LevelLimits(10, 4, 20), steady(peak), exempt=True)).levels["one"]
+    one = adjust_one(LevelDemand(LevelLimits(10, 4, 20), steady(peak), exempt=True)).levels["one"]
 
     assert (one.min_current, one.current, one.target) == (current, current, current)
 
 
 def test_an_instant_s_peak_counts_though_the_average_does_not_show_it() -> None:
-    one = adjust_one(LevelStanding(LevelLimits(10, 4, 20), DemandStatistics(PERIOD, 0.0, 0.0, 0, 9))).levels["one"]
+    one = adjust_one(LevelDemand(LevelLimits(10, 4, 20), DemandStatistics(PERIOD, 0.0, 0.0, 0, 9))).levels["one"]
 
     assert (one.min_current, one.smoothed) == (9, 0)
 
@@ -197,12 +197,12 @@ def test_an_instant_s_peak_counts_though_the_average_does_not_show_it() -> None:
 def test_a_target_is_at_least_what_the_level_counts_on_and_at_least_its_smoothed_demand() -> None:
     limits = LevelLimits(10, 4, 20)
 
-    assert adjust_one(LevelStanding(limits, steady(6), smoothed=5.0)).levels["one"].target == 6
-    assert adjust_one(LevelStanding(limits, NOTHING, smoothed=5.0)).levels["one"].target == 5
+    assert adjust_one(LevelDemand(limits, steady(6), smoothed=5.0)).levels["one"].target == 6
+    assert adjust_one(LevelDemand(limits, NOTHING, smoothed=5.0)).levels["one"].target == 5
 
 
 def test_a_new_level_starts_from_its_min() -> None:
-    one = adjust_one(LevelStanding(LevelLimits(10, 4, 20), NOTHING)).levels["one"]
+    one = adjust_one(LevelDemand(LevelLimits(10, 4, 20), NOTHING)).levels["one"]
 
     assert (one.min_current, one.smoothed, one.target) == (4, 0, 4)
 
@@ -210,7 +210,7 @@ def test_a_new_level_starts_from_its_min() -> None:
 def test_a_jail_gets_nothing_whatever_its_demand() -> None:
     levels = {"jail": LevelShares(0), "other": LevelShares(1, 50)}
 
-    assert currents(adjust_limits(standings(10, levels, {"jail": 100}))) == {"jail": 0, "other": 10}
+    assert currents(adjust_limits(level_demands(10, levels, {"jail": 100}))) == {"jail": 0, "other": 10}
 
 
 # Failure
@@ -219,8 +219,8 @@ def test_a_jail_gets_nothing_whatever_its_demand() -> None:
 def test_when_no_division_is_possible_limited_levels_keep_what_they_had() -> None:
     """An exempt level's nominal seats are divided among limited ones that may not borrow them."""
     levels = {
-        "exempt": LevelStanding(LevelLimits(10, 0, 100), steady(3), exempt=True),
-        "limited": LevelStanding(LevelLimits(20, 15, 20), steady(18), smoothed=19.0, current=17),
+        "exempt": LevelDemand(LevelLimits(10, 0, 100), steady(3), exempt=True),
+        "limited": LevelDemand(LevelLimits(20, 15, 20), steady(18), smoothed=19.0, current=17),
     }
 
     adjustment = adjust_limits(levels)
@@ -233,7 +233,7 @@ def test_when_no_division_is_possible_limited_levels_keep_what_they_had() -> Non
 
 
 def test_a_division_that_is_possible_reports_no_failure() -> None:
-    assert adjust_limits(standings(600, DEFAULTS, {})).failure is None
+    assert adjust_limits(level_demands(600, DEFAULTS, {})).failure is None
 
 
 def test_without_levels_there_is_nothing_to_adjust() -> None:
@@ -241,7 +241,7 @@ def test_without_levels_there_is_nothing_to_adjust() -> None:
 
 
 def test_the_standings_are_left_as_they_were() -> None:
-    levels = standings(600, DEFAULTS, {"workload-low": 400})
+    levels = level_demands(600, DEFAULTS, {"workload-low": 400})
     before = dict(levels)
 
     adjust_limits(levels)
@@ -262,13 +262,13 @@ def test_the_standings_are_left_as_they_were() -> None:
 def test_a_standing_that_breaks_a_rule_is_refused(change: dict[str, object], name: str) -> None:
     whole: dict[str, object] = {"limits": LevelLimits(1, 1, 1), "demand": NOTHING}
     with pytest.raises(InvalidValueError) as caught:
-        LevelStanding(**whole | change)  # type: ignore[arg-type]
+        LevelDemand(**whole | change)  # type: ignore[arg-type]
     assert caught.value.name == name
 
 
 def test_the_order_of_the_levels_does_not_matter_to_the_last_bit() -> None:
     """Replicas that list their levels differently must come to the same limits."""
-    levels = standings(600, DEFAULTS, {"exempt": 50, "workload-low": 400, "system": 71, "workload-high": 33})
+    levels = level_demands(600, DEFAULTS, {"exempt": 50, "workload-low": 400, "system": 71, "workload-high": 33})
 
     forward, backward = adjust_limits(levels), adjust_limits(dict(reversed(levels.items())))
 

@@ -42,7 +42,11 @@ def test_guarantees_beyond_the_total_are_all_cut_by_the_same_part() -> None:
 
 
 def test_weights_that_differ_by_seven_digits_come_to_an_end() -> None:
-    assert whole(30, SeatDemand(10**7, GREEDY, most=2), SeatDemand(1, GREEDY, most=3), SeatDemand(1, GREEDY)) == [2, 3, 25]
+    assert whole(30, SeatDemand(10**7, GREEDY, most=2), SeatDemand(1, GREEDY, most=3), SeatDemand(1, GREEDY)) == [
+        2,
+        3,
+        25,
+    ]
 
 
 def test_no_weights_at_all_deserve_what_is_guaranteed() -> None:
