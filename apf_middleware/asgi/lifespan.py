@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
+from multiprocessing.process import current_process
 from types import FrameType
 from typing import Any, Final, Protocol
 
@@ -20,10 +21,12 @@ from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.exceptions import APFError
+from apf_middleware.runtime.alarm import Alarm
 
-__all__ = ["Serving", "Signals", "caller_on_loop", "live", "live_beside", "refuse_to_start"]
+__all__ = ["ParentWatch", "Serving", "Signals", "caller_on_loop", "live", "live_beside", "refuse_to_start"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_POLL_NS: Final = 100_000_000  # as often as hypercorn's worker itself
 
 
 class Serving(Protocol):
@@ -97,6 +100,41 @@ class Signals:
             if signal.getsignal(one) == self._asked:
                 signal.signal(one, before)
         self._before.clear()
+
+
+class ParentWatch:
+    """Calls a function when the parent process asks this worker to stop by an event, as hypercorn's does.
+
+    Such a worker gets no signal, and the server tells its apps nothing before their requests have ended. The event is
+    an argument of the worker's process. It is polled: a process that is killed while it waits for an event of
+    `multiprocessing` blocks the process that sets the event.
+    """
+
+    __slots__ = ("_alarm", "_event", "_leave", "_now")
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        arguments = getattr(current_process(), "_kwargs", None) or {}
+        self._event = arguments.get("shutdown_event")
+        self._now = now
+        self._leave: Callable[[], None] = _nothing
+        self._alarm = Alarm(self._look, now)
+
+    def start(self, leave: Callable[[], None]) -> None:
+        """Call ``leave`` once when the event is set; in other processes nothing happens."""
+        self._leave = leave
+        if callable(getattr(self._event, "is_set", None)):
+            self._alarm.ask(self._now() + _POLL_NS)
+
+    def _look(self) -> None:
+        assert self._event is not None, "otherwise the alarm isn't set"
+        if self._event.is_set():
+            self._leave()
+        else:
+            self._alarm.ask(self._now() + _POLL_NS)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        self._alarm.cancel()
 
 
 async def live(

@@ -15,7 +15,7 @@ from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.words import WallOffset
 from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
-from apf_middleware.asgi.lifespan import Signals, caller_on_loop
+from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
 from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
 from apf_middleware.asgi.responses import Labels
@@ -91,6 +91,7 @@ class Service:
         self.due = self._looked_at = now()
         self._kinds = KindSampler(lambda: self.controller.shown, now, self._rest)
         self._signals = Signals()
+        self._parent = ParentWatch(now)
         self._publishing = Alarm(self._publish, now)
 
     def _find_sources(self, inventory: Inventory) -> Sources:
@@ -227,6 +228,7 @@ class Service:
         self.controller.open()
         self.startup_gates.begin()
         self._signals.listen(caller_on_loop(self.controller.close), self._remove_socket)
+        self._parent.start(self.controller.close)
         self._reloader.begin()
         self.scrape.publish()
         log_event(
@@ -250,6 +252,7 @@ class Service:
         """The server stops."""
         self._reloader.end()
         self._signals.forget()
+        self._parent.stop()
         self.controller.close()
         self._publishing.cancel()
         self._kinds.end()

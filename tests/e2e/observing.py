@@ -1,15 +1,19 @@
-"""Waiting for what a server tells of itself, instead of for some time that should be enough."""
+"""Waiting until a server reports a number in its metrics, instead of for a time that should be enough."""
 
 import asyncio
 
 import httpx
 
-__all__ = ["become"]
+__all__ = ["become", "report"]
 
 
 async def become(client: httpx.AsyncClient, what: str, wanted: int) -> None:
-    """Until so many of the playground's requests are executing, or in queue."""
-    line = f'apf_current_{what}_requests{{flow_schema="everybody",priority_level="crowd"}} {wanted}'
+    """Wait until so many of the playground's requests are executing, or in queue."""
+    await report(client, f'apf_current_{what}_requests{{flow_schema="everybody",priority_level="crowd"}} {wanted}')
+
+
+async def report(client: httpx.AsyncClient, line: str) -> None:
+    """Wait until the server's metrics have this line."""
     async with asyncio.timeout(10):
-        while line not in (await client.get("/metrics")).text.splitlines():  # noqa: ASYNC110 - it comes from elsewhere
+        while line not in (await client.get("/metrics")).text.splitlines():  # noqa: ASYNC110 - another process's
             await asyncio.sleep(0.01)
