@@ -7,6 +7,9 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
+# Tests start some hundred processes, and each would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench docs types dist clean
 
@@ -17,7 +20,7 @@ demo: $(DEMO)  ## an elephant and some mice before a real server, with and witho
 	@$(BIN)/python -m examples.demo
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import (
@@ -18,6 +18,7 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.reservation import Passed, Reservation
+from tests.support.examples import examples
 
 MS = 10**6
 
@@ -96,7 +97,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-@settings(max_examples=25, deadline=None)
+@examples(12)
 @given(
     seats=st.integers(2, 12),
     over=st.integers(0, 3),
@@ -147,7 +148,7 @@ def nobody_stands_for_nothing(queueset: QueueSet) -> None:
         assert all(first.width > free for first in firsts)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(15)
 @given(
     seats=st.integers(3, 12),
     rounds=st.integers(0, 4),

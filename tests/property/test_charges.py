@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import (
@@ -20,6 +20,7 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, round_half_away, seat_seconds
+from tests.support.examples import examples
 
 MS = 10**6
 CHARGES = st.none() | st.integers(0, 50) | st.floats(0, 50)
@@ -52,7 +53,7 @@ class Noted(UpstreamEqualSerial):
 
 
 @given(REQUESTS)
-@settings(max_examples=100, deadline=None)
+@examples(50)
 def test_the_sum_of_what_is_billed_is_the_sum_of_what_was_charged(
     requests: list[tuple[int, int, float | None, int]],
 ) -> None:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.classification import (
@@ -32,6 +32,7 @@ from apf_middleware.classification import (
 from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
 from apf_middleware.fairqueuing import flow_hash
 from tests.differential import classifier_twin as twin
+from tests.support.examples import examples
 
 FALLBACK = FlowSchema("fallback", "last", distinguisher=Distinguisher(Source.USER))
 MASTERS = FlowSchema("masters-fallback", "exempt")
@@ -187,7 +188,7 @@ def classifier(schemas: list[FlowSchema], remembered: int = 4096, flowless_level
     )
 
 
-@settings(max_examples=250, deadline=None)
+@examples(80)
 @given(schema_lists(), digest_lists)
 def test_it_decides_as_the_plain_twin_does_also_when_it_remembers(
     schemas: list[FlowSchema], asked: list[RequestDigest]
@@ -206,7 +207,7 @@ def test_it_decides_as_the_plain_twin_does_also_when_it_remembers(
             assert (found.schema, found.level, found.flow, found.entropy) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(rules | conjunctions, digest_lists)
 def test_the_plain_semantics_equal_the_twins(rule: Rule | Conjunction, asked: list[RequestDigest]) -> None:
     for digest in asked:
@@ -214,7 +215,7 @@ def test_the_plain_semantics_equal_the_twins(rule: Rule | Conjunction, asked: li
         assert why_not(rule, digest) != ""
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30)
 @given(schema_lists(), digest_lists, st.randoms(use_true_random=False))
 def test_the_order_of_the_schemas_does_not_matter(
     schemas: list[FlowSchema], asked: list[RequestDigest], rnd: random.Random
@@ -225,7 +226,7 @@ def test_the_order_of_the_schemas_does_not_matter(
     assert [classifier(shuffled).classify(one) for one in asked] == [classifier(schemas).classify(one) for one in asked]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30)
 @given(schema_lists(), digest_lists)
 def test_everything_is_of_a_schema_that_accepts_it_or_of_a_fallback(
     schemas: list[FlowSchema], asked: list[RequestDigest]
@@ -245,7 +246,7 @@ def test_everything_is_of_a_schema_that_accepts_it_or_of_a_fallback(
         assert all(reason for _, reason in explanation.passed_over)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30)
 @given(schema_lists(), digest_lists)
 def test_on_flowless_levels_there_are_no_flows(schemas: list[FlowSchema], asked: list[RequestDigest]) -> None:
     levels = [schema.level for schema in schemas[::2]]

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.config import Reading, load_text, read, read_source
 from apf_middleware.config.emit import emit
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "c", "users", "exempt", "catch-all", "system-top", "x.y"])
 # fmt: off
@@ -67,19 +68,19 @@ def quickly(text: str | bytes) -> Reading:
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
-@settings(max_examples=300, deadline=None)
+@examples(120)
 def test_no_bytes_do_harm(raw: bytes) -> None:
     quickly(raw)
 
 
 @given(st.text(alphabet="ab:-?[]{}&*!|>'\"#%@`,\n\t <~0", max_size=200))
-@settings(max_examples=300, deadline=None)
+@examples(120)
 def test_no_punctuation_does_harm(text: str) -> None:
     quickly(text)
 
 
 @given(st.lists(TREES | objects(TREES), max_size=4))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 def test_no_structure_does_harm(trees: list[Any]) -> None:
     quickly(yaml.safe_dump_all(trees))
     for tree in trees:
@@ -189,7 +190,7 @@ def configurations(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(configurations(), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 def test_order_of_documents_and_files_does_not_matter(documents: list[dict[str, Any]], random: Any) -> None:  # noqa: ANN401
     shuffled = random.sample(documents, len(documents))
     expected = load_text(yaml.safe_dump_all(documents))
@@ -202,7 +203,7 @@ def test_order_of_documents_and_files_does_not_matter(documents: list[dict[str, 
 
 
 @given(configurations())
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 def test_what_is_written_is_read_again(documents: list[dict[str, Any]]) -> None:
     configuration = load_text(yaml.safe_dump_all(documents))
     text = emit(configuration)

@@ -5,7 +5,6 @@ be done, it is the time of the next timer.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import anyio
 import anyio.abc
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
@@ -26,6 +25,7 @@ from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, Controller, Listener, wait_for_seat
 from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.vigil import Cancellable, Waiter
+from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.timeout(600)
@@ -203,7 +203,7 @@ _CONFIGURATION = load_text(_FILE)
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(requests=_requests, turns=_turns)
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "150")), deadline=None)
+@examples(40)
 def test_nobody_waits_longer_than_the_limit_and_nothing_is_lost(
     backend: str, requests: list[_Request], turns: list[_Turn]
 ) -> None:

@@ -1,14 +1,14 @@
 """However requests end at an asynchronous gate, the gate forgets them and serves those who come later."""
 
-import os
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.gates import Capacity, Condition, Hold, Reject, Terms
+from tests.support.examples import examples
 from tests.unit.gates.gateworld import SECOND
 from tests.unit.gates.remoteworld import RemoteWorld
 
@@ -99,11 +99,7 @@ class _Ends:
 
 
 @given(steps=_STEPS, on_error=st.sampled_from(("admit", "reject", "backoff")), seats=st.sampled_from((1, 2, 100)))
-@settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "200")),
-    deadline=None,
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),
-)
+@examples(60, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_a_gate_serves_all_who_wait_and_forgets_them_whatever_has_happened(
     steps: list[tuple[Any, ...]], on_error: str, seats: int
 ) -> None:

@@ -4,18 +4,18 @@ Both in worlds that go on: whoever is served is followed by another one, so that
 passed over always.
 """
 
-import os
 from collections import Counter
 from heapq import heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending
 from apf_middleware.gates import Capacity, Condition, Terms
+from tests.support.examples import examples
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ pytestmark = pytest.mark.timeout(600)
 
 _shares = st.sampled_from((Lending, Adjusting))
 _disciplines = st.sampled_from(sorted(DISCIPLINES)).map(DISCIPLINES.__getitem__)
-
-
-def _examples(number: int) -> settings:
-    return settings(max_examples=int(os.environ.get("APF_EXAMPLES", str(number))), deadline=None)
 
 
 class _Crowd:
@@ -87,7 +83,7 @@ class _Crowd:
     crowd=st.integers(2, 30),
 )
 @example(levels=1, flows=2, most_bypasses=2, share=Lending, sizes=[1, 3, 2], seed=2, crowd=8)
-@_examples(80)
+@examples(30)
 def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 - hypothesis passes them
     levels: int,
     flows: int,
@@ -128,7 +124,7 @@ def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 
     comes_early=st.booleans(),
     exact=st.booleans(),
 )
-@_examples(100)
+@examples(30)
 def test_after_an_outage_each_tenant_has_its_share_and_no_more(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class

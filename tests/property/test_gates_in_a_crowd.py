@@ -3,17 +3,17 @@
 What the state machine of gates does in all its breadth, here in depth: nothing but requests that come, end and hang up.
 """
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
 from apf_middleware.gates import Capacity, Condition, Hold, Terms
 from tests.property.gate_watch import Remote, WatchedWorld
+from tests.support.examples import examples
 from tests.unit.gates.gateworld import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
@@ -108,7 +108,7 @@ class _Crowd:
     ways=st.lists(st.sampled_from(_WAYS), min_size=1, max_size=3),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "300")), deadline=None)
+@examples(80)
 def test_in_a_crowd_each_gate_keeps_its_promises(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class

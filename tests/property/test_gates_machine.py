@@ -7,12 +7,9 @@ don't, are paused, closed, shed and reloaded. After each step the world is looke
 are asked, order, bypasses and deadlines are looked after by `WatchedWorld`.
 """
 
-import os
 from typing import Any
 
 import pytest
-from hypothesis import Phase
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -39,6 +36,7 @@ from apf_middleware.gates import (
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Due
 from tests.property.gate_watch import Remote, WatchedWorld
+from tests.support.examples import examples
 from tests.unit.gates.gateworld import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
@@ -412,9 +410,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestGates = _Machine.TestCase
-TestGates.settings = hypothesis_settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "150")),
-    stateful_step_count=50,
-    deadline=None,
-    phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),
-)
+TestGates.settings = examples(50, stateful_step_count=50)

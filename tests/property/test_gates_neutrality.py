@@ -4,7 +4,6 @@ Two worlds live through the same arrivals, ends and hang-ups. After each step th
 been seated, refused or kept waiting, in which queue, and what the meters of all queues say.
 """
 
-import os
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import (
@@ -25,6 +24,7 @@ from apf_middleware.fairqueuing import (
     Ticket,
 )
 from apf_middleware.gates import Capacity, Condition, Gate, Terms, Tokens
+from tests.support.examples import examples
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ _ungated = st.lists(
 
 
 @given(_shares, _disciplines, _exact, st.sampled_from((2, 100)), st.sampled_from((0, 2)), _ungated)
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "100")), deadline=None)
+@examples(40)
 def test_gates_that_nobody_has_to_pass_change_nothing_at_all(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
@@ -210,7 +210,7 @@ def test_gates_that_nobody_has_to_pass_change_nothing_at_all(  # noqa: PLR0917 -
 
 
 @given(_shares, _disciplines, _exact, st.sampled_from((2, 100)), st.sampled_from((0, 2)), _ungated)
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "100")), deadline=None)
+@examples(40)
 def test_gates_that_let_everybody_pass_change_neither_order_nor_meters(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
@@ -293,7 +293,7 @@ def _crowded(seed: int) -> list[object]:
 
 
 @given(_shares, _disciplines, _exact, st.one_of(_steps_and(_heard, _one_gate), st.builds(_crowded, _seeds)))
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "150")), deadline=None)
+@examples(60)
 def test_events_for_nothing_change_nothing_but_counters(
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
@@ -312,7 +312,7 @@ def test_events_for_nothing_change_nothing_but_counters(
 
 
 @given(_shares, _disciplines, _exact, _steps_and(_unheard))
-@settings(max_examples=int(os.environ.get("APF_EXAMPLES", "50")), deadline=None)
+@examples(25)
 def test_events_that_concern_nobody_change_nothing_where_seats_are_short_either(
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class

@@ -10,6 +10,7 @@ from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueS
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.queue import Queue
 from tests.property.test_disciplines import MS, Side, Step
+from tests.support.examples import seeds
 from tests.support.plain_guarantee import PlainGuarantee
 
 
@@ -53,7 +54,7 @@ class Compared(Guarantee):
         return found
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(14))
 @pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
 def test_it_names_the_queue_that_lacks_most(discipline: type[Discipline[Any]], seed: int) -> None:
     """Tides, as in the worlds of the disciplines, with widths, lingers, parked requests, and levels that change."""

@@ -4,12 +4,10 @@ Hypothesis draws levels and steps. After each step every ticket is where the twi
 step were seated in the same order, limits are the same, and the promises below are checked from the outside.
 """
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -25,6 +23,7 @@ from apf_middleware.fairqueuing import (
 )
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from tests.property.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
@@ -264,12 +263,5 @@ class _Machine(RuleBasedStateMachine):
             assert level.queueset.dispatched == len(states) - rejected - states.count(TicketState.WAITING)
 
 
-def _profile(examples: int, steps: int) -> hypothesis_settings:
-    """The same cases each time in continuous integration, new ones at home."""
-    return hypothesis_settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize="CI" in os.environ
-    )
-
-
 TestLending = _Machine.TestCase
-TestLending.settings = _profile(examples=200, steps=40)
+TestLending.settings = examples(70, stateful_step_count=40)

@@ -1,9 +1,10 @@
 """A lineup finds what looking at every queue finds."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from tests.support.examples import examples
 
 QUEUES = 7
 
@@ -17,7 +18,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(60)
 @given(steps=steps, after=st.integers(-1, QUEUES), widest=st.one_of(st.none(), st.integers(1, 16)))
 def test_the_first_within_a_width_is_found(
     steps: list[tuple[str, int, int, int]], after: int, widest: int | None

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
@@ -14,6 +14,7 @@ from apf_middleware.asgi.identity import TokenAuthenticator
 from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
 from tests.integration.conversation import http_scope, websocket_scope
+from tests.support.examples import examples
 
 NAMES = st.sampled_from(
     [
@@ -117,7 +118,7 @@ def check(middleware: APFMiddleware, scope: Scope) -> None:
 
 @pytest.mark.parametrize("middleware", MIDDLEWARES, ids=["defaults", "everything"])
 @given(parts=PARTS, missing=st.sets(st.sampled_from(OPTIONAL), max_size=4), kind=st.sampled_from(["http", "websocket"]))
-@settings(max_examples=300)
+@examples(120)
 def test_no_scope_breaks_it(middleware: APFMiddleware, parts: dict[str, object], missing: set[str], kind: str) -> None:
     scope = http_scope() if kind == "http" else websocket_scope()
     scope.update(parts)

@@ -5,10 +5,11 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, QueueSet, QueueSetSettings, Ticket, TicketState, Work
+from tests.support.examples import examples
 
 FLOWS = 9
 MS = 10**6
@@ -66,7 +67,7 @@ class World:
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(
     exact=st.integers(1, 6),
     queues=st.integers(1, 3),
@@ -85,7 +86,7 @@ def test_each_flow_at_work_has_one_queue_its_own_while_there_are_places(
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-@settings(max_examples=30, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 10**6))
 def test_places_may_become_more_or_fewer_or_none_at_any_time(discipline: str, seed: int) -> None:
     chance = random.Random(seed)

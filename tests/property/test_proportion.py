@@ -4,10 +4,10 @@ from fractions import Fraction
 from itertools import pairwise
 
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing.proportion import SeatDemand, deserved, deserved_by_name
+from tests.support.examples import examples
 
 _weights = st.sampled_from((0, 1, 1, 2, 3, 10**7))
 _parents = st.sampled_from((None, None, "p", "q"))
@@ -37,7 +37,7 @@ def plain(total: int, demands: list[SeatDemand]) -> list[Fraction]:
 
 
 @given(st.integers(0, 60), st.lists(_desire(), max_size=6))
-@hypothesis_settings(max_examples=300, deadline=None)
+@examples(100)
 def test_the_twin_agrees_and_the_promises_are_kept(total: int, demands: list[SeatDemand]) -> None:
     found = deserved(total, demands)
 
@@ -50,7 +50,7 @@ def test_the_twin_agrees_and_the_promises_are_kept(total: int, demands: list[Sea
 
 
 @given(st.integers(0, 60), st.data())
-@hypothesis_settings(max_examples=150, deadline=None)
+@examples(60)
 def test_children_never_deserve_more_than_their_parent(total: int, data: st.DataObject) -> None:
     demands = {
         "p": data.draw(_desire()),

@@ -4,14 +4,11 @@ The sharing itself has a twin (see `test_lending`). Here it is the book's turn: 
 that states are what they say, that no change ever touches who runs, and that nobody is passed over by a borrower.
 """
 
-import os
 from collections import Counter
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import Phase
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -19,6 +16,7 @@ from apf_middleware.exceptions import QueueError
 from apf_middleware.fairqueuing import Reason, SharedLevel
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.runtime import Admission
+from tests.support.examples import examples
 from tests.unit.runtime.queues.operated import Operated, level, server
 
 pytestmark = pytest.mark.timeout(600)
@@ -232,10 +230,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestQueues = _Machine.TestCase
-TestQueues.settings = hypothesis_settings(
-    max_examples=int(os.environ.get("APF_EXAMPLES", "50")),
-    stateful_step_count=35,
-    deadline=None,
-    derandomize="CI" in os.environ,
-    phases=(Phase.reuse, Phase.generate) if "APF_NO_SHRINK" in os.environ else tuple(Phase),
-)
+TestQueues.settings = examples(25, stateful_step_count=35)

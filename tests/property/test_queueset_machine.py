@@ -4,18 +4,17 @@ Hypothesis draws the steps. After each one everything that can be seen is compar
 the invariants below are checked on our queue set alone, from the outside.
 """
 
-import os
 from collections import Counter
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from apf_middleware.fairqueuing import QueueSetSettings, Reason, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerialQueue
 from tests.differential.twin import HIGH_R, Twins
+from tests.support.examples import examples
 
 # It takes seconds, but when a step fails hypothesis looks for a shorter way there, for a minute or more.
 pytestmark = pytest.mark.timeout(600)
@@ -192,16 +191,9 @@ class ExemptLevel(_Machine):
     other_settings = _exempt
 
 
-def _profile(examples: int, steps: int) -> hypothesis_settings:
-    """The same cases each time in continuous integration, new ones at home."""
-    return hypothesis_settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, derandomize="CI" in os.environ
-    )
-
-
 TestLevelWithQueues = LevelWithQueues.TestCase
-TestLevelWithQueues.settings = _profile(examples=450, steps=40)
+TestLevelWithQueues.settings = examples(100, stateful_step_count=40)
 TestLevelWithoutQueues = LevelWithoutQueues.TestCase
-TestLevelWithoutQueues.settings = _profile(examples=40, steps=40)
+TestLevelWithoutQueues.settings = examples(20, stateful_step_count=40)
 TestExemptLevel = ExemptLevel.TestCase
-TestExemptLevel.settings = _profile(examples=20, steps=40)
+TestExemptLevel.settings = examples(10, stateful_step_count=40)

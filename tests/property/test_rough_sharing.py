@@ -9,7 +9,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import (
@@ -23,6 +23,7 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
+from tests.support.examples import examples
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel
@@ -118,7 +119,7 @@ class World:
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 @pytest.mark.parametrize("share", [Lending, Adjusting])
-@settings(max_examples=60, deadline=None)
+@examples(15)
 @given(seed=st.integers(0, 10**9))
 def test_whatever_levels_are_all_that_can_be_served_is(
     share: type[Lending | Adjusting], discipline: str, seed: int

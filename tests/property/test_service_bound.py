@@ -8,11 +8,12 @@ first served is the control that must break it.
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSetSettings
 from apf_middleware.testing import Caller, observe
+from tests.support.examples import examples
 from tests.support.fair_worlds import KINDS, fair_world
 from tests.support.least_served import LeastServed
 
@@ -33,14 +34,14 @@ def judge(kind: str, seed: int, discipline: type[Discipline[Any]]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
-@settings(max_examples=12, deadline=None)
+@examples(4)
 @given(seed=seeds)
 def test_no_flow_falls_behind_by_more_than_the_bound(kind: str, discipline: type[Discipline[Any]], seed: int) -> None:
     judge(kind, seed, discipline)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=4, deadline=None)
+@examples(2)
 @given(seed=seeds)
 def test_the_bound_can_be_met(kind: str, seed: int) -> None:
     judge(kind, seed, LeastServed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.asgi.identity import (
@@ -40,6 +40,7 @@ from apf_middleware.config.authentication import (
     UserSettings,
 )
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+from tests.support.examples import examples
 from tests.unit.asgi.identity.scopes import group_of, identity_of, request, tls, verdict_of
 
 Scope = dict[str, Any]
@@ -354,7 +355,7 @@ VALUES = (
     st.sampled_from([None, ("10.0.0.1", 1), ("203.0.113.9", 1), ("", 0), [], ("testclient", 5)]),
     st.none() | st.text(max_size=20),
 )
-@settings(max_examples=300)
+@examples(100)
 def test_whatever_comes_there_is_a_verdict_with_a_fixed_reason(
     whole: Chain,
     headers: list[tuple[bytes, bytes]],
