@@ -25,7 +25,7 @@ def files() -> list[Path]:
 
 
 def compare(path: Path) -> tuple[Scenario, list[Result]]:
-    """A scenario before each of the configurations."""
+    """Play a scenario in front of each of the configurations."""
     scenario, configuration = load_scenario(path)
     return scenario, [simulate(scenario, variant(name, configuration), name=name) for name in VARIANTS]
 

@@ -57,7 +57,7 @@ def everything(*subjects: AnySubject) -> tuple[Rule, ...]:
 
 
 def kubernetes_schemas() -> list[FlowSchema]:
-    """The eleven that Kubernetes makes, the last of which is its catch-all."""
+    """Return Kubernetes' eleven objects, the last of which is its catch-all."""
     probes = Rule(_ANYBODY, non_resource_rules=(NonResourceRule(("get",), ("/healthz", "/readyz", "/livez")),))
     elections = ResourceRule(("get", "create", "update"), (_LEASES,), ("leases",), _ALL)
     heartbeats = (

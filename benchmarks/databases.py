@@ -32,7 +32,7 @@ class DatabaseStartError(RuntimeError):
 
 
 def postgres_programs() -> Path | None:
-    """The folder of ``initdb`` and ``postgres``, the newest one; None where there is none."""
+    """Return the folder of the newest ``initdb`` and ``postgres``, or None."""
     found = sorted(_DEBIAN.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     if found:
         return found[-1].parent
@@ -59,7 +59,7 @@ class _Database:
         self._tell_all(signal.SIGCONT)
 
     def _tell_all(self, number: int) -> None:
-        """The process, first of all, and those that it has started."""
+        """Return the process and those that it has started, itself first."""
         for pid in (self.process.pid, *_children(self.process.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -131,7 +131,7 @@ class Redis(_Database):
 
 @contextlib.contextmanager
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL that answers."""
+    """Run a PostgreSQL that answers."""
     programs = postgres_programs()
     if programs is None:
         raise DatabaseStartError("PostgreSQL is not installed: apt-get install postgresql")
@@ -154,7 +154,7 @@ def postgres() -> Iterator[Postgres]:
 
 @contextlib.contextmanager
 def redis(port: int | None = None) -> Iterator[Redis]:
-    """A Redis that answers, and keeps nothing on disk."""
+    """Run a Redis that answers and keeps nothing on disk."""
     program = redis_program()
     if program is None:
         raise DatabaseStartError("Redis is not installed: apt-get install redis-server")

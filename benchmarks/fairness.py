@@ -123,7 +123,7 @@ def _shortfall(shortfall: Shortfall) -> Row:
 
 
 def starvation(variant: Variant) -> Iterator[Row]:
-    """The scenarios in which a flow may starve."""
+    """Return the scenarios in which a flow may starve."""
     for case in STARVATION_SCENARIOS:
         yield _starve(case, variant)
 
@@ -151,7 +151,7 @@ def _levels(variant: Variant) -> Row:
 
 
 def compare() -> Iterator[Row]:
-    """The last windows of the scenarios that tell disciplines and settings apart."""
+    """Return the last windows of the scenarios that tell disciplines and settings apart."""
     cases = [case for case in SCENARIOS if case.name in _TELLING] + list(MORE_SCENARIOS)
     for exact, backfill in ((False, 0), (True, 0), (True, 2)):
         for discipline in DISCIPLINES:
@@ -172,7 +172,7 @@ def verdict(line: Row) -> str:
 
 
 def _print_comparison(lines: Sequence[Row]) -> None:
-    """A table for each setting: deviation and gap of each discipline."""
+    """Print a table for each setting: deviation and gap of each discipline."""
     for exact, backfill in ((False, 0), (True, 0), (True, 2)):
         print(f"\n{'a queue for each flow' if exact else 'sharded'}, back-fill in {backfill} rounds\n")
         chosen = [line for line in lines if (line["exact"], line["backfill"]) == (exact, backfill)]

@@ -92,7 +92,7 @@ spec:
 
 
 def scenario_of(row: FidelityRow, plan: Mapping[str, Any], service_us: int, overhead_us: int) -> str:
-    """A row as a scenario."""
+    """Return a row as a scenario."""
     return _SCENARIO.format(
         duration=round((plan["warm_up"] + plan["seconds"]) * 1000),
         warm_up=round(plan["warm_up"] * 1000),
@@ -109,14 +109,14 @@ def scenario_of(row: FidelityRow, plan: Mapping[str, Any], service_us: int, over
 
 
 def _service(mean_us: int, *, half_us: int) -> str:
-    """That long, give or take up to so much."""
+    """Return this duration, varied by up to so much."""
     return (
         f"{{type: uniform, least: {mean_us - half_us}us, most: {mean_us + half_us}us}}" if half_us else f"{mean_us}us"
     )
 
 
 def _real(row: FidelityRow, plan: Mapping[str, Any], rounds: int) -> dict[str, Any]:
-    """The calmest round."""
+    """Return the round with the least noise."""
     load = {"elephants": row.elephants, "connections": row.connections, "mice": row.mice, "rate": row.rate}
     measured = []
     for number in range(rounds):
@@ -143,7 +143,7 @@ def _simulated(row: FidelityRow, plan: Mapping[str, Any], service_us: int, overh
 
 
 def compare(rows: Sequence[FidelityRow], rounds: int, plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A line for each row."""
+    """Print a line for each row."""
     alone = _real(_ALONE, plan, rounds)
     service_us = round(1000 * (alone["mice_p50_ms"] or 20.0))
     for row in rows:

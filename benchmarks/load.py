@@ -55,7 +55,7 @@ class LoadReport:
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """The nearest rank: a value that occurred."""
+    """Return the value of the nearest rank: one that occurred."""
     if not values:
         return None
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
@@ -185,7 +185,7 @@ def event_loop_factory(name: str = "uvloop") -> Callable[[], asyncio.AbstractEve
 
 
 def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say who comes how often."""
+    """Add the arguments for who calls how often."""
     plan = LoadPlan(port=0)
     parser.add_argument("--elephants", type=int, default=plan.elephants)
     parser.add_argument("--connections", type=int, default=plan.connections, help="of all elephants together")
@@ -197,7 +197,7 @@ def add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def plan_arguments(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
-    """What they say, for a LoadPlan; what makes no sense ends the program with a message."""
+    """Return the arguments as a LoadPlan, or end the program with a message."""
     if not 1 <= options.elephants <= options.connections:
         parser.error(f"--elephants is {options.elephants}: each needs one of the {options.connections} --connections")
     if options.mice < 1 or options.rate <= 0 or options.seconds <= 0 or options.warm_up < 0:

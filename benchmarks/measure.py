@@ -49,7 +49,7 @@ def unit_us() -> float:
 
 
 def print_json(rows: Sequence[Mapping[str, Any]]) -> None:
-    """A JSON list, a row a line."""
+    """Format rows as a JSON list, one row on a line."""
     sys.stdout.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
 
 

@@ -156,7 +156,7 @@ class MeasuredRow:
 
 
 async def measure_times(rows: Sequence[OverheadRow], folder: Path, rounds: int, requests: int) -> Sequence[Row]:
-    """The rows of the modes alone and contended; bare ones must be among them."""
+    """Return the rows of the modes alone and contended; bare ones must be among them."""
     measured = [MeasuredRow(row, folder) for row in rows if row.mode != "memory"]
     for one in measured:
         await one.run(requests // 4)  # warm up
@@ -185,7 +185,7 @@ def _compared(one: MeasuredRow, measured: Sequence[MeasuredRow]) -> Row:
 
 
 async def measure_bytes(rows: Sequence[OverheadRow], folder: Path, crowd: int = CROWD) -> Sequence[Row]:
-    """The rows of the mode memory, each beside the first of them."""
+    """Return the rows of the mode memory, each beside the first of them."""
     sizes = [(row, await _bytes_each(row, folder, crowd)) for row in rows if row.mode == "memory"]
     return [
         {
@@ -230,7 +230,7 @@ async def _bytes_each(row: OverheadRow, folder: Path, crowd: int) -> float:
 
 
 def choose(pattern: str) -> Sequence[OverheadRow]:
-    """The rows whose names or modes match, and the bare ones that they are compared with."""
+    """Return the rows whose names or modes match, and the bare ones that they are compared with."""
     matching = [row for row in ROWS if re.search(pattern, f"{row.mode} {row.name}")]
     needed = {(row.mode, row.base) for row in matching}
     return [row for row in ROWS if row in matching or (row.is_bare and (row.mode, row.base) in needed)]

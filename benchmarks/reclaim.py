@@ -96,7 +96,10 @@ class _World:
         heappush(self._agenda, (time, self._number, admission))
 
     def step(self, until: int) -> bool:
-        """The next thing that happens; False if that is later than ``until``. Who ends at the borrower comes again."""
+        """Run the next event, unless it is later than ``until``: then return False.
+
+        A request that ends at the borrower comes again.
+        """
         due = self.controller.sharing.next_event_at()
         at = min(self._agenda[0][0] if self._agenda else until + 1, until + 1 if due is None else due)
         if at > until:

@@ -56,7 +56,7 @@ class FairnessCase:
 
 
 def worst_deviation(expected: Sequence[float], outcome: Outcome, window: int) -> float:
-    """The largest relative distance of a client's seats from what it should have."""
+    """Return the largest relative distance of a client's seats from those expected."""
     return max(abs(got - fair) / fair for got, fair in zip(outcome.averages[window], expected, strict=True))
 
 

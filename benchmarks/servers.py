@@ -82,7 +82,7 @@ def serve(
     core: int | None = None,
     ready: str = "/",
 ) -> Iterator[Server]:
-    """A server of ``app`` (``package.module:name``) on a free port, from its first answer to GET ``ready`` on.
+    """Run a server of ``app`` (``package.module:name``) on a free port, ready when it answers GET ``ready``.
 
     Any answer will do, a refusal too. ``environment`` is added to ours; ``options`` are the server's own.
     """
@@ -151,7 +151,7 @@ def _answers(port: int, path: str) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now. Between this and its use somebody else might take it; nobody does."""
+    """Return a free port. Another process could take it before it is used, which is unlikely."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -168,7 +168,7 @@ def cores() -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def pinned(core: int | None) -> Iterator[None]:
-    """Processes that start in here run on ``core``, with all their threads; on any for None."""
+    """Pin the processes that start in here to ``core``, with all their threads; None pins nothing."""
     if core is None:
         yield
         return
@@ -181,7 +181,7 @@ def pinned(core: int | None) -> Iterator[None]:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """What a process has taken of the processor so far; None where the system doesn't tell."""
+    """Return the processor time that a process has taken; None where the system doesn't say."""
     try:
         line = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -191,7 +191,7 @@ def cpu_seconds(pid: int) -> float | None:
 
 
 def busy_seconds() -> float | None:
-    """What all processes together have taken of all cores, to see whether somebody else was at work meanwhile."""
+    """Return the processor time of all processes on all cores, which shows load from elsewhere."""
     try:
         line = Path("/proc/stat").read_text().partition("\n")[0]
     except OSError:

@@ -74,7 +74,7 @@ def calm(requests: int) -> Result:
 
 
 def overload(requests: int) -> Result:
-    """An elephant that is served 1,200 times a second and rejected more often, and mice."""
+    """Simulate an elephant that is served 1,200 times a second and rejected more often, and mice."""
     scenario, configuration = _scenario(_OVERLOAD, requests, 1_650)
     return simulate(scenario, configuration)
 

@@ -69,7 +69,7 @@ def _arrivals() -> Iterator[StarvationCase]:
 
 
 def _pauses() -> Iterator[StarvationCase]:
-    """An elephant works for six seconds of eleven; another one is there all the time, and a mouse."""
+    """Let an elephant work for six seconds of eleven, beside a steady one and a mouse."""
     begins = range(0, 110 * SECOND, 11 * SECOND)
     change = begins[-1]
     end = change + _AFTERWARDS_NS

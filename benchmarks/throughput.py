@@ -71,7 +71,7 @@ _UNITS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 
 def parse_wrk(text: str) -> Measured:
-    """What ``wrk --latency`` printed; a ValueError with its text if that's something else."""
+    """Parse the output of ``wrk --latency``, or raise a ValueError with its text."""
 
     def find(pattern: str) -> tuple[str, ...]:
         found = re.search(pattern, text)
@@ -135,7 +135,7 @@ def _wrk(server: Server, seconds: int, core: int | None) -> str:
 
 
 def _load_seconds() -> float:
-    """What the processes that have been started and have ended, wrk among them, took of the processor."""
+    """Return the processor time of the processes that were started and have ended, such as wrk."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -170,7 +170,7 @@ def _compared(base: str, name: str, measured: Sequence[Measured], bare: Sequence
 
 
 def choose(pattern: str) -> Sequence[tuple[str, ThroughputRow]]:
-    """The rows that match by base and name, and the bare ones that they are compared with."""
+    """Return the rows that match by base and name, and the bare ones that they are compared with."""
     rows = [(base, row) for base in BASES for row in ROWS]
     bases = {base for base, row in rows if re.search(pattern, f"{base} {row.name}")}
     return [

@@ -39,7 +39,7 @@ _NOTHING: Final = {"type": "http.response.body", "body": b""}
 
 
 async def raw(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """The least that an app can be."""
+    """Answer as the smallest possible app does."""
     await send(_START)
     await send(_BODY)
 
@@ -170,12 +170,12 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
 
 
 def environment(app: str, wrapper: str, config: Path | None = None) -> dict[str, str]:
-    """What tells a server's process which app `make_app` is to make."""
+    """Return the environment that selects the app of `make_app` in a server's process."""
     return {VARIABLE: " ".join([app, wrapper, *([str(config)] if config else [])])}
 
 
 def make_app() -> ASGIApp:
-    """The app that the environment names; ``uvicorn --factory benchmarks.wire_apps:make_app``."""
+    """Return the app that the environment names; ``uvicorn --factory benchmarks.wire_apps:make_app``."""
     app, wrapper, *config = os.environ[VARIABLE].split(" ", 2)
     made = APPS[app]()
     return ours(made, config[0]) if config else WRAPPERS[wrapper](made)

@@ -47,7 +47,7 @@ class Scoreboard:
         return cls(Path(os.environ[_VARIABLE]))
 
     def environment(self) -> dict[str, str]:
-        """What lets a server's process find it."""
+        """Return the environment with which a server's process finds the backend."""
         return {_VARIABLE: str(self.path)}
 
     @property

@@ -67,7 +67,7 @@ class Tally:
         self.end = begin + seconds
 
     def count(self, status: int | None) -> None:
-        """An answer; None is a connection that was lost."""
+        """Take an answer; None is a connection that was lost."""
         if not self.is_open:
             return
         if status is None:

@@ -16,10 +16,10 @@ class Owner(Protocol):
     """Who is told what becomes of a connection."""
 
     def answered(self, connection: "Connection", status: int) -> None:
-        """The response is complete; when ``connection.reusable``, it takes the next request."""
+        """Take a complete response; when ``connection.reusable``, the connection takes the next request."""
 
     def lost(self, connection: "Connection") -> None:
-        """It ended, whether or not somebody waited for an answer; never after `Connection.abandon`."""
+        """Take the end of a connection, with or without a pending request; never after `Connection.abandon`."""
 
 
 class Connection(asyncio.Protocol):
@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         owner.answered(self, status)
 
     def _complete(self, data: bytes) -> int | None:
-        """The status of a response that has come completely, or None."""
+        """Return the status of a response that is complete, or None."""
         end = data.find(_HEAD_END)
         if end < 0:
             return None
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
 
 
 def _header(head: bytes, name: bytes) -> bytes | None:
-    """The value of a header in a head in lower case."""
+    """Return the value of a header in a head in lower case."""
     begin = head.find(b"\r\n" + name + b":")
     if begin < 0:
         return None
@@ -124,7 +124,7 @@ def _header(head: bytes, name: bytes) -> bytes | None:
 
 
 def request_bytes(path: str, **headers: str) -> bytes:
-    """A GET request; of names that can't be written as keywords, underscores stand for hyphens."""
+    """Return a GET request; underscores in keywords stand for hyphens."""
     lines = [f"GET {path} HTTP/1.1", "Host: 127.0.0.1"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -17,5 +17,5 @@ needs_golden = pytest.mark.skipif(
 
 
 def golden_files(pattern: str) -> list[Path]:
-    """The files there that match; none when the folder is missing."""
+    """Return the files in the folder that match; none when it is missing."""
     return sorted(GOLDEN.glob(pattern))

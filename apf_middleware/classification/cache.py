@@ -32,7 +32,7 @@ class BoundedCache(Generic[K, V]):
         return f"BoundedCache({self._generation}): {len(self)} entries"
 
     def get(self, key: K) -> V | None:
-        """What was put there, if it is remembered."""
+        """Return the value for ``key``, if it is remembered."""
         found = self.young.get(key)
         if found is None:
             found = self._old.get(key)

@@ -127,11 +127,11 @@ class Classifier:
         return self._decide(digest, key, found)
 
     def decide(self, digest: RequestDigest) -> Classification:
-        """The same without the memory of decisions, for a caller who has a better one: quicker if nothing is known."""
+        """Classify without the cache of decisions, for callers with a better one: quicker if nothing is known."""
         return self._classification(self._outcome(self._plan(digest.identity)[0], digest), digest)
 
     def explain(self, digest: RequestDigest) -> Explanation:
-        """The classification and how it came about; slow, for people."""
+        """Return the classification and its explanation; slow, for people."""
         passed_over = []
         for schema in self.schemas:
             reason = why_not(schema, digest)
@@ -158,7 +158,7 @@ class Classifier:
         return classification
 
     def _plan(self, identity: Identity) -> tuple[Plan, bool]:
-        """The plan for an identity, and whether that is short enough to be remembered."""
+        """Return the plan for an identity, and whether it is short enough to be cached."""
         key = (identity.name, identity.groups, identity.uid) if self._with_uid else (identity.name, identity.groups)
         plan = self._plans.get(key)
         if plan is not None:
@@ -170,7 +170,7 @@ class Classifier:
         return plan, length <= LONGEST_IDENTITY
 
     def _outcome(self, plan: Plan, digest: RequestDigest) -> _Outcome:
-        """The first schema of the plan that accepts the request, or a fallback."""
+        """Return the first schema of the plan that accepts the request, or a fallback."""
         number = plan.first(digest)
         if number is not None:
             return self._outcomes[number]

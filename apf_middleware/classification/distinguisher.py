@@ -30,7 +30,7 @@ Reader = Callable[[RequestDigest], str]
 
 
 def compile_distinguisher(schema: FlowSchema) -> Reader:
-    """The function from a request to the flow's distinguisher.
+    """Return the function from a request to the flow's distinguisher.
 
     A path parameter is the one of the request's route, or else of the first path template of the schema's HTTP rules
     that has it and matches.
@@ -55,7 +55,7 @@ def depends_only_on_identity_and_resource(distinguisher: Distinguisher | None) -
 
 
 def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
-    """The network of so many bits, say ``192.0.2.0/24``."""
+    """Return the network of so many bits, such as ``192.0.2.0/24``."""
     quad = _QUAD.fullmatch(address)
     if quad is not None:  # the same as below, in a tenth of the time: new clients come all the time
         a, b, c, d = map(int, quad.groups())

@@ -32,7 +32,7 @@ _OF_FIELDS: dict[Field, Fact] = {
 
 
 def facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
-    """What the rules look at beside what always counts."""
+    """Return the facts that the rules read beside those that always count."""
     facts: set[Fact] = set()
     for schema in schemas:
         for rule in schema.rules:
@@ -58,7 +58,7 @@ def _of_http_rule(rule: HttpRule) -> set[Fact]:
 
 
 def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
-    """The functions from a digest to its key, without a resource and with one.
+    """Return the functions from a digest to its cache key, without a resource and with one.
 
     Name and groups come first. All parts have a length. A key without a resource and one with never equal, because
     the latter has more parts: four of the resource, and whatever else counts counts for both.

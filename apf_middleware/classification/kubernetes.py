@@ -59,7 +59,7 @@ def is_served_without_seats(digest: RequestDigest) -> bool:
 
 
 def _split_namespace(parts: list[str]) -> tuple[str, list[str]]:
-    """The namespace, and what follows it: a namespace itself is a resource in itself."""
+    """Return the namespace and the rest: a namespace itself is also a resource."""
     match parts:
         case ["namespaces", namespace, resource, *_] if resource not in _OF_NAMESPACES:
             return namespace, parts[2:]

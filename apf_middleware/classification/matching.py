@@ -134,7 +134,7 @@ def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
 
 
 def plain_host(host: str) -> str:
-    """A host in lower case, without a port and without the dot of the root."""
+    """Return a host in lower case, without its port and without the final dot."""
     name, colon, port = host.lower().rpartition(":")
     return (name if colon and not port.strip("0123456789") else host.lower()).removesuffix(".")
 
@@ -157,7 +157,7 @@ def _value_matches(match: ValueMatch, among: Mapping[str, str], name: str) -> bo
 
 
 def values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:
-    """What an atomic test looks at: one value, or all groups."""
+    """Return the values that an atomic test reads: one value, or all groups."""
     identity, about = digest.identity, digest.resource or NO_RESOURCE
     match field:
         case Field.USER | Field.UID:

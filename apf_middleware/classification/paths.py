@@ -40,7 +40,7 @@ class PathTemplate:
         return tuple(segment[1:-1] for segment in self.segments if is_parameter(segment))
 
     def regex(self, wanted: str | None = None) -> str:
-        """What matches a path completely; the segment of the parameter ``wanted`` is its capturing group."""
+        """Return the regex for the whole path; the segment of the parameter ``wanted`` is its capturing group."""
         if self.below and not self.segments:
             return "(?s:.*)"  # also the path of OPTIONS *, which begins with no slash
         parts = []
@@ -60,7 +60,7 @@ def is_parameter(segment: str) -> bool:
 
 
 def parse_template(template: object) -> PathTemplate:
-    """The parts of a template, or an InvalidValueError."""
+    """Return the parts of a template, or raise InvalidValueError."""
     if not isinstance(template, str) or not template.startswith("/"):
         if template == ANY_SEGMENT:
             return PathTemplate((), below=True)
@@ -87,7 +87,7 @@ def compile_templates(templates: Iterable[str]) -> re.Pattern[str]:
 
 
 def head_of(path: str) -> str:
-    """The first segment."""
+    """Return the first segment."""
     return path[1:].partition("/")[0]
 
 

@@ -109,7 +109,7 @@ class Plan:
         self._others = others
 
     def first(self, digest: RequestDigest) -> int | None:
-        """The number of the first schema that accepts the request."""
+        """Return the number of the first schema that accepts the request."""
         about = digest.resource
         if about is None:
             about = NO_RESOURCE
@@ -137,7 +137,7 @@ class SchemaIndex:
         self._longest_account = max((len(name) for kind, name in self._numbers if kind == "account"), default=0)
 
     def plan(self, identity: Identity) -> Plan:
-        """The plan for an identity."""
+        """Return the plan for an identity."""
         keys = [(_EVERYBODY, ""), ("user", identity.name), *(("group", group) for group in identity.groups)]
         if identity.name.startswith(SERVICE_ACCOUNT):
             # A namespace has no colon, but a subject can name one that has: each beginning may be one.

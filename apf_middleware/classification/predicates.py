@@ -65,7 +65,7 @@ class Alternative:
 
 
 def compile_rule(rule: Rule | Conjunction, *, about_resource: bool) -> Alternative | None:
-    """The rule for requests about a resource or for others; None when it accepts none of them."""
+    """Return the rule for requests about a resource or for others; None when it accepts none of them."""
     if isinstance(rule, Conjunction):
         return _compile_conjunction(rule, about_resource=about_resource)
     compiled: list[tuple[Predicate | None, frozenset[str] | None]]

@@ -85,12 +85,12 @@ ANYTHING: Final = Dependence(query=True, changing=True, anything=True)
 
 @lru_cache(maxsize=1024)
 def plain_work(seats: int) -> Work:
-    """The work of so many seats and nothing after the reply; what is asked for often is made once."""
+    """Return the work of so many seats without final seats; common values are made once."""
     return Work(seats)
 
 
 def dependence_of(estimator: object) -> Dependence:
-    """What this estimator's ``dependence`` says, or ANYTHING when it says nothing."""
+    """Return the estimator's ``dependence``, or ANYTHING if it has none."""
     told = getattr(estimator, "dependence", ANYTHING)
     if not isinstance(told, Dependence):
         raise InvalidValueError(f"dependence of {estimator!r}", told, "it must be a Dependence")
@@ -98,7 +98,7 @@ def dependence_of(estimator: object) -> Dependence:
 
 
 def seat_cap(nominal: int, hand_size: int) -> int:
-    """The most seats that one request may have in a level with so many nominal seats and such hands."""
+    """Return the most seats that one request may have in a level with so many nominal seats and such hands."""
     require_integer("nominal", nominal, least=0)
     require_integer("hand_size", hand_size, least=1)
     return max(1, min(ceil(_SHARE * nominal), nominal // hand_size))

@@ -71,7 +71,7 @@ class Choice:
         return isinstance(self.estimator, Claimed) and self.estimator.wants_body(digest)
 
     def estimate(self, digest: RequestDigest, classification: Classification) -> Estimate | Awaitable[Estimate]:
-        """The estimate, or what must be awaited for it."""
+        """Return the estimate, or an awaitable of it."""
         work = self.estimator(digest, classification)
         return self._cut(work) if isinstance(work, Work) else self._awaited(work)
 

@@ -90,7 +90,7 @@ class _Options(NamedTuple):
 
 
 def _options(query: Mapping[str, str]) -> _Options | None:
-    """The options, or None where a number is none. Flags are true by whatever they say but false and 0."""
+    """Return the options, or None where a number isn't one. A flag is true unless its value is false or 0."""
     limit = _integer(query.get("limit"))
     if limit is None or _integer(query.get("timeoutSeconds")) is None:
         return None
@@ -130,7 +130,7 @@ def list_seats(
     watch: bool = False,
     single: bool = False,
 ) -> int:
-    """The seats of a list, or of a ``watch``; ``single`` is one for an object by its name.
+    """Return the seats of a list, or of a ``watch``; ``single`` means one object by its name.
 
     ``stats`` is asked only where it matters. None from it means that nothing is known about such objects, as where
     another server stores them: that is cheap here.

@@ -36,7 +36,7 @@ _NS_PER_UNIT: Final = 10  # of one seat
 
 
 def route_key(digest: RequestDigest) -> str | None:
-    """What requests like this have in common; None when it would be too long.
+    """Return the key that requests of one kind have in common; None when it would be too long.
 
     Of a path that is no resource's, segments that look like somebody's or something's own name are left out.
     """
@@ -98,7 +98,7 @@ class LearnedCosts:
         return len(self._costs)
 
     def observe(self, route: str | None, duration_ns: int, work: int) -> None:
-        """A request of this route ran so long and took so many seat-seconds meanwhile; of None, nothing is learned."""
+        """Learn from a request of this route that ran so long and took so many seat-seconds; None teaches nothing."""
         if route is None:
             return
         if duration_ns < 0 or work < 0:
@@ -117,18 +117,18 @@ class LearnedCosts:
         costs.work += weight * (work - costs.work)
 
     def guess(self, route: str | None) -> RouteCosts | None:
-        """What a request of this route will probably take; None while too little is known."""
+        """Return the expected work of a request of this route; None while too little is known."""
         costs = self._costs.get(route) if route is not None else None
         return costs if costs is not None and costs.count >= self._enough else None
 
     def snapshot(self, most: int = 100) -> LearnedCostsSnapshot:
-        """The ``most`` expensive routes."""
+        """Return the ``most`` expensive routes."""
         ordered = sorted(self._costs.items(), key=lambda one: (-one[1].work, one[0]))[:most]
         routes = [(route, costs.count, int(costs.duration_ns), costs.seats) for route, costs in ordered]
         return LearnedCostsSnapshot(tuple(routes), self.forgotten)
 
     def check(self) -> None:
-        """That bounds hold."""
+        """Check that the bounds hold."""
         if len(self._costs) > self._most_routes:
             raise InvalidValueError("routes", len(self._costs), f"there must be at most {self._most_routes}")
         for route, costs in self._costs.items():

@@ -74,7 +74,7 @@ class ObjectCounts:
             self._entries.popitem(last=False)
 
     def look(self, now: int, resource: Resource) -> ObjectStats | None:
-        """What is known about them: UNCERTAIN when it is out of date."""
+        """Return the number of objects, or UNCERTAIN when it is out of date."""
         entry = self._entries.get((resource.api_group, resource.resource))
         if entry is None:
             return None
@@ -92,14 +92,14 @@ class ObjectCounts:
         return forgotten
 
     def inventory(self, now: Callable[[], int]) -> Inventory:
-        """What an estimator asks, by this clock."""
+        """Return the function that an estimator calls, with this clock."""
         return lambda resource: self.look(now(), resource)
 
     def snapshot(self) -> ObjectCountsSnapshot:
         return ObjectCountsSnapshot(tuple((key, entry.stats, entry.at) for key, entry in self._entries.items()))
 
     def check(self) -> None:
-        """That bounds hold and the oldest come first."""
+        """Check that the bounds hold and that the oldest entries come first."""
         times = [entry.at for entry in self._entries.values()]
         if len(times) > self._most or times != sorted(times):
             raise InvalidValueError("entries", len(times), f"they must be in order of time, at most {self._most}")

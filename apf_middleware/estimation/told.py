@@ -177,7 +177,7 @@ class Claimed:
         return ClaimedSnapshot(self.believed, self.bounded, self.malformed, self.untrusted)
 
     def check(self) -> None:
-        """That the books are in order."""
+        """Check that the counts agree."""
         if not 0 <= self.bounded <= self.believed or min(self.malformed, self.untrusted) < 0:
             raise InvalidValueError("counters", self.snapshot(), "bounded claims must be among those believed")
 
@@ -186,7 +186,7 @@ class Claimed:
 
 
 def _number(told: object) -> int | None:
-    """A number of anything, in digits or, in a body, as such."""
+    """Return a number, from digits or, in a body, from a number."""
     if isinstance(told, str):
         told = told.strip(" \t")
         return int(told) if told.isascii() and told.isdigit() and len(told) <= _LONGEST else None
@@ -194,7 +194,7 @@ def _number(told: object) -> int | None:
 
 
 def _field(body: Mapping[str, object], name: str) -> object:
-    """The field of this name, or of the objects that lead to it."""
+    """Return the field of this name, or the one to which a path of names leads."""
     found: object = body
     for step in name.split("."):
         if not isinstance(found, Mapping):

@@ -49,7 +49,7 @@ class WatchTrackerSnapshot:
 
 
 def watch_of(digest: RequestDigest) -> Resource | None:
-    """What a watching request's writers should know about; None for a watch that concerns few of them.
+    """Return what writers should know about a watching request; None if it concerns few of them.
 
     Those are the watches for pods of one node: there is one for each node, and a write concerns only one of them.
     """
@@ -72,7 +72,7 @@ class WatchTracker:
         self.uncounted: int = 0
 
     def register(self, resource: Resource | None) -> Watch:
-        """A watch begins; of None, nothing is counted."""
+        """Count a watch that begins; None isn't counted."""
         if resource is None:
             return Watch(WatchKey("", ""), is_counted=False)
         key = WatchKey(resource.api_group, resource.resource, resource.namespace, resource.name)
@@ -85,7 +85,7 @@ class WatchTracker:
         return Watch(key, is_counted=True)
 
     def forget(self, watch: Watch) -> None:
-        """It has ended; again does nothing."""
+        """Count the end of a watch, once."""
         if not watch.is_counted:
             return
         watch.is_counted = False
@@ -114,7 +114,7 @@ class WatchTracker:
         return WatchTrackerSnapshot(tuple(ordered), self.uncounted)
 
     def check(self) -> None:
-        """That the sum is right, and bounds hold."""
+        """Check that the sum is right and that the bounds hold."""
         counted = self._counts.values()
         if sum(counted) != self.total or not all(counted) or len(counted) > self._most:
             rule = f"it must be the sum of at most {self._most} counts of at least 1"

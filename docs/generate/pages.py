@@ -28,7 +28,7 @@ _FENCE: Final = "````"
 
 
 def links_out(text: str, folder: Path) -> Iterator[Path]:
-    """What a text that stands in this folder links to outside of the documentation's own folder."""
+    """Return the link to use where a text of this folder links out of the documentation's folder."""
     for link in _LINK.finditer(text):
         target = _outside(link[1], folder)
         if target is not None:
@@ -36,7 +36,7 @@ def links_out(text: str, folder: Path) -> Iterator[Path]:
 
 
 def shown(target: Path) -> str:
-    """The Markdown that shows a file or a folder."""
+    """Return the Markdown that shows a file or a folder."""
     if target.is_dir():
         readme = target / "README.md"
         opening = readme.read_text() if readme.exists() else f"# `{_name(target)}`\n"

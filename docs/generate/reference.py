@@ -119,7 +119,7 @@ def _anchor(title: str) -> str:
 
 
 def written() -> str:
-    """The page's text."""
+    """Return the text of the page."""
     return "\n".join(_Reference(json_schema()).text()).rstrip() + "\n"
 
 

@@ -37,7 +37,7 @@ async def serve(port: int, app_port: int) -> None:
 
 
 def rewritten(head: bytes, client: str) -> bytes:
-    """The request's head as the app may see it; ValueError if it could be read in two ways."""
+    """Return the request's head as the app may see it; raise ValueError if it is ambiguous."""
     request, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     if any(b"\r" in line or b"\n" in line for line in (request, *lines)):
         raise ValueError("a line must end with CR and LF")

@@ -14,7 +14,7 @@ database = {"state": "up"}
 
 @gates.condition("breaker", on="database.state")
 def breaker(_: GateRequest) -> bool:
-    """A circuit breaker's; here it is a switch."""
+    """Check the switch that stands in for a circuit breaker."""
     return database["state"] == "up"
 
 

@@ -73,7 +73,7 @@ def _served_between(begin: float, end: float, requests: Iterable[Asked]) -> int:
 
 
 def percentile(ascending: Sequence[float], fraction: float) -> float:
-    """The smallest value that this fraction doesn't exceed; 0 of nothing."""
+    """Return the smallest value that this fraction doesn't exceed; 0 of nothing."""
     return ascending[max(math.ceil(fraction * len(ascending)), 1) - 1] if ascending else 0.0
 
 

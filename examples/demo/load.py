@@ -69,7 +69,7 @@ class _Connection(asyncio.Protocol):
         self._living.add(self)
 
     async def ask(self, request: bytes) -> int:
-        """The status of the answer, once it has come completely; ConnectionError if it never does."""
+        """Return the status of a complete answer; raise ConnectionError if it never comes."""
         if self._transport is None or not self.is_open:
             raise ConnectionResetError("the server has closed the connection")
         self._answer = asyncio.get_running_loop().create_future()
@@ -130,7 +130,7 @@ class Run:
         return 0.0 if self._began is None else min(self._now() - self._began, self.load.seconds)
 
     async def play(self) -> None:
-        """The elephant presses on until the last mouse knows what became of its last request."""
+        """Keep the elephant's load up until the last mouse has its last answer."""
         self._began = self._now()
         elephant = _Caller("elephant", self.load, self.elephant)
         try:
@@ -159,7 +159,7 @@ class Run:
                 await asyncio.sleep(self.load.pause * elephant.chance.uniform(0.5, 1.5))
 
     async def _nibble(self, mouse: _Caller, group: asyncio.TaskGroup) -> None:
-        """A mouse, which doesn't wait for its answers."""
+        """Run a mouse, which doesn't wait for its answers."""
         began = due = self._now()
         while (due := due + mouse.chance.expovariate(self.load.rate)) < began + self.load.seconds:
             await asyncio.sleep(due - self._now())

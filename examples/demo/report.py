@@ -72,7 +72,7 @@ def _chart_panel(name: str, run: Run) -> Panel:
 
 
 def _moments(mice: Sequence[Asked], load: Load, columns: int) -> list[list[Asked]]:
-    """Requests by the moment when they were due."""
+    """Return the requests by the time when they were due."""
     moments: list[list[Asked]] = [[] for _ in range(columns)]
     for one in mice:
         moments[min(int(one.due / load.seconds * columns), columns - 1)].append(one)
@@ -90,7 +90,7 @@ def _column(moment: Sequence[Asked], load: Load, lines: int) -> list[tuple[str, 
 
 
 def bar_cells(value: float, full: float, lines: int) -> list[str]:
-    """A column of so many lines, from the top down; what is more than nothing is seen."""
+    """Return a column of so many lines, top line first; any value above zero is visible."""
     eighths = min(max(round(value / full * lines * 8), 1 if value else 0), lines * 8)
     return [_EIGHTHS[min(max(eighths - 8 * below, 0), 8)] for below in reversed(range(lines))]
 

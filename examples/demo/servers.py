@@ -100,7 +100,7 @@ def serve(*apps: str) -> Iterator[list[Server]]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """What would end the demonstration now ends it afterwards."""
+    """Delay signals that would end the demonstration until afterwards."""
     came: list[int] = []
     before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in _ENDINGS}
     try:

@@ -75,7 +75,7 @@ def _seconds(text: str) -> float:
 
 
 def _raise_file_limit() -> None:
-    """Some systems allow 256 open files, and each connection is one; servers inherit the limit."""
+    """Raise the limit of open files: each connection is one, and some systems allow 256. Servers inherit the limit."""
     with suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415 - only where there is one
 
@@ -90,7 +90,7 @@ def register_sketch() -> None:
 
 
 def _sketch(error: UnicodeError) -> tuple[str, int]:
-    """What can't be written is drawn with letters and signs."""
+    """Replace characters that can't be written by letters and signs."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     drawn = error.object[error.start : error.end].translate(_SIGNS)
@@ -141,7 +141,7 @@ def _play(console: Console, load: Load) -> tuple[Run, Run]:
 
 
 async def _watched(run: Run, progress: Progress, task: TaskID) -> None:
-    """The run, while its progress is drawn some times a second."""
+    """Run the load, and draw its progress a few times a second."""
 
     async def watch() -> None:
         while True:
@@ -163,7 +163,7 @@ def _draw(run: Run, progress: Progress, task: TaskID) -> None:
 
 
 def _ending(server: Server) -> RenderableType:
-    """A part of the metrics as the protected server tells them now, and what to type to see all of it."""
+    """Return a part of the protected server's metrics, and the command that shows all of them."""
     shown = [line for line in _metrics(server).splitlines() if line.startswith(_METRICS) and 'customers"' in line]
     program = Path(sys.executable).with_name("uvicorn")
     uvicorn = str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else "uvicorn"

@@ -18,7 +18,7 @@ async def hello(request: HttpRequest) -> JsonResponse:
 
 
 def report(request: HttpRequest) -> JsonResponse:
-    """Runs in Django's thread; its seat is held all the same."""
+    """Run in Django's thread; the seat is held all the same."""
     return JsonResponse({"seats": request.scope["apf"].seats})
 
 

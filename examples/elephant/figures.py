@@ -66,7 +66,7 @@ def latencies_ms(served: Iterable[Served]) -> list[float]:
 
 
 def percentile(ascending: Sequence[float], fraction: float) -> float:
-    """The smallest value that this fraction doesn't exceed; NaN of nothing."""
+    """Return the smallest value that this fraction doesn't exceed; NaN of nothing."""
     return ascending[max(math.ceil(fraction * len(ascending)), 1) - 1] if ascending else math.nan
 
 
@@ -93,7 +93,7 @@ def _fair_shares(load: Load) -> list[float]:
 
 
 def _goodputs(backend: Backend) -> list[float]:
-    """Requests served, as parts of what each flow's fair share of the seats can serve."""
+    """Return the requests served as parts of what each flow's fair share of the seats can serve."""
     turns = backend.world.now / backend.load.service_ns
     shares = _fair_shares(backend.load)
     return [len(flow.served) / (turns * share) for flow, share in zip(backend.flows, shares, strict=True)]

@@ -44,12 +44,12 @@ def draw(plain: Backend, fair: Backend) -> RenderableType:
 
 
 def tone(latency_ms: float) -> str:
-    """The colour of a latency that a mouse had."""
+    """Return the colour for a mouse's latency."""
     return _GOOD if latency_ms <= PROMPT_MS else _BAD
 
 
 def bar_cells(value: float, full: float, lines: int) -> list[str]:
-    """A column of so many lines, from the top down; what is more than nothing is seen."""
+    """Return a column of so many lines, top line first; any value above zero is visible."""
     eighths = min(max(round(value / full * lines * 8), 1 if value else 0), lines * 8)
     return [_EIGHTHS[min(max(eighths - 8 * below, 0), 8)] for below in reversed(range(lines))]
 
@@ -109,14 +109,14 @@ def _draw_seats(backend: Backend) -> Text:
 
 
 def _draw_one_queue(backend: Backend) -> list[Text]:
-    """The tickets in the order in which they will be seated."""
+    """Return the tickets in the order in which they will be seated."""
     columns, lines = _CHART
     marks = [_mark(ticket.flow, backend) for queue in backend.queueset.deck for ticket in queue]
     return [Text.assemble(*marks[line * columns : (line + 1) * columns]) for line in range(lines)]
 
 
 def _draw_queues(backend: Backend) -> list[Text]:
-    """A column for each queue, as high as it is long."""
+    """Return a column for each queue, as high as the queue is long."""
     full = backend.load.connections / backend.queueset.settings.hand_size * 1.15
     columns = [_draw_queue(queue, backend, full) for queue in backend.queueset.deck]
     return [Text.assemble(*line) for line in zip(*columns, strict=True)]
@@ -133,7 +133,7 @@ def _draw_queue(queue: Queue, backend: Backend, full: float) -> list[tuple[str, 
 
 
 def _draw_latencies(backend: Backend) -> Text:
-    """The mice's, as time passes: the longest of each moment."""
+    """Return the longest latency of the mice at each time."""
     load = backend.load
     longest = [0.0] * _LATENCIES
     for mouse in backend.mice:

@@ -52,7 +52,7 @@ def report(plain: Backend, fair: Backend) -> RenderableType:
 
 
 def sentences(load: Load, plain: Figures, fair: Figures) -> list[str]:
-    """What was seen, from nothing but the figures."""
+    """Describe the result, from the figures alone."""
     mice = (
         f"A request takes about {load.service_ns // MS} ms. Of the mice's, 99 in 100 took at most "
         f"{plain.mice.p99:.0f} ms {PLAIN}, and {fair.mice.p99:.0f} ms {FAIR}: "

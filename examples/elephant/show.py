@@ -49,7 +49,7 @@ def _parse(arguments: Sequence[str] | None) -> Namespace:
 
 
 def _sketch(error: UnicodeError) -> tuple[str, int]:
-    """What can't be written is drawn with letters and signs: e is the elephant."""
+    """Replace characters that can't be written by letters and signs: e is the elephant."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     drawn = error.object[error.start : error.end].translate(_SIGNS)

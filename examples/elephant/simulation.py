@@ -100,7 +100,7 @@ class Backend:
         self.world.at(time, partial(send, flow), Rank.ARRIVE)
 
     def _send_and_pause(self, mouse: Flow) -> None:
-        """A mouse doesn't wait for its answer before it asks again."""
+        """Let a mouse call again without waiting for its answer."""
         self._send(mouse)
         self._at(self.world.now + mouse.draw_pause(), self._send_and_pause, mouse)
 

@@ -17,7 +17,7 @@ Admitted = Annotated[Admission, Depends(get_admission)]
 
 
 async def tenant_of(admission: Admitted) -> str:
-    """The tenant that the caller's credentials name: all schemas of apf.yaml tell flows by the groups tenant:…."""
+    """Return the tenant of the caller's credentials: flows are told apart by the groups tenant:…."""
     if not admission.flow.startswith("tenant:"):
         raise HTTPException(401, "Come with a token or an API key", {"www-authenticate": "Bearer"})
     return admission.flow.removeprefix("tenant:")

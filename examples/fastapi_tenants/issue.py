@@ -40,7 +40,7 @@ def ensure_keys() -> None:
 
 
 def issue(user: str, tenant: str, plan: str, seconds: int) -> str:
-    """A token: tenant and plan are groups of the user."""
+    """Return a token: tenant and plan are groups of the user."""
     claims = {
         "iss": ISSUER,
         "aud": AUDIENCE,

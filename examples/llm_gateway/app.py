@@ -21,7 +21,7 @@ app.add_middleware(APFMiddleware, config="examples/llm_gateway/apf.yaml")
 
 
 async def generate(prompt: str, most: int) -> AsyncIterator[str]:
-    """The model: it says everything again, one word after the other."""
+    """Repeat the prompt word by word, in place of a model."""
     for word in prompt.split()[:most]:
         await asyncio.sleep(0.02)
         yield word

@@ -24,7 +24,7 @@ async def clock(request: Request) -> Response:
 
 
 async def talk(socket: WebSocket) -> None:
-    """A WebSocket: the seat is free as soon as it is accepted."""
+    """Serve a WebSocket: its seat is free as soon as it is accepted."""
     await socket.accept()
     async for text in socket.iter_text():
         await socket.send_text(text.upper())

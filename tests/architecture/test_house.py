@@ -84,7 +84,7 @@ def test_no_class_has_a_name_that_says_nothing(path: Path) -> None:
 
 
 def public_names(module: ModuleType) -> list[str]:
-    """What was made in this module and doesn't hide behind an underscore."""
+    """Return the public names that were defined in this module."""
     made = [
         name
         for name, value in vars(module).items()

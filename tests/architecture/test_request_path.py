@@ -85,12 +85,12 @@ async def trace(middleware: APFMiddleware, scope: Scope) -> Trace:
 
 
 async def first() -> Trace:
-    """The first request that a server gets."""
+    """Send the first request that a server gets."""
     return await trace(APFMiddleware(answer), scope_of("/orders"))
 
 
 async def new() -> Trace:
-    """A path that was never asked for, by a client that never came, in a server that has served others."""
+    """Send a request for a new path, from a new client, to a server that has served others."""
     middleware = APFMiddleware(answer)
     for number in range(3):
         await middleware(scope_of(f"/orders/{number}"), receive, send)
@@ -98,7 +98,7 @@ async def new() -> Trace:
 
 
 async def cached() -> Trace:
-    """A request like one that was served before, while no other one runs."""
+    """Send a request like one that was served before, while no other one runs."""
     middleware = APFMiddleware(answer)
     for _ in range(3):
         await middleware(scope_of("/orders"), receive, send)
@@ -106,7 +106,7 @@ async def cached() -> Trace:
 
 
 async def beside_another() -> Trace:
-    """A request like one that was served before, while another one runs."""
+    """Send a request like one that was served before, while another one runs."""
     began, end = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

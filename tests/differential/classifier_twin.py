@@ -29,7 +29,7 @@ ALL = ("*",)
 
 
 def choose(schemas: Iterable[FlowSchema], digest: RequestDigest) -> FlowSchema | None:
-    """The matching schema of the lowest precedence, then of the first name."""
+    """Return the matching schema of the lowest precedence, then of the first name."""
     matching = [schema for schema in schemas if any(matches(rule, digest) for rule in schema.rules)]
     return min(matching, key=lambda schema: (schema.precedence, schema.name), default=None)
 
@@ -100,7 +100,7 @@ def http(rule: HttpRule, digest: RequestDigest) -> bool:
 
 
 def template(pattern: str, asked: str) -> dict[str, str] | None:
-    """The parameters if the template matches."""
+    """Return the parameters if the template matches."""
     if pattern in ("*", "/*"):
         return {}
     expected, got = pattern.split("/"), asked.split("/")
@@ -164,7 +164,7 @@ def atom(test: AtomicTest, digest: RequestDigest) -> bool:
 
 
 def flow_of(schema: FlowSchema, digest: RequestDigest) -> str:
-    """The distinguisher, but for addresses and callables."""
+    """Return the distinguisher, except for addresses and callables."""
     if schema.distinguisher is None:
         return ""
     raw = source(schema, schema.distinguisher, digest)

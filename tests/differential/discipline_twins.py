@@ -101,7 +101,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         return max(self.concurrency, used + sum(stay.width for stay in self.orphans))
 
     def shares(self) -> dict[PlainQueue, Fraction]:
-        """What each queue that asks for anything gets."""
+        """Return the part of each queue that wants any."""
         asking = [queue for queue in self.queues if queue.rho]
         return dict(zip(asking, max_min_shares(self.capacity(), [queue.rho for queue in asking]), strict=True))
 
@@ -147,7 +147,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         queue.stays.append(Stay(ticket, ticket.width, ticket.total_work, queue.position))
 
     def rejoin(self, queue: PlainQueue, ticket: Ticket) -> None:
-        """It came before those who are behind it now, so what they are owed is owed to it."""
+        """Pay a request that arrived before those behind it what is owed to them."""
         stay, newer = queue.stay_of(ticket), queue.stay_of(ticket.newer) if ticket.newer is not None else None
         if stay is not None and newer is not None:
             stay.arrived_at = min(stay.arrived_at, newer.arrived_at)
@@ -167,7 +167,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         self.lift(queue)
 
     def lift(self, queue: PlainQueue) -> None:
-        """A ticket doesn't start before it has arrived."""
+        """Keep a ticket from starting before it has arrived."""
         oldest = queue.stay_of(queue.oldest) if queue.oldest is not None else None
         if oldest is not None:
             queue.next_start = max(queue.next_start, oldest.arrived_at)
@@ -240,7 +240,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         return min(firsts, key=lambda queue: (self.expected_end(queue, shares)[0], self.round(queue))).index
 
     def round(self, queue: PlainQueue) -> tuple[bool, int]:
-        """The next one round after the queue served last."""
+        """Return the next queue in turn after the one served last."""
         return queue.index <= self.turn, queue.index
 
     def meters(self) -> dict[str, int]:
@@ -343,7 +343,7 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
                 stay.until = stay.begin + self.length(stay)
 
     def length(self, stay: VirtualStay) -> int:
-        """The guess, until the seats are free."""
+        """Count the guess until the seats are free."""
         return stay.end if stay.is_gone and stay.end is not None else self.guess_ns * GRAINS_PER_SEAT_NS
 
     def arrive(self, queue: PlainQueue, ticket: Ticket) -> None:
@@ -427,7 +427,7 @@ class AttainingQueue(Queue):
         return self.finished + sum(run.width * (now - run.began) for run in self.runs)
 
     def meter(self, now: int) -> int:
-        """What it has attained by ``now``, its running requests counting for the guess at least."""
+        """Return the service attained by ``now``; running requests count for the guess at least."""
         guessed = sum(run.width for run in self.runs) * self.guess_ns
         return self.finished + max(guessed, self.attained(now) - self.finished)
 

@@ -32,7 +32,7 @@ _DEALER_RULES: Final = (  # what upstream says -> what our rule says
 
 
 def compare_dealer(case: Case) -> str | None:
-    """The hand, or the rule that deck and hand break."""
+    """Return the hand, or the rule that deck and hand break."""
     try:
         cards = list(Dealer(case["deck"], case["hand"]).deal(case["hash"]))
     except InvalidValueError as error:
@@ -76,7 +76,7 @@ def _differs(expected: object, got: object) -> str | None:
 
 
 def load_cases(path: Path) -> Sequence[Case]:
-    """The cases in this file, which may be compressed."""
+    """Return the cases in this file, which may be compressed."""
     raw = path.read_bytes()
     cases = json.loads(gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw)
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):

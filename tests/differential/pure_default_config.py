@@ -14,7 +14,7 @@ __all__ = ["compare_default_config"]
 
 
 def compare_default_config(cases: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first difference between the recorded objects and ours, if any."""
+    """Return the first difference between the recorded objects and ours, if any."""
     problems = Problems()
     ours = [
         {"kind": one["kind"], "name": one["metadata"]["name"], "spec": one["spec"]}

@@ -47,7 +47,7 @@ def replay_matching(case: Case) -> str | None:
 
 
 def replay_selection(case: Case) -> str | None:
-    """The choice among the default objects, and the flow."""
+    """Return the choice among the default objects, and the flow."""
     schemas = _default_schemas()
     digest = digest_of(case)
     found = _default_classifier().classify(digest)
@@ -85,7 +85,7 @@ def _classifier(schemas: tuple[FlowSchema, ...], fallback: FlowSchema) -> Classi
 
 
 def digest_of(case: Case) -> RequestDigest:
-    """The request of a case."""
+    """Return the request of a case."""
     user, request = case["user"], case["request"]
     resource = None
     if request["isResourceRequest"]:
@@ -101,7 +101,7 @@ def digest_of(case: Case) -> RequestDigest:
 
 
 def read_schema(name: str, spec: Mapping[str, Any]) -> FlowSchema:
-    """A schema from its API form."""
+    """Return a schema from its API form."""
     method = spec.get("distinguisherMethod")
     return FlowSchema(
         name=name,

@@ -18,5 +18,5 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def apf() -> Apf:
-    """The installed command."""
+    """Return the path of the installed command."""
     return lambda *arguments: run([str(Path(sys.executable).parent / "apf"), *map(str, arguments)])

@@ -26,7 +26,7 @@ def panels(board: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
 
 
 def asked(text: str, prefix: str) -> set[str]:
-    """The suffixes of all metrics that a query names."""
+    """Return the suffixes of all metrics that a query names."""
     found = re.findall(rf"\b{prefix}_(\w+?)(?:_bucket|_count|_sum)?(?=[{{\[\s,)]|$)", text)
     return set(found)
 

@@ -43,7 +43,7 @@ def commands_of(page: str) -> list[Command]:
 
 
 def type_in(commands: list[Command], folder: Path, environment: dict[str, str]) -> list[str]:
-    """What each command prints, errors included; they are entered into one shell."""
+    """Return the output of each command, errors included, entered into one shell."""
     script = "\n".join(f"{command.text}\necho; echo '{_MARK}'" for command in commands)
     result = subprocess.run(
         ["bash"],  # noqa: S607 - the newcomer's own
@@ -59,7 +59,7 @@ def type_in(commands: list[Command], folder: Path, environment: dict[str, str]) 
 
 
 def missing(command: Command, printed: str) -> list[str]:
-    """The lines that the page shows and that didn't come, or not in that order."""
+    """Return the lines that the page shows and that are missing, or out of order."""
     lines = iter([_TIME.sub("#", line).strip() for line in printed.splitlines()])
     shown = [_TIME.sub("#", line).strip() for line in command.shown if line.strip("… ")]
     return [line for line in shown if line not in lines]  # each search goes on where the last one ended

@@ -52,7 +52,7 @@ async def who(request: Request) -> Response:
 
 
 async def tell(_request: Request) -> Response:
-    """What has happened so far."""
+    """Return what has happened so far."""
     return JSONResponse(happened)
 
 

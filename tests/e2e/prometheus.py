@@ -34,7 +34,7 @@ def program(name: str) -> str:
 
 
 def until(find: Callable[[], T], wanted: str) -> T:
-    """What is found, as soon as it is."""
+    """Return the result of ``find`` as soon as there is one."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found = find()
@@ -62,13 +62,13 @@ class Prometheus:
             connection.close()
 
     def ask(self, path: str, **arguments: str | float) -> Any:  # noqa: ANN401 (JSON)
-        """The data of an answer."""
+        """Return the data of an answer."""
         status, body = self.get(f"/api/v1/{path}?{urlencode(arguments)}")
         assert status == 200, body
         return json.loads(body)["data"]
 
     def query(self, expression: str) -> dict[str, float]:
-        """The value of each job now."""
+        """Return the current value of each job."""
         rows = self.ask("query", query=expression)["result"]
         return {row["metric"].get("job", ""): float(row["value"][1]) for row in rows}
 
@@ -82,7 +82,7 @@ class Prometheus:
 
 @contextmanager
 def scraping(settings: Mapping[str, object], directory: Path) -> Iterator[Prometheus]:
-    """A Prometheus with these settings that is ready; its database and log are in ``directory``."""
+    """Run a Prometheus with these settings, ready; its database and log are in ``directory``."""
     port = free_port()
     (directory / "prometheus.yml").write_text(json.dumps(settings))  # what is JSON is YAML
     command = [

@@ -55,7 +55,7 @@ class Shop:
         return Outcome(result.exit_code, result.stdout, result.stderr)
 
     def run_apf(self, *arguments: object) -> Outcome:
-        """The same as an operator runs it."""
+        """Send a request as an operator."""
         command = [str(Path(sys.executable).parent / "apf"), "queue", *map(str, arguments)]
         environment = {**os.environ, "APF_RUNTIME_DIR": str(self.sockets)}
         result = subprocess.run(
@@ -73,7 +73,7 @@ class Shop:
 
 @contextmanager
 def open_shop(*options: str, kind: Kind = "uvicorn", workers: int = 2) -> Iterator[Shop]:
-    """The server, from when all its workers can be operated."""
+    """Run the server, ready when all its workers can be operated."""
     with tempfile.TemporaryDirectory(prefix="apf-") as name:
         folder = Path(name)
         (folder / "tokens.csv").write_text('secret-o,olga,1,"operators"\nsecret-l,louis,2,"lookers"\n')

@@ -58,7 +58,7 @@ class Terminal:
 
 @contextmanager
 def _heeded_sigint() -> Iterator[None]:
-    """A process started in a shell's background would pass on that it ignores SIGINT."""
+    """Restore SIGINT: a process started in a shell's background inherits that it is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

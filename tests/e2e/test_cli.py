@@ -24,7 +24,7 @@ def run(command: list[str]) -> Result:
 
 @pytest.fixture(params=["command", "module"])
 def apf(request: pytest.FixtureRequest) -> Apf:
-    """The installed command and ``python -m`` are the same."""
+    """Return a runner of the command, as installed or by ``python -m``: both must behave alike."""
     as_command = [str(Path(sys.executable).parent / "apf")]
     start = as_command if request.param == "command" else [sys.executable, "-m", "apf_middleware"]
     return lambda *arguments: run([*start, *map(str, arguments)])
@@ -32,7 +32,7 @@ def apf(request: pytest.FixtureRequest) -> Apf:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """A trace with its results."""
+    """Write a trace with its results."""
     settings = {"concurrency": 1, "queues": 4, "handSize": 2, "queueLengthLimit": 5, "estimatedServiceDuration_ns": 0}
     arrivals = [
         {"t_ns": n, "op": "arrive", "id": n, "flow": "a", "flow_hash": 3, "seats": 1, "duration_ns": 10}

@@ -35,7 +35,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 
 
 def marked(mark: str) -> list[int]:
-    """Processes that were started, by whatever way, from one with this mark in its environment."""
+    """Return the processes that descend from one with this mark in its environment."""
     wanted = f"{MARK}={mark}\0".encode()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -55,7 +55,7 @@ def mark() -> str:
 
 @pytest.fixture(scope="module")
 def done() -> tuple[subprocess.CompletedProcess[str], list[int]]:
-    """A short show into pipes, and who was left of it."""
+    """Run a short demonstration into pipes, and return it with the processes that it left."""
     mark = uuid.uuid4().hex
     done = pipe(DEMO, "--seconds", "2", "--json", NO_COLOR="1", **{MARK: mark})
     return done, marked(mark)
@@ -88,7 +88,7 @@ def test_more_is_done_with_protection_for_the_elephant_too(figures: dict[str, An
 
 
 def planned(tmp_path: Path, target: str) -> str:
-    """The commands that make would run for a target in a fresh clone."""
+    """Return the commands that make would run for a target in a fresh clone."""
     command = ["make", "--dry-run", "--directory", str(ROOT), f"VENV={tmp_path / 'venv'}", target]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -205,7 +205,7 @@ class Answering(asyncio.Protocol):
 
 
 def play(load: Load, answer: bytes, *, held_up: float = 0.0) -> tuple[Run, int]:
-    """A run against a server that answers so, and how many connections it got; all is held up once, after 100 ms."""
+    """Run the load against a server that stalls once after 100 ms; return the report and the number of connections."""
 
     async def play() -> tuple[Run, int]:
         loop, transports = asyncio.get_running_loop(), list[asyncio.Transport]()
@@ -261,7 +261,7 @@ def test_a_server_that_is_gone_is_an_answer_that_never_comes() -> None:
 
 
 def run_of(mouse: Callable[[float], Asked], elephant: list[Asked]) -> Run:
-    """A run in which the ten mice asked every 100 ms."""
+    """Return a run in which the ten mice asked every 100 ms."""
     run = Run(Load(), 0)
     run.mice = [mouse(step / 100) for step in range(800)]
     run.elephant = elephant

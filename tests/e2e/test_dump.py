@@ -33,7 +33,7 @@ OLGA = ("--token", "secret-o")
 
 
 def apf(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The installed command, without the variables of whoever runs the tests."""
+    """Run the installed command, without the environment variables of the tests."""
     clean = {name: value for name, value in os.environ.items() if name != "APF_TOKEN" and "proxy" not in name.lower()}
     command = [str(Path(sys.executable).parent / "apf"), "dump", *map(str, arguments)]
     return subprocess.run(
@@ -43,7 +43,7 @@ def apf(*arguments: object, **environment: str) -> subprocess.CompletedProcess[s
 
 @contextmanager
 def served(app: ASGIApp) -> Iterator[str]:
-    """The URL of a real uvicorn with this app."""
+    """Run a real uvicorn with this app, and return its URL."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))

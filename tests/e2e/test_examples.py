@@ -58,7 +58,7 @@ def shown_on(page: Path) -> list[Shown]:
 
 
 def told(output: str) -> list[str]:
-    """What counts in it: lines without what differs each time, and not how columns are aligned."""
+    """Return the lines that are the same in each run, without the alignment of columns."""
     for pattern in VOLATILE:
         output = re.sub(pattern, r"\1", output)
     return [" ".join(line.split()) for line in output.strip().splitlines()]
@@ -74,7 +74,7 @@ def require_curl() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder that has the examples and nothing else of the repository."""
+    """Return a folder that has the examples and nothing else of the repository."""
     ignored = shutil.ignore_patterns("__pycache__", "keys")
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=ignored)
     return tmp_path
@@ -94,7 +94,7 @@ class Stage:
 
     @contextlib.contextmanager
     def server(self, command: str) -> Iterator[Path]:
-        """Started by this command, until afterwards; its output."""
+        """Run the app by this command, and return its output."""
         port, words, output = self.app, shlex.split(command), self.place / "output"
         if command.endswith(".proxy"):
             port, output = self.proxy, self.place / "proxy-output"

@@ -94,13 +94,13 @@ class Loaded:
     instances: Mapping[str, list[str]]
 
     def substitute(self, query: str, prefix: str, level: str = ".*") -> str:
-        """The query with a value for each variable, as Grafana puts them in."""
+        """Return the query with a value for each variable, as Grafana fills them in."""
         instances = "|".join(re.escape(one) for one in self.instances[prefix]).replace("\\", "\\\\")
         values = {"__rate_interval": SPAN, "job": prefix, "instance": f"({instances})", "level": level}
         return re.sub(r"\$(\w+)", lambda found: values[found[1]], query)
 
     def series(self, target: Mapping[str, Any], prefix: str, level: str = ".*") -> list[dict[str, Any]]:
-        """What Grafana would have for it: labels and finite values of each series that has any."""
+        """Return what Grafana would get: labels and finite values of each series that has any."""
         query = self.substitute(target["expr"], prefix, level)
         if target["instant"]:
             rows = self.prometheus.ask("query", query=query, time=self.end)["result"]
@@ -117,7 +117,7 @@ class Loaded:
 
 
 def configure(folder: Path, prefix: str, borrowing: str) -> dict[str, str]:
-    """The environment of a server whose configuration differs in these two."""
+    """Return the environment of a server whose configuration differs in these two values."""
     text = CONFIG.read_text().replace("prefix: apf", f"prefix: {prefix}").replace("immediate", borrowing)
     path = folder / f"{prefix}-{borrowing}.yaml"
     path.write_text(text)
@@ -203,7 +203,7 @@ def find(prefix: str, title: str) -> dict[str, Any]:
 
 
 def most(loaded: Loaded, title: str, label: str, number: int = 0) -> dict[str, float]:
-    """The highest value of each series of a panel."""
+    """Return the highest value of each series of a panel."""
     rows = loaded.series(find(PREFIX, title)["targets"][number], PREFIX)
     return {row["labels"].get(label, ""): max(value for _, value in row["points"]) for row in rows}
 

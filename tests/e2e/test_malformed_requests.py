@@ -21,7 +21,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def ask(server: Server, *headers: bytes, line: bytes = b"GET /who HTTP/1.1", body: bytes = b"") -> tuple[int, bytes]:
-    """The status and everything that came."""
+    """Return the status and the whole response."""
     request = b"\r\n".join([line, b"Host: x", b"Connection: close", *headers, b"", body])
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(request)

@@ -24,7 +24,7 @@ ROUNDS = 6
 
 
 def served() -> ASGIApp:
-    """What uvicorn serves: `/metrics` in the format that is asked for, and `/plain` as if none had been."""
+    """Run a uvicorn with `/metrics` in the requested format, and `/plain` without negotiation."""
     app = APFMiddleware(bare, CONFIG)
 
     async def with_plain(scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,7 +57,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def counted() -> Counter[int]:
-    """The statuses of all answers that the load had."""
+    """Return the statuses of all answers to the load."""
     return Counter()
 
 
@@ -132,7 +132,7 @@ def test_nothing_falls_that_is_counted(prometheus: Prometheus) -> None:
 
 
 def lint(body: bytes) -> tuple[int, str]:
-    """The exit status of Prometheus' own check of metrics, and what it has to say."""
+    """Return the exit status and the output of Prometheus' own check of metrics."""
     command = [program("promtool"), "check", "metrics"]
     result = subprocess.run(command, input=body, capture_output=True, timeout=60, check=False)
     return result.returncode, result.stderr.decode()

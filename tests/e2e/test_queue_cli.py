@@ -42,7 +42,7 @@ def batch(shop: Shop) -> Iterator[Shop]:
 
 
 def rows(result: Outcome) -> dict[str, dict[str, str]]:
-    """The table, by name and column."""
+    """Return the table, by name and column."""
     head, *lines = [line.split() for line in result.stdout.splitlines()]
     return {line[0]: dict(zip(head, line, strict=True)) for line in lines}
 

@@ -32,7 +32,7 @@ MISSING = "/nonexistent/apf.yaml"
 
 
 def run(server: str, way: str, config: str, argument: str = "config") -> str:
-    """What a server writes until it ends; TimeoutExpired if it doesn't."""
+    """Return the output of a server until it ends; raise TimeoutExpired if it doesn't."""
     command = [part.format(port=free_port()) for part in SERVERS[server]]
     environment = {**os.environ, "APF_TEST_CONFIG": config, "APF_TEST_ARGUMENT": argument}
     done = subprocess.run(

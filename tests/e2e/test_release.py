@@ -148,7 +148,7 @@ class Newcomer:
 
     @contextmanager
     def server(self, command: str) -> Iterator[str]:
-        """What runs in the first terminal meanwhile."""
+        """Run a command of the first terminal until afterwards, and return its output."""
         script = f". .venv/bin/activate; exec {command}"
         with (self.folder / "server.log").open("w") as log:
             process = subprocess.Popen(

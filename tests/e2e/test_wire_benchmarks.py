@@ -227,7 +227,7 @@ def test_all_that_stands_before_the_backend_is_a_row() -> None:
 def load_against(
     answer: Answer, scoreboard: Scoreboard | None = None, **changes: float
 ) -> tuple[LoadReport, Sequence[MouseSample]]:
-    """The load of one elephant with 5 connections and 4 mice, on a server that answers so."""
+    """Run the load of one elephant with 5 connections and 4 mice on a server with these answers."""
     writers = []
 
     async def answer_and_remember(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -35,13 +35,13 @@ async def ask(url: str, path: str) -> httpx.Response:
 
 
 async def numbers(url: str, pattern: re.Pattern[str]) -> set[float]:
-    """What several scrapes tell, by whichever workers."""
+    """Return the metrics of several scrapes, whichever workers answer them."""
     texts = [(await ask(url, "/metrics")).text for _ in range(6)]
     return {float(found) for text in texts for found in pattern.findall(text)}
 
 
 def workers_of(pid: int) -> set[int]:
-    """The processes that a supervisor has started and that serve."""
+    """Return the worker processes that a supervisor has started and that serve."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
 

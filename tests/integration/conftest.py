@@ -26,7 +26,7 @@ def exporter() -> InMemorySpanExporter:
 
 @pytest.fixture
 def spans(exporter: InMemorySpanExporter) -> Iterator[InMemorySpanExporter]:
-    """The spans of one test."""
+    """Return the spans of one test."""
     exporter.clear()
     yield exporter
     exporter.clear()

@@ -12,7 +12,7 @@ __all__ = ["Conversation", "http_scope", "websocket_scope"]
 
 
 def http_scope(path: str = "/", method: str = "GET", headers: Mapping[str, str] | None = None, **more: object) -> Scope:
-    """A scope as uvicorn makes it."""
+    """Return a scope as uvicorn makes it."""
     path, _, query = path.partition("?")
     return {
         "type": "http",

@@ -85,7 +85,7 @@ class Stage:
         self.finished.append(path)
 
     def comes(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Conversation:
-        """A request with an empty body comes."""
+        """Send a request with an empty body."""
         return self.opens(path, method, user, **more).body().start()
 
     def opens(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Conversation:
@@ -93,7 +93,7 @@ class Stage:
         return Conversation(self.middleware, scope, self.tasks)
 
     async def holder(self, path: str = "/hold") -> Conversation:
-        """A request that keeps its seats until `let_go`."""
+        """Start a request that keeps its seats until `let_go`."""
         self.doors[path] = anyio.Event()
         conversation = self.comes(path, user="holder")
         await settle()
@@ -135,7 +135,7 @@ async def settle() -> None:
 
 
 def problem(conversation: Conversation) -> dict[str, Any]:
-    """The problem document that came."""
+    """Return the problem document of the response."""
     assert conversation.headers["content-type"] == "application/problem+json"
     found: dict[str, Any] = json.loads(conversation.content)
     return found

@@ -26,7 +26,7 @@ PATH = "/debug/api_priority_and_fairness"
 
 
 def guarded(app: ASGIApp, config: Configuration, settings: AdminSettings) -> APFMiddleware:
-    """The middleware with an admin."""
+    """Return the middleware with an admin."""
     return APFMiddleware(app, replace(config, server=replace(config.server, admin=settings)))
 
 

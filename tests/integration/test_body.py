@@ -71,7 +71,7 @@ class Desk:
         await send({"type": "http.response.body", "body": b"done"})
 
     async def takes(self, *parts: bytes, headers: Mapping[str, str] = JSON, **more: object) -> int:
-        """The seats of a request with a body in such parts."""
+        """Return the seats of a request with a body in such parts."""
         async with anyio.create_task_group() as tasks:
             conversation = Conversation(self.middleware, http_scope("/", "POST", headers, **more), tasks)
             self.conversation = conversation

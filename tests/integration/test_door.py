@@ -34,7 +34,7 @@ def directory() -> Iterator[Path]:
 
 
 async def quiet(_scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that has nothing to do but to live."""
+    """Do nothing, as an app."""
     for _ in range(2):
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
@@ -42,7 +42,7 @@ async def quiet(_scope: Scope, receive: Receive, send: Send) -> None:
 
 @asynccontextmanager
 async def living(middleware: APFMiddleware) -> AsyncIterator[None]:
-    """The lifespan of a server, from the completion of its startup to that of its shutdown."""
+    """Run the lifespan of a server, from the end of its startup to that of its shutdown."""
     to_app, from_server = anyio.create_memory_object_stream[Message](2)
     started, ended = anyio.Event(), anyio.Event()
 
@@ -73,7 +73,7 @@ def guarded(directory: Path, app: str = "shop") -> APFMiddleware:
 
 
 def said(path: Path, *words: bytes, end: bool = False) -> bytes:
-    """What comes back until the other side has no more to say."""
+    """Return what comes back until the other side closes."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(10)
         client.connect(str(path))

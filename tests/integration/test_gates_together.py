@@ -90,7 +90,7 @@ class Hall(GatedStage):
         return self.middleware.service.queues.status("crowd")
 
     async def leave(self, *conversations: Conversation, path: str = "/db/hold") -> None:
-        """The holder leaves, and all have their answers."""
+        """Let the holder leave, so that all requests are answered."""
         self.let_go(path)
         with anyio.fail_after(5):
             for conversation in conversations:

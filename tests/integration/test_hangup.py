@@ -72,7 +72,7 @@ class Scoped:
 
 
 async def heard(server: Server, client: Client, tasks: anyio.abc.TaskGroup, allowance: Allowance) -> Hearing:
-    """What has listened to ``server`` for as long as it says something."""
+    """Return what has listened to ``server`` while it said something."""
     hearing = Hearing(server.receive, allowance)
     task = Scoped()
     hearing.begin(task)
@@ -198,7 +198,7 @@ async def test_after_its_response_an_app_receives_a_disconnect_at_once(
 
 
 async def at_once(receive: Receive) -> Message | None:
-    """What is there to be received now: in this way frameworks look whether a client is still there."""
+    """Return what can be received at once, as frameworks check whether a client is still connected."""
     with anyio.CancelScope() as scope:
         scope.cancel()
         return await receive()

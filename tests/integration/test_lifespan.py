@@ -136,7 +136,7 @@ async def test_what_is_no_request_passes_through() -> None:
 
 @pytest.fixture
 def usr1(monkeypatch: pytest.MonkeyPatch) -> signal.Signals:
-    """A signal that a test may raise."""
+    """Return a signal that a test may raise."""
     monkeypatch.setattr("apf_middleware.asgi.lifespan._SIGNALS", (signal.SIGUSR1,))
     return signal.SIGUSR1
 

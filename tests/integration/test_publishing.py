@@ -23,7 +23,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def told(directory: Path, name: str) -> float | None:
-    """The sum that another worker would tell."""
+    """Return the sum that another worker would publish."""
     lines = scrape(directory)[0].decode().splitlines()
     found = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"apf_{name}{{")]
     return sum(found) if found else None

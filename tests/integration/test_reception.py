@@ -68,7 +68,7 @@ class Door:
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def ask(self, path: str = "/", client: str = "10.0.0.1", **headers: str) -> str | int:
-        """The flow, or the status of a refusal."""
+        """Return the flow, or the status of a refusal."""
         self.flow = None
         self.sent.clear()
 

@@ -507,7 +507,7 @@ async def test_the_event_loop_hardly_stops_for_a_reload_while_a_thousand_wait(
 
 
 async def gaps_during(tasks: TaskGroup, reload: Callable[[], object]) -> tuple[float, float]:
-    """The longest time for which the loop did nothing else, and how long all of it took.
+    """Return the longest time for which the loop was blocked, and the whole duration.
 
     The former in this thread's own time: what else the machine is busy with doesn't count.
     """

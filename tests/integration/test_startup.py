@@ -189,7 +189,7 @@ async def test_signals_are_given_back_when_a_startup_fails(way: str, tmp_path: P
 
 
 def orders(gates: Gates, *, forgets: bool = False) -> tuple[Starlette, list[str]]:
-    """An app that makes the object of its gate at startup, as an app with a pool does."""
+    """Return an app that makes the object of its gate at startup, as an app with a pool does."""
     happened = []
 
     @asynccontextmanager

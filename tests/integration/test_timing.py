@@ -19,7 +19,7 @@ METRIC = re.compile(r'[-!#$%&\'*+.^_`|~\w]+(;dur=\d+(\.\d+)?)?(;desc="[^"\\]*")?
 
 
 def timings(conversation: Conversation) -> list[str]:
-    """The header's values, line by line."""
+    """Return the header's values, line by line."""
     [start] = [one for one in conversation.sent if one["type"].rpartition(".")[2] in {"start", "accept"}]
     return [value.decode() for name, value in start["headers"] if name == b"server-timing"]
 

@@ -35,7 +35,7 @@ def traced(**settings: Any) -> "Configuration":  # noqa: ANN401 - whatever a con
 
 
 def instrumented(app: ASGIApp) -> ASGIApp:
-    """What instrumentation does that stands outside of an app."""
+    """Wrap an app in a span, as instrumentation does."""
 
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
         with trace.get_tracer("test").start_as_current_span(f"{scope['method']} {scope['path']}"):

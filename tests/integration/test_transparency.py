@@ -99,7 +99,7 @@ async def run(app: ASGIApp, scope: Scope, server: Server, way: Way, settings: st
 
 
 def pairs(kind: str) -> object:
-    """The same headers in each form that is legal."""
+    """Return the same headers in each form that is legal."""
     forms: dict[str, Callable[[], object]] = {
         "list": lambda: list(PAIRS),
         "tuple": lambda: tuple(PAIRS),
@@ -347,7 +347,7 @@ async def test_a_scope_may_have_no_headers(headers: Scope, way: Way, tmp_path: P
 
 
 async def at_once(receive: Receive) -> Message | None:
-    """What is there to be received without waiting, as frameworks look whether a client has gone."""
+    """Return what can be received without waiting, as frameworks check whether a client has gone."""
     with anyio.CancelScope() as scope:
         scope.cancel()
         return await receive()

@@ -31,7 +31,7 @@ class Works(Stage):
         return len(waiting)
 
     async def begins(self, path: str = "/long", user: str = "alice") -> Conversation:
-        """A request has its seats, and its app waits for more."""
+        """Wait until a request has its seats and its app waits for more."""
         conversation = self.opens(path, user).body(LONG, more=True)
         await settle()
         assert (self.seats_in_use, len(self.heard[path])) == (1, 1)

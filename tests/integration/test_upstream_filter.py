@@ -79,7 +79,7 @@ class Guarded:
         return Conversation(self.app, http_scope(f"/{path}"), self.tasks).body().start()
 
     async def check_that_the_seat_is_free(self) -> None:
-        """The next one is served, and told by UIDs where it belongs."""
+        """Check that the next request is served, with the UIDs of its schema and level."""
         served = await self.comes("next").end()
         assert served.status == 200
         assert len(served.headers["x-kubernetes-pf-flowschema-uid"]) == 36

@@ -136,7 +136,7 @@ class WatchedWorld(GateWorld):
         self._causes = causes
 
     def would_answer(self, gate: Gate, request: GateRequest, key: Hashable, cost: int) -> object:
-        """What ``gate`` would say, asked by nobody; a lease must be taken back."""
+        """Return the answer of ``gate`` without counting a request; a lease must be taken back."""
         return type(gate).acquire(gate, self.now, request, key, cost)
 
     def arrive(self, name: str, *gates: str, **more: Any) -> Asker:  # noqa: ANN401 - see GateWorld
@@ -178,7 +178,7 @@ class WatchedWorld(GateWorld):
     # What must hold
 
     def _check_openings(self) -> None:
-        """A slot is opened once for each lease given back there, each event or operator, each time that it is due."""
+        """Check that a slot opens once for each lease given back, event or operation, and when due."""
         now: dict[Place, tuple[Slot, int, int | None]] = {}
         for gate in self.keeper.gates.values():
             for key, slot in gate.slots.items():

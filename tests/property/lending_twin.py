@@ -158,7 +158,7 @@ class PlainLending:
         return min(level.limits.max, max(self.seats, self.staying) - self.staying + level.least)
 
     def _within_parent(self, level: PlainLevel, seats: int) -> int:
-        """What the siblings leave to this one of so many seats."""
+        """Return what the siblings leave of so many seats."""
         return seats - sum(child.counted for child in self.children(level.parent) if child is not level)
 
     def limit(self, level: PlainLevel) -> int:
@@ -200,7 +200,7 @@ class PlainLending:
         return self.most(one) if isinstance(one, PlainLevel) else self.parent_most(one)
 
     def deserved(self) -> dict[Member, int]:
-        """What each that waits deserves now, if several do."""
+        """Return what each waiting level deserves now, if there are several."""
         entitled = self._entitled()
         waiting = [level for level in self.levels if level.waits]
         if len(waiting) < 2:
@@ -245,7 +245,7 @@ class PlainLending:
         return (3, _borrows(level), 0 if lags_behind else 1, -lag, *last)
 
     def _wanted(self, level: PlainLevel, width: int) -> int | None:
-        """What the level would count for with this ticket; None while its own max forbids it."""
+        """Return the seats that the level would count for with this ticket; None while its own max forbids it."""
         most = self.most(level)
         if width > most:
             return None if level.running or level.used >= most else most

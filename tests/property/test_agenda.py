@@ -70,7 +70,7 @@ class Pair:
         assert self.agenda.first(after) == self.plain.first(after)
 
     def serve(self, charge: int) -> None:
-        """The next one's turn; afterwards it has this much more to wait, or nobody to serve when that is 0."""
+        """Take the next turn; afterwards the queue has this much more waiting, or nothing if that is 0."""
         self.ask(self.turn)
         if self.plain.finish:
             self.turn = first_of(self.plain, self.turn)

@@ -33,7 +33,7 @@ def amounts_at(fraction: float, claims: list[Claim]) -> list[float]:
 
 
 def poured(total: float, claims: list[Claim]) -> list[float]:
-    """The plain twin: raise or lower the fraction until the amounts add up."""
+    """Raise or lower the fraction until the amounts add up, as the plain twin."""
     low, high = 0.0, 1.0
     while fsum(amounts_at(high, claims)) < total:
         high *= 2
@@ -89,7 +89,7 @@ def in_upstream_s_order(total: float, claims: list[Claim]) -> tuple[float, list[
 
 
 def assert_solves(allocation: Allocation, total: float, claims: list[Claim]) -> None:
-    """The clauses about a solution."""
+    """Check the conditions of a solution."""
     assert fsum(allocation.amounts) == pytest.approx(total, rel=1e-9, abs=1e-6)  # slopes may differ by 10^6
     if total:
         # Below the least normal number a double has fewer digits, and so has the ratio of such a bound to its target.

@@ -56,7 +56,7 @@ def objects(spec: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def quickly(text: str | bytes) -> Reading:
-    """What comes of it, in less than a second."""
+    """Return the result, which must come within a second."""
     began = time.thread_time()
     reading = read_source(text)
     for problem in reading.problems:

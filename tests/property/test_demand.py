@@ -23,7 +23,7 @@ class Samples:
         self.samples = [(now, self.samples[-1][1])]
 
     def expect(self, now: int, statistics: DemandStatistics) -> None:
-        """That ``statistics`` are those of the period up to ``now``."""
+        """Check that ``statistics`` are those of the period up to ``now``."""
         ends = [when for when, _ in self.samples[1:]] + [now]
         held = [(value, end - when) for (when, value), end in zip(self.samples, ends, strict=True)]
         duration = now - self.samples[0][0]

@@ -94,7 +94,7 @@ class Side:
         return [*ended, *self.queueset._dispatch(self.now)]  # as gates are asked while requests are being seated
 
     def position(self, queue: Queue) -> int:
-        """The queue's meter, in grains."""
+        """Return the queue's meter, in grains."""
         discipline = self.queueset.discipline
         match queue:
             case PlainQueue():

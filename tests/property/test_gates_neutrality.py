@@ -276,7 +276,7 @@ def _compare_calm_and_told(steps: list[object], **shape: Any) -> Iterator[tuple[
 
 
 def _crowded(seed: int) -> list[object]:
-    """Requests of unlike work and size that are kept waiting by a gate, which is told all the time."""
+    """Play requests of different work and size that a gate, which always gets events, keeps waiting."""
     chance = Random(seed)
     gate = chance.choice(("db", "db", "memory"))
 

@@ -211,7 +211,7 @@ class _Machine(RuleBasedStateMachine):
         assert all(level.is_idle for level in sharing.levels.values())
 
     def _could_have(self, level: SharedLevel) -> int:
-        """The seats that are left to ``level`` when nobody runs, by the limits that its queue was given."""
+        """Return the seats that are left to ``level`` when nothing runs, by the limits that its queue was given."""
         sharing = self.house.controller.sharing
         assert level in sharing.levels.values(), f"{level!r} has gone, and has a seat until it has drained"
         limited = [one for one in sharing.levels.values() if not one.exempt]

@@ -18,7 +18,7 @@ entropies = st.integers(0, 2**64 - 1)
 
 
 def value_that_deals(deck_size: int, hand: tuple[int, ...]) -> int:
-    """The dealing backwards: each card was drawn by its place among those that the earlier ones had left."""
+    """Invert the dealing: each card was drawn by its place among those that the earlier ones had left."""
     value = 0
     for dealt in reversed(range(len(hand))):
         place = hand[dealt] - sum(earlier < hand[dealt] for earlier in hand[:dealt])

@@ -119,7 +119,7 @@ class House:
             self.at(self.now + thread, again)
 
     def trickle(self, level: str, flow: str, every_ns: int, until: int) -> None:
-        """A client that calls from time to time, served or not."""
+        """Make a client that calls from time to time, served or not."""
 
         def again() -> None:
             self.call(level, flow)

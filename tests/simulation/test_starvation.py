@@ -16,7 +16,7 @@ SETTINGS = QueueSetSettings(4, 1, 1, 1000, exact=64)
 
 
 def flow(connections: int, duration_ns: int, *phases: tuple[int, int]) -> Caller:
-    """Times in seconds."""
+    """Return the times in seconds."""
     return Caller(connections, (duration_ns,), [(begin * SECOND, end * SECOND) for begin, end in phases])
 
 

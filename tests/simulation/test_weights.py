@@ -42,7 +42,7 @@ def house(text: str, service: str, seed: int) -> House:
 
 
 def queues(seats: int, weights: Mapping[str, int], mins: Mapping[str, int], maxes: Mapping[str, int]) -> str:
-    """The catch-all is promised nothing here, so that the queues have all seats."""
+    """Return a configuration in which the catch-all is promised nothing, so that the queues have all seats."""
     documents = [f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}, defaults: none}}\n"]
     for name, weight in weights.items():
         bounds = "".join(f", guarantee: {mins[name]}" if name in mins else "")

@@ -59,7 +59,7 @@ class FairWorld:
 
 
 def fair_world(kind: str, seed: int, *, most_calls: int | None = None) -> FairWorld:
-    """The world of this kind and seed."""
+    """Return the world of this kind and seed."""
     chance = random.Random(f"{kind} {seed}")
     return _Maker(kind, chance).make(most_calls or chance.choice((60, 200, 200, 200, 800)))
 
@@ -90,7 +90,7 @@ class _Maker:
         return FairWorld(settings, callers, sorted(resizes, key=lambda one: one[0]), most_calls)
 
     def history(self, flows: int) -> Sequence[Caller]:
-        """An elephant and some mice run for most of the time, and then the others come one by one."""
+        """Run an elephant and some mice for most of the time, and then the others one by one."""
         chance, end = self.chance, 10 * self.horizon
         mice = chance.randint(0, flows - 2)
         callers = [Caller(self.seats * 2, (self.base,), ((0, end),))]
@@ -136,7 +136,7 @@ class _Maker:
         return min(10**10, max(_MS, int(self.base * 10 ** self.chance.uniform(-2, 2))))
 
     def phases(self) -> Sequence[tuple[int, int]]:
-        """Always, from some time on, until some time, or on and off."""
+        """Choose when a flow is active: always, from some time on, until some time, or on and off."""
         chance, horizon = self.chance, self.horizon
         what = chance.random()
         if what < 0.3:

@@ -45,7 +45,7 @@ class LeastServed(Discipline[LeastServedQueue]):
             queue.shortfall = max(Fraction(0), queue.shortfall + change) if queue.length else Fraction(0)
 
     def _shares(self, seats: int) -> Iterator[tuple[LeastServedQueue, Fraction]]:
-        """The max-min fair part of so many seats for each queue."""
+        """Return the max-min fair part of so many seats for each queue."""
         demands = {
             queue: queue.seats_in_use + sum(ticket.width for ticket in queue)
             for queue in self._queues.values()

@@ -45,7 +45,7 @@ Starlette().add_middleware(APFMiddleware, config="apf.yaml", registry=CollectorR
 
 
 def wrap(app: ASGIApp) -> ASGIApp:
-    """What is wrapped is an app again."""
+    """Check that what is wrapped is an app again."""
     assert_type(load("apf.yaml"), Configuration)
     return APFMiddleware(
         app, ["levels/", "schemas/"], authenticators=[TokenAuthenticator({"secret": Identity("alice")})]
@@ -53,7 +53,7 @@ def wrap(app: ASGIApp) -> ASGIApp:
 
 
 async def handler(connection: HTTPConnection) -> None:
-    """What a handler may ask."""
+    """Use what a handler may use."""
     admission = await get_admission(connection)
     assert_type(admission, Admission)
     assert_type(admission.level, str)

@@ -38,7 +38,7 @@ async def redis(server: RedisServer) -> AsyncIterator[Redis]:
 
 @contextlib.asynccontextmanager
 async def capacity(redis: Redis, limit: int = 3, hold: float = 60, sharing: Sharing = QUICK) -> AsyncIterator[Any]:
-    """An app's gate of so many places, which is closed in the end."""
+    """Return an app's gate of so many places, closed at the end."""
     gates = Gates()
     redis_capacity(gates, "db", redis, limit=limit, hold=hold, sharing=sharing)
     gate = gates.keeper.gates["db"]

@@ -49,7 +49,7 @@ class Office(World):
         headers: Mapping[str, str] = JSON,
         parts: list[Message] | None = None,
     ) -> tuple[int, Any]:
-        """What is answered to ``identity``, or to whoever has come by the socket."""
+        """Return the answer to ``identity``, or to a client of the control socket."""
         body = b"" if order is None else order if isinstance(order, bytes) else json.dumps(order).encode()
         coming = [{"type": "http.request", "body": body, "more_body": False}] if parts is None else list(parts)
         sent: list[Message] = []

@@ -33,7 +33,7 @@ def world() -> World:
 
 
 def described(status: int) -> dict[str, Any]:
-    """What the description says about an answer of this status."""
+    """Return the description of an answer of this status."""
     responses = describe(PATH, "")["paths"][f"{PATH}/reload"]["post"]["responses"]
     [(content_type, content)] = responses[str(status)]["content"].items()
     assert content_type == CONTENT.get(str(status), "application/problem+json")

@@ -27,7 +27,7 @@ from apf_middleware.exceptions import InvalidValueError
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A short path, for sockets have no room for long ones."""
+    """Return a short path, because paths of sockets are limited."""
     with tempfile.TemporaryDirectory(prefix="apf-") as folder:
         yield Path(folder)
 

@@ -20,7 +20,7 @@ def asking(
     query: Mapping[str, str] | None = None,
     client: str = "",
 ) -> RequestDigest:
-    """A request that is about no resource."""
+    """Return a request that is about no resource."""
     return RequestDigest(
         Identity(user, groups),
         method.lower(),
@@ -33,11 +33,11 @@ def asking(
 
 
 def writing(verb: str, resource: Resource, query: Mapping[str, str] | None = None) -> RequestDigest:
-    """A request about a resource."""
+    """Return a request about a resource."""
     return RequestDigest(Identity("alice"), verb, "/", resource=resource, query=query or {})
 
 
 def at_once(answer: object) -> Work:
-    """The work that an estimator gave without anything to await."""
+    """Return the work of an estimate without anything to await."""
     assert isinstance(answer, Work)
     return answer

@@ -40,7 +40,7 @@ DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec: {part: 
 
 
 def read(model: type[EstimateModel] | type[EstimationModel], text: str) -> tuple[object, str]:
-    """What a part of a document becomes, and what is wrong with it."""
+    """Return the result of reading a part of a document, and its problems."""
     problems = Problems()
     [document] = read_text((DOCUMENT % text).encode(), "x.yaml", problems)
     raw = document.root.plain()

@@ -146,7 +146,7 @@ def answering(answer: object) -> Callable[[RequestDigest, Classification], Any]:
 
 
 def run(awaitable: object) -> Work:
-    """A coroutine that never waits, to its end."""
+    """Run a coroutine that never waits to its end."""
     coroutine = awaitable
     assert isinstance(coroutine, Awaitable)
     steps = coroutine.__await__()

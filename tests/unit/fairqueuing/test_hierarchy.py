@@ -38,7 +38,7 @@ def seated(tickets: list[Ticket]) -> int:
 
 
 def family(seats: int, most: int, least: int = 0, **children: LevelLimits) -> Lending:
-    """The children of a parent of that max and min, beside a level ``web`` that is promised nothing."""
+    """Return the children of a parent of that max and min, beside a level ``web`` that is promised nothing."""
     wanted: Wanted = {name: (QUEUED, one) for name, one in ({"web": limits(1, 0)} | children).items()}
     parent = limits(least, least, most)
     return Lending(seats, wanted, hierarchy=Hierarchy({"tenants": parent}, dict.fromkeys(children, "tenants")))

@@ -35,7 +35,7 @@ def arrive(lending: Lending, name: str, number: int = 1, work: Work | None = Non
 
 
 def release(lending: Lending, ticket: Ticket, now: int = 0) -> list[str]:
-    """The levels of those whom that seats."""
+    """Return the levels of the tickets that this seats."""
     seated = lending.release(now, lending.levels[ticket.flow], ticket)
     lending.check()
     return [one.flow for one in seated]

@@ -25,7 +25,7 @@ def _all(gates: Gates) -> list[Gate]:
 
 
 def shown(world: GateWorld, gates: Gates) -> str:
-    """The state, where the gates are at work in ``world``."""
+    """Return the state of the gates at work in ``world``."""
     gates.keeper = world.keeper
     return state(gates)
 

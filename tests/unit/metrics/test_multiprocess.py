@@ -64,7 +64,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
 
 @pytest.fixture
 def publish(tmp_path: Path) -> Iterator[Callable[[ServerPicture], Publisher]]:
-    """Publishes a picture from this process, which must be shown to have changed by hand."""
+    """Publish a picture from this process, which must be marked as changed by hand."""
     publishers: list[Publisher] = []
 
     def publish(shown: ServerPicture, prefix: str = "apf") -> Publisher:

@@ -16,7 +16,7 @@ def _bytes(text: str | bytes) -> bytes:
 
 
 def request(*headers: Header, peer: str | None = "203.0.113.9", **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """An HTTP request's scope; names of headers come as they are given."""
+    """Return an HTTP request's scope; names of headers are taken as they are."""
     return {
         "type": "http",
         "method": "GET",
@@ -29,12 +29,12 @@ def request(*headers: Header, peer: str | None = "203.0.113.9", **more: Any) -> 
 
 
 def tls(name: str | None, error: str | None = None) -> dict[str, Any]:
-    """The extensions of a connection with a client certificate."""
+    """Return the extensions of a connection with a client certificate."""
     return {"tls": {"server_cert": None, "client_cert_name": name, "client_cert_error": error}}
 
 
 def verdict_of(authenticators: Authenticator | list[Authenticator], scope: dict[str, Any]) -> Authenticated | Refused:
-    """What a chain of these says, which all answer at once."""
+    """Return the verdict of a chain of these authenticators, which all answer at once."""
     several = authenticators if isinstance(authenticators, list) else [authenticators]
     verdict = Chain(several).identify(scope)
     assert isinstance(verdict, Authenticated | Refused)
@@ -57,5 +57,5 @@ def reason_of(authenticators: Authenticator | list[Authenticator], scope: dict[s
 
 
 def group_of(*groups: str) -> tuple[str, ...]:
-    """The groups of somebody who is known."""
+    """Return the groups of a known user."""
     return (*groups, "system:authenticated")

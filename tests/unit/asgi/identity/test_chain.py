@@ -47,7 +47,7 @@ Scope = dict[str, Any]
 
 
 def who(scope: Any) -> Identity | None:  # noqa: ANN401
-    """A function as a user may write it, found by its name."""
+    """Authenticate by a function as a user may write it, found by its name."""
     return Identity(scope["asked"]) if "asked" in scope else None
 
 
@@ -87,7 +87,7 @@ def known(name: str) -> Authenticated:
 
 
 def settled(chain: Chain, scope: Scope) -> Verdict:
-    """The verdict, awaited if it has to be."""
+    """Return the verdict, awaited if it has to be."""
     answer = chain.identify(scope)
     if isinstance(answer, Authenticated | Refused):
         return answer

@@ -66,7 +66,7 @@ def signed(
     header: dict[str, Any] | None = None,
     **claims: Any,  # noqa: ANN401
 ) -> str:
-    """A token that is good unless the claims say otherwise; None leaves a claim out."""
+    """Return a token that is valid unless the claims say otherwise; None leaves a claim out."""
     whole = {"iss": "issuer", "aud": "shop", "sub": "alice", "exp": NOW + 60} | claims
     return jwt.encode({k: v for k, v in whole.items() if v is not None}, key, algorithm, headers=header)
 

@@ -63,7 +63,7 @@ def test_a_gate_that_only_some_have_closed_is_mixed() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """What a server was asked that is there in name only; it answers as ``TWO``."""
+    """Return the requests that a server got that only exists by name; it answers as ``TWO``."""
     heard: list[tuple[object, ...]] = []
 
     def ask(_server: Server, *question: object) -> Sequence[Reply]:

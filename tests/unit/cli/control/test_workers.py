@@ -32,7 +32,7 @@ Workers = Iterator[tuple[SocketWorker, bytearray]]
 def worker(
     directory: Path, says: bytes | None, pid: int = 7, app: str = "shop", *, refuses_early: bool = False
 ) -> Workers:
-    """A worker that says this to whatever it is asked, and what it has heard; None: nothing at all."""
+    """Run a worker that gives this answer to every request, and return the requests; None: no answer at all."""
     path = directory / f"{app}.{pid}.sock"
     heard = bytearray()
     with socket.socket(socket.AF_UNIX) as listener:
