@@ -1,16 +1,10 @@
 """What is counted of a gate, as plain integers, where it happens."""
 
-from bisect import bisect_left
 from collections.abc import Hashable
-from typing import Final
 
-__all__ = ["WAIT_BOUNDS_NS", "GateTally"]
+from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 
-_MS: Final = 10**6
-WAIT_BOUNDS_NS: Final = tuple(
-    ms * _MS for ms in (0, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000)
-)
-"""Buckets for how long requests waited for a gate, those of all durations."""
+__all__ = ["GateTally"]
 
 
 class GateTally:
@@ -19,7 +13,7 @@ class GateTally:
     ``last`` is the key and the result of the last one; None if something has happened since.
     """
 
-    __slots__ = ("evaluations", "events", "hint_errors", "last", "rejected", "rescues", "wait_counts", "wait_total")
+    __slots__ = ("evaluations", "events", "hint_errors", "last", "rejected", "rescues", "waits")
 
     def __init__(self) -> None:
         self.evaluations: dict[str, int] = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
@@ -28,8 +22,7 @@ class GateTally:
         self.rescues: int = 0
         self.rejected: int = 0
         self.hint_errors: int = 0
-        self.wait_counts: list[int] = [0] * (len(WAIT_BOUNDS_NS) + 1)
-        self.wait_total: int = 0
+        self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)
 
     def note(self, key: Hashable, result: str) -> None:
         """The gate was asked about ``key``."""
@@ -39,11 +32,6 @@ class GateTally:
     def has_stopped(self, key: Hashable) -> bool:
         """Whether the last request that the gate was asked about, of this ``key``, had to wait or was rejected."""
         return self.last is not None and self.last[0] == key and self.last[1] != "passed"
-
-    def observe_wait(self, waited_ns: int) -> None:
-        """A request that it had kept waiting goes on, or away."""
-        self.wait_counts[bisect_left(WAIT_BOUNDS_NS, waited_ns)] += 1
-        self.wait_total += waited_ns
 
     @property
     def evaluated(self) -> int:

@@ -151,7 +151,7 @@ class WaitingRoom(ABC):
             return
         if before is not None:
             before.gate.parked -= 1
-            before.gate.tally.observe_wait(now - passage.parked_at)
+            before.gate.tally.waits.observe(now - passage.parked_at)
             before.forget(passage)
             self._dirty[before] = None
         if slot is not None:

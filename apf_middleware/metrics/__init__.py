@@ -1,7 +1,7 @@
-"""What happened, in numbers: plain counters that are kept where the facts happen, and Prometheus' view of them.
+"""Prometheus metrics, made from the counters of the runtime.
 
-The counters (`tally`) know nothing of Prometheus. When somebody asks, the runtime makes a picture of them (`picture`),
-and from that the metrics are made: for a scrape of one process (`collector`), or into files that several workers share
+The runtime counts (`tally`, `apf_middleware.counters`) without knowing Prometheus. A scrape takes a picture of the
+counters and makes the metrics from it: for one process (`collector`), or in files that several workers share
 (`multiprocess`).
 """
 
@@ -9,7 +9,7 @@ from apf_middleware.metrics.collector import APFCollector, require_prefix
 from apf_middleware.metrics.exposition import compress, render
 from apf_middleware.metrics.multiprocess import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, scrape
 from apf_middleware.metrics.picture import DemandPicture, GatePicture, LevelPicture, SchemaPicture, ServerPicture
-from apf_middleware.metrics.tally import Histogram, Occupancy, Tally
+from apf_middleware.metrics.tally import Tally
 
 __all__ = [
     "DIRECTORY_VARIABLE",
@@ -17,9 +17,7 @@ __all__ = [
     "DemandPicture",
     "DirectoryCollector",
     "GatePicture",
-    "Histogram",
     "LevelPicture",
-    "Occupancy",
     "Publisher",
     "SchemaPicture",
     "ServerPicture",

@@ -1,7 +1,7 @@
-"""The metrics as prometheus_client collects them: made from one picture when somebody asks.
+"""The metrics as prometheus_client collects them, made from one picture of the server at each scrape.
 
-Between two scrapes only a ledger is kept, and of nothing that the last picture didn't show. So the series of a level
-that was removed end with it.
+Between two scrapes only a ledger is kept, and only of what the last picture had. So the series of a removed level end
+with it.
 """
 
 import re
@@ -14,10 +14,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics.families import FAMILIES, Family, Point, read_families
 from apf_middleware.metrics.picture import ServerPicture
-from apf_middleware.metrics.ratios import RatioLedger, Spread
+from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.text import write_text
 
 __all__ = ["DEFAULT_PREFIX", "APFCollector", "metric_name", "require_prefix"]
@@ -28,7 +29,7 @@ _PREFIX: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(?<!_)")
 
 
 def require_prefix(prefix: object) -> str:
-    """``prefix`` as it came, or an InvalidValueError when no metric's name can begin with it."""
+    """Return ``prefix``; raise InvalidValueError when no metric's name can begin with it."""
     if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
         rule = "it must be letters, digits and underscores, a letter first and no underscore last"
         raise InvalidValueError("prefix", prefix, rule, "Kubernetes' own is apiserver_flowcontrol")
@@ -36,12 +37,12 @@ def require_prefix(prefix: object) -> str:
 
 
 def metric_name(family: Family, prefix: str) -> str:
-    """A metric's name without the ``_total`` of counters, as prometheus_client names families."""
+    """Return a metric's name without the ``_total`` of counters, as prometheus_client names families."""
     return f"{prefix}_{family.suffix.removesuffix('_total')}"
 
 
 class APFCollector(Collector):
-    """All metrics of one server. ``read`` makes its picture; it is called in the thread that scrapes."""
+    """All metrics of one server; ``read`` makes its picture, in the thread that scrapes."""
 
     def __init__(self, read: Callable[[], ServerPicture], prefix: str = DEFAULT_PREFIX) -> None:
         self._read = read
@@ -59,11 +60,11 @@ class APFCollector(Collector):
             yield metric
 
     def describe(self) -> Iterator[Metric]:
-        """The same without series, so that a registry sees clashes of names when a collector is registered."""
+        """Return the metrics without series, by which a registry finds clashes of names at registration."""
         return map(self._metric, FAMILIES)
 
     def register(self, registry: CollectorRegistry) -> None:
-        """Let ``registry`` collect this. Two collectors with one prefix can't share one."""
+        """Register this with ``registry``; two collectors with one prefix can't share a registry."""
         try:
             registry.register(self)
         except ValueError as error:
@@ -72,7 +73,7 @@ class APFCollector(Collector):
             raise InvalidValueError("prefix", self._prefix, rule, hint) from error
 
     def write(self, *, open_metrics: bool) -> bytes:
-        """What is collected as text, quickly: in OpenMetrics' format, or else in Prometheus' older one."""
+        """Return the metrics as text, quickly: in OpenMetrics' format, or else in Prometheus' older one."""
         return write_text(self._prefix, read_families(self._read(), self._ledger), open_metrics=open_metrics)
 
     def _metric(self, family: Family) -> Metric:
@@ -89,12 +90,12 @@ def _labelled(family: Family, labels: tuple[str, ...]) -> dict[str, str]:
 def _histogram_samples(name: str, family: Family, points: list[Point]) -> list[Sample]:
     samples = []
     bucket, buckets = f"{name}_bucket", family.buckets
-    for values, spread in points:
-        if isinstance(spread, Spread):
+    for values, histogram in points:
+        if isinstance(histogram, Histogram):
             labels = _labelled(family, values)
             count = 0
-            for le, count in zip(buckets, accumulate(spread.counts), strict=True):
+            for le, count in zip(buckets, accumulate(histogram.counts), strict=True):
                 samples.append(Sample(bucket, {**labels, "le": le}, count))
             samples.append(Sample(f"{name}_count", labels, count))
-            samples.append(Sample(f"{name}_sum", labels, spread.total))
+            samples.append(Sample(f"{name}_sum", labels, histogram.total / family.unit))
     return samples

@@ -1,7 +1,7 @@
-"""Metrics as text, in the format that a scraper asks for.
+"""The format that a scraper asks for, and metrics written in it.
 
-What is asked comes from outside. prometheus_client repeats the version that was asked for in the answer and follows no
-preferences, so it is given only what it really has, in the order of preference.
+prometheus_client repeats the version that was asked for in its answer, and follows no preferences. So it is given only
+what it has, in the order of preference.
 """
 
 import gzip
@@ -10,8 +10,9 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from apf_middleware.accept import parse_accept
 from apf_middleware.metrics.collector import APFCollector
-from apf_middleware.metrics.numbers import rewrite_numbers
+from apf_middleware.metrics.text import rewrite_numbers
 
 __all__ = ["compress", "render"]
 
@@ -21,11 +22,11 @@ _TEXT: Final = "text/plain"
 
 
 def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes, str]:
-    """All metrics of a registry, or of one collector and much quicker, for what an ``Accept`` header asks.
+    """Return all metrics of a registry, or of one collector and much quicker, for what an ``Accept`` header asks.
 
     The result is the text and its content type.
     """
-    encoder, content_type = choose_encoder(_understood(accept))
+    encoder, content_type = choose_encoder(_choose(accept))
     open_metrics = content_type.startswith(_OPEN_METRICS)
     if isinstance(source, APFCollector):
         return source.write(open_metrics=open_metrics), content_type
@@ -33,22 +34,18 @@ def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes
 
 
 def compress(body: bytes, accept_encoding: str) -> tuple[bytes, bool]:
-    """``body``, as gzip if an ``Accept-Encoding`` header allows it, and whether it is."""
-    wanted = any(
-        name in {"gzip", "x-gzip"} and _quality(parameters) > 0 for name, parameters in _entries(accept_encoding)
-    )
-    return (gzip.compress(body, compresslevel=1), True) if wanted else (body, False)
+    """Return ``body``, as gzip if an ``Accept-Encoding`` header allows it, and whether it is gzip."""
+    allowed = any(one.name in {"gzip", "x-gzip"} and one.quality > 0 for one in parse_accept(accept_encoding))
+    return (gzip.compress(body, compresslevel=1), True) if allowed else (body, False)
 
 
-def _understood(accept: str) -> str:
-    """Of what is accepted the formats that there are, the most wanted first; empty for the oldest of them."""
+def _choose(accept: str) -> str:
+    """Return the most wanted of the formats that there are; empty for the oldest of them."""
     wanted = [
-        (_quality(parameters), name, parameters)
-        for name, parameters in _entries(accept)
-        if name in {_OPEN_METRICS, _TEXT, "*/*", "text/*"} and _quality(parameters) > 0
+        one for one in parse_accept(accept) if one.name in {_OPEN_METRICS, _TEXT, "*/*", "text/*"} and one.quality > 0
     ]
-    wanted.sort(key=lambda entry: entry[0], reverse=True)
-    for _, name, parameters in wanted:
+    wanted.sort(key=lambda one: one.quality, reverse=True)
+    for name, _, parameters in wanted:
         version = parameters.get("version", "")
         modern = version == "1.0.0" or (name == _OPEN_METRICS and not version)
         if modern and name in {_OPEN_METRICS, _TEXT}:
@@ -58,22 +55,3 @@ def _understood(accept: str) -> str:
         if name != _OPEN_METRICS and version in {"", "0.0.4"}:
             return ""
     return ""
-
-
-def _entries(header: str) -> list[tuple[str, dict[str, str]]]:
-    """The entries of a header that lists what is accepted, with their parameters; names in lower case."""
-    entries = []
-    for entry in header.split(","):
-        name, *parameters = (part.strip() for part in entry.split(";"))
-        pairs = (parameter.partition("=") for parameter in parameters)
-        entries.append((name.lower(), {key.strip().lower(): value.strip() for key, _, value in pairs}))
-    return entries
-
-
-def _quality(parameters: dict[str, str]) -> float:
-    """How much it is wanted, from 0 to 1; what can't be read is wanted in full."""
-    try:
-        quality = float(parameters.get("q", "1"))
-    except ValueError:
-        return 1.0
-    return quality if 0 <= quality <= 1 else 1.0

@@ -1,12 +1,12 @@
-"""Every metric: its name, what it says, its labels and buckets, and where in a picture its numbers are.
+"""Every metric: its name, help, labels and buckets, and the reader that finds its numbers.
 
 Suffixes, labels and buckets are Kubernetes' own, so that with its prefix ``apiserver_flowcontrol`` dashboards made for
 it work. There are three kinds: numbers, which are counters and gauges; histograms of what was observed one by one; and
 histograms of a part of a whole over time, which need a ledger.
 
 Where a host has several workers, each has its own seats, queues and clocks. ``mode`` says how gauges of several workers
-become one, in prometheus_client's words: seats and requests add up; virtual times stay apart, for each worker's begins
-when it does.
+become one, in prometheus_client's words: seats and requests add up; virtual times stay apart, because each worker has
+its own.
 """
 
 from abc import ABC, abstractmethod
@@ -16,13 +16,14 @@ from typing import Final, Literal
 
 from prometheus_client.utils import floatToGoString
 
+from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram
 from apf_middleware.metrics.picture import ServerPicture
-from apf_middleware.metrics.points import (
-    WIDTH_BOUNDS,
+from apf_middleware.metrics.ratios import RatioLedger
+from apf_middleware.metrics.readers import (
+    HistogramReader,
     Labels,
     NumberReader,
     RatioReader,
-    SpreadReader,
     bound_pair,
     demand,
     epochs,
@@ -34,8 +35,12 @@ from apf_middleware.metrics.points import (
     per_gate,
     per_key,
     per_level,
+    per_queue,
     per_schema,
+    queue_finished_requests,
     queue_lengths,
+    queue_requests,
+    queue_states,
     rejections,
     request_kinds,
     request_utilization,
@@ -44,17 +49,15 @@ from apf_middleware.metrics.points import (
     watch_counts,
     widths,
 )
-from apf_middleware.metrics.queues import QUEUE_NUMBERS
-from apf_middleware.metrics.ratios import RatioLedger, Spread
-from apf_middleware.metrics.tally import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS
 
 __all__ = ["FAMILIES", "Family", "HistogramFamily", "NumberFamily", "Point", "RatioFamily", "read_families"]
 
-Point = tuple[Labels, float | Spread]
-"""One series: a number, or a histogram's content."""
+Point = tuple[Labels, float | Histogram]
+"""One series."""
 
 _NS: Final = 10**9
 _LEVEL: Final = ("priority_level",)
+_QUEUE: Final = ("queue",)
 _SCHEMA: Final = ("priority_level", "flow_schema")
 _SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -64,35 +67,36 @@ _DEMAND_RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 
 
 @dataclass(frozen=True, slots=True)
 class Family(ABC):
-    """One metric: what comes after the prefix in its name, its help, the names of its labels, a histogram's bounds.
+    """One metric: its name without the prefix, its help, the names of its labels, and the bounds of a histogram.
 
-    A legacy one has a name that Kubernetes had until 1.30.
+    Observations are in units of 1/``unit``. A legacy family has a name that Kubernetes had until 1.30.
     """
 
     suffix: str
     help: str
     labels: Labels
     bounds: tuple[float, ...] = field(default=(), kw_only=True)
+    unit: int = field(default=1, kw_only=True)
     is_legacy: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> Literal["counter", "gauge", "histogram"]:
-        """The type as Prometheus knows it."""
+        """Return the type as Prometheus knows it."""
         return "histogram"
 
     @property
     def buckets(self) -> tuple[str, ...]:
-        """The bounds as the label ``le`` has them, with the one for everything."""
+        """Return the bounds as the label ``le`` has them, infinity included."""
         return tuple(map(floatToGoString, (*self.bounds, float("inf"))))
 
     @abstractmethod
     def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:
-        """All series of this metric, each with other labels."""
+        """Yield all series of this metric, each with other labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFamily(Family):
-    """A counter if its name says total, a gauge otherwise."""
+    """A counter if its name ends with total, a gauge otherwise."""
 
     read: NumberReader
     mode: Literal["livesum", "livemin", "livemax", "liveall"] = "livesum"
@@ -107,14 +111,14 @@ class NumberFamily(Family):
 
 @dataclass(frozen=True, slots=True)
 class HistogramFamily(Family):
-    """Observations. A series begins with the first one, so that schemas which see no requests cost little."""
+    """Observations. A series begins with its first one, so that schemas without requests cost little."""
 
-    read: SpreadReader
+    read: HistogramReader
 
     def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
-        for labels, spread in self.read(picture):
-            if any(spread.counts):
-                yield labels, spread
+        for labels, histogram in self.read(picture):
+            if any(histogram.counts):
+                yield labels, histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ class RatioFamily(Family):
 
 
 def read_families(picture: ServerPicture, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
-    """All metrics with their series; what the ledger knows of levels that are gone is forgotten."""
+    """Yield all metrics with their series, and let the ledger forget levels that are gone."""
     kept: list[Labels] = []
     for family in FAMILIES:
         if family.is_legacy and not picture.has_legacy_names:
@@ -194,6 +198,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         (*_SCHEMA, "execute"),
         waits,
         bounds=_DURATIONS,
+        unit=_NS,
     ),
     HistogramFamily(
         "request_execution_seconds",
@@ -201,6 +206,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         (*_SCHEMA, "type"),
         executions,
         bounds=_DURATIONS,
+        unit=_NS,
     ),
     HistogramFamily(
         "request_queue_length_after_enqueue",
@@ -368,7 +374,61 @@ FAMILIES: Final[tuple[Family, ...]] = (
         bound_pair(lambda level: level.next_discounted_s),
         mode="liveall",
     ),
-    *(NumberFamily(*row) for row in QUEUE_NUMBERS),
+    NumberFamily(
+        "queue_requests",
+        "Requests of the queue that wait for seats (inqueue), wait for a gate (pending) or run.",
+        ("queue", "state"),
+        queue_requests,
+    ),
+    NumberFamily(
+        "queue_finished_requests_total",
+        "Requests of the queue that ended: well, with an error, or because their client left.",
+        ("queue", "outcome"),
+        queue_finished_requests,
+    ),
+    NumberFamily(
+        "queue_state", "1 for the state that the queue is in, 0 for others.", ("queue", "state"), queue_states
+    ),
+    NumberFamily("queue_weight", "The queue's shares.", _QUEUE, per_queue(lambda queue: queue.weight), mode="livemax"),
+    NumberFamily(
+        "queue_min_seats", "Seats that are guaranteed to the queue.", _QUEUE, per_queue(lambda queue: queue.min)
+    ),
+    NumberFamily(
+        "queue_max_seats", "Seats that the queue can have at most.", _QUEUE, per_queue(lambda queue: queue.max)
+    ),
+    NumberFamily(
+        "queue_deserved_seats",
+        "Seats that the queue could claim now, given what all want.",
+        _QUEUE,
+        per_queue(lambda queue: queue.deserved),
+    ),
+    NumberFamily("queue_used_seats", "Seats that the queue uses.", _QUEUE, per_queue(lambda queue: queue.used)),
+    NumberFamily(
+        "queue_share",
+        "Seats that the queue uses as part of those that it deserves.",
+        _QUEUE,
+        per_queue(lambda queue: queue.share),
+        mode="livemax",
+    ),
+    NumberFamily(
+        "queue_revocations_total",
+        "Requests of the queue that were asked to give way.",
+        _QUEUE,
+        per_queue(lambda queue: queue.revocations),
+    ),
+    NumberFamily(
+        "queue_live_changes",
+        "Queues that differ from what the configuration's files say.",
+        (),
+        lambda picture: iter([((), picture.live_changes)] if picture.queues else ()),
+        mode="livemax",
+    ),
+    NumberFamily(
+        "unknown_queue_requests_total",
+        "Requests that were rejected because they named a queue to which they can't go, by reason.",
+        ("reason",),
+        per_key(lambda picture: picture.unknown_queues),
+    ),
     NumberFamily("server_seats", "Seats of the whole server.", (), lambda picture: iter([((), picture.seats)])),
     NumberFamily(
         "authentication_failures_total",
@@ -390,7 +450,12 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     NumberFamily("parked_requests", "Kept waiting by a gate now.", ("gate",), per_gate(lambda gate: gate.parked)),
     HistogramFamily(
-        "gate_wait_seconds", "How long a gate kept requests waiting.", ("gate",), gate_waits, bounds=_DURATIONS
+        "gate_wait_seconds",
+        "How long a gate kept requests waiting.",
+        ("gate",),
+        gate_waits,
+        bounds=_DURATIONS,
+        unit=_NS,
     ),
     NumberFamily(
         "gate_evaluations_total", "How often a gate was asked, by its answer.", ("gate", "result"), gate_evaluations
@@ -427,4 +492,4 @@ FAMILIES: Final[tuple[Family, ...]] = (
         mode="livemax",
     ),
 )
-"""All metrics, in the order in which they are told."""
+"""All metrics, in the order in which they are exposed."""

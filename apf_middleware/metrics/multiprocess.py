@@ -1,13 +1,13 @@
-"""Several workers on one host: each writes its numbers to files, and whichever is scraped reads the files of all.
+"""Several workers on one host: each writes its numbers to files, and the worker that is scraped reads all files.
 
-The files and how they are added up are prometheus_client's (``PROMETHEUS_MULTIPROC_DIR``), so that its own collector
-reads them together with an app's own metrics. They are written by a publisher rather than by its value classes: only
-numbers that have changed are written; a file of ours belongs to one writer, whatever else uses the directory; and the
-series of levels that were removed go away, by a new file that takes the old one's place.
+The files and their sums are prometheus_client's (``PROMETHEUS_MULTIPROC_DIR``), so that its own collector reads them
+together with an app's own metrics. A publisher writes them instead of prometheus_client's value classes: only numbers
+that have changed are written; each file has one writer, whatever else uses the directory; and the series of removed
+levels go away, because a new file takes the place of the old one.
 
-A name tells whose file it is: process, when that process began, and which publisher in it. So of a worker that was
-killed its gauges can be told from those of a later process with the same number, and are deleted by whoever scrapes
-next. Its counters and histograms stay, for what has happened doesn't end with who did it.
+A file's name has the process, the time when that process began, and the number of the publisher in it. So the gauges of
+a worker that was killed differ from those of a later process with the same number, and the next scrape deletes them.
+Its counters and histograms stay: the requests that they count have happened.
 """
 
 import os
@@ -25,12 +25,13 @@ from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name, require_prefix
 from apf_middleware.metrics.exposition import render
 from apf_middleware.metrics.families import Family, NumberFamily, read_families
 from apf_middleware.metrics.picture import ServerPicture
-from apf_middleware.metrics.ratios import RatioLedger, Spread
+from apf_middleware.metrics.ratios import RatioLedger
 
 __all__ = ["DIRECTORY_VARIABLE", "DirectoryCollector", "Publisher", "forget_dead", "scrape"]
 
@@ -39,24 +40,24 @@ DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 _OURS: Final = re.compile(r"gauge_[a-z]+_apf-(?P<pid>\d+)-(?P<birth>\d+)-\d+\.db")
 _PROCESSES: Final = Path("/proc")
-_NO_BIRTH: Final = "0"  # where the system doesn't tell
+_NO_BIRTH: Final = "0"  # where the system doesn't say
 _numbers: Final = count()
 
 
 def _birth(pid: int) -> str | None:
-    """When a process began, in the system's own units; None if it is dead, also if nobody has taken note of that."""
+    """Return when a process began, in the system's own units; None if it is dead, also as a zombie."""
     try:
-        told = (_PROCESSES / str(pid) / "stat").read_text()
+        stat = (_PROCESSES / str(pid) / "stat").read_text()
     except OSError:
         if (_PROCESSES / "self").exists():
             return None
         return _NO_BIRTH if _answers(pid) else None
-    state, *fields = told.rpartition(")")[2].split()
+    state, *fields = stat.rpartition(")")[2].split()
     return None if state in "ZX" else fields[18]
 
 
 def _answers(pid: int) -> bool:
-    """Whether there is such a process, where nothing but a signal can tell."""
+    """Return whether there is such a process, where only a signal can find out."""
     if os.name != "posix":
         return True  # elsewhere a signal kills
     try:
@@ -69,7 +70,7 @@ def _answers(pid: int) -> bool:
 
 
 class _SeriesFile:
-    """One file of one publisher, and what it holds."""
+    """One file of one publisher, and the series in it."""
 
     __slots__ = ("_path", "_values", "_written")
 
@@ -79,7 +80,7 @@ class _SeriesFile:
         self._values = self._begin({})
 
     def write(self, series: dict[str, float]) -> None:
-        """Let the file hold these series: by changing numbers, or by beginning anew if some have gone."""
+        """Write these series: change their numbers, or begin a new file if some series have gone."""
         written = self._written
         if written.keys() - series.keys():
             gone, self._values = self._values, self._begin(series)
@@ -91,8 +92,8 @@ class _SeriesFile:
                     put(key, value, 0.0)
         self._written = series
 
-    def _begin(self, series: dict[str, float]) -> Any:  # noqa: ANN401 (what prometheus_client has is untyped)
-        """A new file, in its place only when it is whole, so that nobody reads half of it."""
+    def _begin(self, series: dict[str, float]) -> Any:  # noqa: ANN401 - prometheus_client's are untyped
+        """Write a new file, which takes its place only when it is complete, so that no reader sees half of it."""
         new = self._path.with_suffix(".new")
         new.unlink(missing_ok=True)
         values: Any = MmapedDict(str(new))  # type: ignore[no-untyped-call]
@@ -108,9 +109,9 @@ class _SeriesFile:
 
 
 class Publisher:
-    """Writes the metrics of one server in this process to ``directory``; by default the one the environment names.
+    """Writes the metrics of one server in this process to ``directory``, by default that of the environment variable.
 
-    In a process that was forked from it, it begins files of its own.
+    In a forked process it begins files of its own.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Publisher:
         self._ledger = RatioLedger()
 
     def publish(self) -> None:
-        """Write the present picture: now and then while something changes, and before this process is scraped."""
+        """Write the present numbers: now and then while something changes, and before this process is scraped."""
         if self._pid != os.getpid():
             self._begin()
         series: dict[str, dict[str, float]] = {name: {} for name in self._files}
@@ -140,16 +141,14 @@ class Publisher:
             for labels, value in points:
                 place = family.suffix, labels
                 keys = self._keys[place] = known.get(place) or list(self._new_keys(family, labels))
-                held.update(
-                    zip(keys, (*value.counts, value.total) if isinstance(value, Spread) else (value,), strict=True)
-                )
+                held.update(zip(keys, _values(family, value), strict=True))
         for name, held in series.items():
             if name not in self._files:
                 self._files[name] = _SeriesFile(self._directory / f"{name}_{self._identity}.db")
             self._files[name].write(held)
 
     def close(self) -> None:
-        """Publish for the last time and leave: counters and histograms stay, gauges go."""
+        """Publish for the last time and close the files: counters and histograms stay, gauges are deleted."""
         self.publish()
         for name, file in self._files.items():
             file.close(delete=name.startswith("gauge"))
@@ -158,12 +157,12 @@ class Publisher:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._identity = f"apf-{self._pid}-{_birth(self._pid) or _NO_BIRTH}-{self._number}"
-        for file in self._files.values():  # a parent's, and they stay open for it
+        for file in self._files.values():  # the parent's, which stay open there
             file.close(delete=False)
         self._files = {}
 
     def _new_keys(self, family: Family, labels: tuple[str, ...]) -> Iterator[str]:
-        """The entries of one series in a file: one for a number; one per bucket and the sum for a histogram."""
+        """Yield the entries of one series in a file: one for a number; one per bucket and the sum for a histogram."""
         name = metric_name(family, self._prefix)
         key = partial(mmap_key, name, help_text=family.help)
         if family.kind == "histogram":
@@ -175,6 +174,11 @@ class Publisher:
 
     def __repr__(self) -> str:
         return f"<Publisher of {self._prefix}_* in {self._directory}>"
+
+
+def _values(family: Family, value: float | Histogram) -> tuple[float, ...]:
+    """Return the numbers of one series, in the order of its entries."""
+    return (*value.counts, value.total / family.unit) if isinstance(value, Histogram) else (value,)
 
 
 def _file_kind(family: Family) -> str:
@@ -190,7 +194,7 @@ def _require_directory(directory: str | os.PathLike[str] | None) -> Path:
 
 
 def forget_dead(directory: str | os.PathLike[str]) -> None:
-    """Delete the gauges of workers that have gone without saying so."""
+    """Delete the gauges of workers that ended without closing them."""
     births: dict[int, str | None] = {}
     for path in Path(directory).glob("gauge_*_apf-*.db"):
         named = _OURS.fullmatch(path.name)
@@ -204,7 +208,7 @@ def forget_dead(directory: str | os.PathLike[str]) -> None:
 
 
 class DirectoryCollector(Collector):
-    """All metrics in ``directory``, of all workers together; also those that an app keeps there itself."""
+    """All metrics in ``directory``, of all workers together, and those that an app keeps there itself."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         self._directory = _require_directory(directory)
@@ -224,7 +228,7 @@ class DirectoryCollector(Collector):
 
 
 def scrape(directory: str | os.PathLike[str] | None = None, accept: str = "") -> tuple[bytes, str]:
-    """The metrics of all workers as text, and its content type, for what an ``Accept`` header asks."""
+    """Return the metrics of all workers as text, and its content type, for what an ``Accept`` header asks."""
     registry = CollectorRegistry()
     registry.register(DirectoryCollector(directory))
     return render(accept, registry)

@@ -4,10 +4,11 @@ Nothing here is computed and nothing knows Prometheus; what the numbers come to 
 (the meters, and what lies between two bounds) is in units of 1e-8 seat-seconds, as the core counts it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from apf_middleware.counters import Histogram, Times
 from apf_middleware.metrics.tally import Tally
 
 __all__ = [
@@ -19,14 +20,10 @@ __all__ = [
     "QueuePicture",
     "SchemaPicture",
     "ServerPicture",
-    "Times",
 ]
 
 Kind = Literal["queue", "reject", "exempt"]
 """What a level does with a request that doesn't fit: it waits, it is rejected, or everything fits."""
-
-Times = Mapping[int, int]
-"""For how many nanoseconds a number had each of its values, as `Occupancy.times` tells."""
 
 Bounds = tuple[int, int]
 """The least and the most."""
@@ -84,7 +81,7 @@ class SchemaPicture:
 
 @dataclass(frozen=True, slots=True)
 class GatePicture:
-    """One gate: who waits for it now, and what has been counted; ``waits`` are counts by bucket and a sum, in ns."""
+    """One gate: who waits for it now, and what has been counted; ``waits`` in ns."""
 
     name: str
     parked: int
@@ -92,7 +89,7 @@ class GatePicture:
     events: int
     rescues: int
     rejected: int
-    waits: tuple[Sequence[int], int]
+    waits: Histogram
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_hierarchy, derive_limits
+from apf_middleware.counters import DURATION_BOUNDS_NS
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.sharing import Sharing
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.gates import Gates
-from apf_middleware.metrics.tally import DURATION_BOUNDS_NS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog

@@ -115,7 +115,7 @@ class GateRunner:
                 events=gate.tally.events,
                 rescues=gate.tally.rescues,
                 rejected=gate.tally.rejected,
-                waits=(tuple(gate.tally.wait_counts), gate.tally.wait_total),
+                waits=gate.tally.waits,
             )
             for gate in self.gates.keeper.gates.values()
         )

@@ -4,8 +4,9 @@ from collections.abc import Container, Mapping
 from typing import Final
 
 from apf_middleware.config.objects import Level
+from apf_middleware.counters import Occupancy
 from apf_middleware.fairqueuing import SharedLevel
-from apf_middleware.metrics.tally import Occupancy, Tally
+from apf_middleware.metrics.tally import Tally
 from apf_middleware.runtime.drain import DrainMeter
 from apf_middleware.runtime.request_kinds import RequestKinds
 from apf_middleware.runtime.streams import OpenStreams

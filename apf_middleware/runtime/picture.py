@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from apf_middleware.counters import Times
 from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
 from apf_middleware.fairqueuing.work import seat_seconds
 from apf_middleware.metrics.picture import (
@@ -13,7 +14,6 @@ from apf_middleware.metrics.picture import (
     QueuePicture,
     SchemaPicture,
     ServerPicture,
-    Times,
 )
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apf_middleware.metrics.tally import Occupancy
+from apf_middleware.counters import Occupancy
 from apf_middleware.runtime.alarm import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apf_middleware.metrics.picture import Times
+    from apf_middleware.counters import Times
     from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["KindSampler", "RequestKinds"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope, Send
 
+from apf_middleware.accept import parse_accept
 from apf_middleware.asgi.admin.answers import JSON, MARK, TEXT, Trouble, as_answer, shown
 from apf_middleware.asgi.admin.changes import reload
 from apf_middleware.asgi.admin.configuration import ConfigurationDump
@@ -177,20 +178,11 @@ def _wanted(asked: str, accept: str) -> tuple[bool, bool]:
 
 
 def _prefers_json(accept: str) -> bool:
-    """Whether JSON is asked for by name, and no less than text."""
+    """Return whether JSON is asked for by name, and no less than text."""
     json_quality = text_quality = 0.0
-    for entry in accept.lower().split(","):
-        name, *parameters = (part.strip() for part in entry.split(";"))
-        quality = next((_number(one[2:]) for one in parameters if one.startswith("q=")), 1.0)
+    for name, quality, _ in parse_accept(accept):
         if name == JSON:
             json_quality = quality
         elif name in {"text/plain", "text/html", "text/*", "application/yaml"}:
             text_quality = max(text_quality, quality)
     return json_quality > 0 and json_quality >= text_quality
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0

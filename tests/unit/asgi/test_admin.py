@@ -269,7 +269,7 @@ async def test_every_answer_bears_the_mark_and_is_kept_by_nobody(world: World) -
         ("application/json;q=0.5, text/plain", "", False),
         ("text/plain;q=0.5, application/json", "", True),
         ("application/json;q=0", "", False),
-        ("application/json;q=x", "", False),
+        ("application/json;q=x", "", True),
         ("application/json", "?format=text", False),
         ("text/plain", "?format=json", True),
     ],

@@ -107,5 +107,5 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
     world.answer("first", Reject())
 
     tally = world.gate("remote").tally
-    assert tally.wait_total == SECOND
+    assert tally.waits.total == SECOND
     assert tally.rejected == 1

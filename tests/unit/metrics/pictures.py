@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
+from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics import (
     APFCollector,
@@ -53,6 +54,9 @@ def picture(*levels: LevelPicture, tallies: tuple[Tally, ...] = (), **others: ob
 
 ADJUSTED = DemandPicture(high_watermark=9, average=4.5, deviation=1.5, smoothed=6.0, target=9.0)
 
+GATE_WAITS = Histogram(DURATION_BOUNDS_NS)
+GATE_WAITS.observe(SECOND)
+
 FULL = picture(
     replace(
         QUEUE,
@@ -78,7 +82,7 @@ FULL = picture(
     unknown_queues={"queue-not-found": 1},
     request_kinds={("executing", "readOnly"): {3: SECOND}, ("waiting", "mutating"): {50: SECOND}},
     has_legacy_names=True,
-    gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, ((1, *([0] * 13)), SECOND)),),
+    gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS),),
 )
 """With something for every metric."""
 

@@ -7,7 +7,6 @@ from prometheus_client import CollectorRegistry, Counter
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import APFCollector
 from apf_middleware.metrics.families import FAMILIES, HistogramFamily, NumberFamily, RatioFamily
-from apf_middleware.metrics.queues import QUEUE_NUMBERS
 from tests.unit.metrics.pictures import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, picture
 
 # Of Kubernetes, with the labels there; those without a meaning here are left out.
@@ -60,7 +59,20 @@ OWN = {
 }
 OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
 OWN |= {"gate_rescues_total", "gate_rejected_requests_total"}
-OWN |= {suffix for suffix, *_ in QUEUE_NUMBERS}
+OWN |= {
+    "queue_deserved_seats",
+    "queue_finished_requests_total",
+    "queue_live_changes",
+    "queue_max_seats",
+    "queue_min_seats",
+    "queue_requests",
+    "queue_revocations_total",
+    "queue_share",
+    "queue_state",
+    "queue_used_seats",
+    "queue_weight",
+    "unknown_queue_requests_total",
+}
 DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
 BUCKETS = {
     "request_wait_duration_seconds": DURATIONS,

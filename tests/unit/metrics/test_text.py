@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.metrics.numbers import go_number, open_metrics_number, rewrite_numbers
+from apf_middleware.metrics.text import go_number, open_metrics_number, rewrite_numbers
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
-"""How a picture is read: for each metric the series that it has, as label values and what stands beside them.
+"""Readers: for each metric, the series that a snapshot of the server has, as label values and a number or histogram.
 
-A function here either is a reader (it takes a picture and yields series) or makes one of a function that finds one
-number. Readers of parts of a whole yield times and a denominator; what they come to is a ledger's to say.
+A function here either is a reader, which takes a snapshot and yields series, or makes a reader of a function that finds
+one number. Readers of parts of a whole yield times and a denominator; a ledger makes histograms of them.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from math import isnan
 from typing import Final
 
+from apf_middleware.counters import WIDTH_BOUNDS, Histogram, Times
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.work import UNITS_PER_SEAT_SECOND, round_half_away
 from apf_middleware.metrics.picture import (
@@ -16,19 +16,16 @@ from apf_middleware.metrics.picture import (
     DemandPicture,
     GatePicture,
     LevelPicture,
+    QueuePicture,
     SchemaPicture,
     ServerPicture,
-    Times,
 )
-from apf_middleware.metrics.ratios import Spread
-from apf_middleware.metrics.tally import LENGTH_BOUNDS, Histogram
 
 __all__ = [
-    "WIDTH_BOUNDS",
+    "HistogramReader",
     "Labels",
     "NumberReader",
     "RatioReader",
-    "SpreadReader",
     "bound_pair",
     "demand",
     "epochs",
@@ -40,8 +37,12 @@ __all__ = [
     "per_gate",
     "per_key",
     "per_level",
+    "per_queue",
     "per_schema",
+    "queue_finished_requests",
     "queue_lengths",
+    "queue_requests",
+    "queue_states",
     "rejections",
     "request_kinds",
     "request_utilization",
@@ -55,13 +56,10 @@ Labels = tuple[str, ...]
 """The values of a series' labels."""
 
 NumberReader = Callable[[ServerPicture], Iterator[tuple[Labels, float]]]
-SpreadReader = Callable[[ServerPicture], Iterator[tuple[Labels, Spread]]]
+HistogramReader = Callable[[ServerPicture], Iterator[tuple[Labels, Histogram]]]
 RatioReader = Callable[[ServerPicture], Iterator[tuple[Labels, Times, int]]]
 
-WIDTH_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
-"""Upstream's buckets for the seats of a request."""
-
-_NS: Final = 10**9
+_QUEUE_STATES: Final = ("Open", "Paused", "Closing", "Closed")
 _ALWAYS_SHOWN: Final[Mapping[str, tuple[Reason, ...]]] = {
     "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
     "reject": (Reason.CONCURRENCY_LIMIT,),
@@ -70,12 +68,27 @@ _ALWAYS_SHOWN: Final[Mapping[str, tuple[Reason, ...]]] = {
 
 
 def per_schema(number: Callable[[SchemaPicture], int]) -> NumberReader:
-    """One number per schema and level."""
+    """Read one number per schema and level."""
     return lambda picture: (((one.level, one.schema), number(one)) for one in picture.schemas)
 
 
+def per_gate(number: Callable[[GatePicture], int]) -> NumberReader:
+    """Read one number per gate."""
+    return lambda picture: (((gate.name,), number(gate)) for gate in picture.gates)
+
+
+def per_queue(number: Callable[[QueuePicture], float]) -> NumberReader:
+    """Read one number per named queue."""
+    return lambda picture: (((queue.name,), number(queue)) for queue in picture.queues)
+
+
+def per_key(mapping: Callable[[ServerPicture], Mapping[str, int]]) -> NumberReader:
+    """Read one number per key of a mapping."""
+    return lambda picture: (((key,), number) for key, number in mapping(picture).items())
+
+
 def per_level(number: Callable[[LevelPicture], float | None]) -> NumberReader:
-    """One number per level, where there is one."""
+    """Read one number per level that has it."""
 
     def read(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
         for level in picture.levels:
@@ -87,21 +100,25 @@ def per_level(number: Callable[[LevelPicture], float | None]) -> NumberReader:
 
 
 def per_adjusted_level(number: Callable[[DemandPicture], float]) -> NumberReader:
+    """Read one number per level whose limit is adjusted periodically."""
     return per_level(lambda level: None if level.adjusted is None else number(level.adjusted))
 
 
 def meter(name: str) -> NumberReader:
+    """Read a meter of the disciplines that have it, in seat-seconds."""
     return per_level(lambda level: level.meters[name] / UNITS_PER_SEAT_SECOND if name in level.meters else None)
 
 
 def epochs(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
-    """Ours never fail: meters are integers without end, which only are shown as 64 bits hold them."""
+    """Read the epochs of R. Advances never fail: meters are unbounded integers, shown as 64 bits would hold them."""
     for level in picture.levels:
         if "epochs" in level.meters:
             yield (level.name, "true"), level.meters["epochs"]
 
 
 def bound_pair(pair: Callable[[LevelPicture], Bounds | None]) -> NumberReader:
+    """Read the least and the most of what is first in the queues of each level, in seat-seconds."""
+
     def read(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
         for level in picture.levels:
             for bound, work in zip(("min", "max"), pair(level) or (), strict=False):
@@ -110,12 +127,8 @@ def bound_pair(pair: Callable[[LevelPicture], Bounds | None]) -> NumberReader:
     return read
 
 
-def per_key(mapping: Callable[[ServerPicture], Mapping[str, int]]) -> NumberReader:
-    return lambda picture: (((key,), number) for key, number in mapping(picture).items())
-
-
 def _can_have(picture: ServerPicture) -> dict[str, tuple[Reason, ...]]:
-    """The reasons for which a level can normally reject."""
+    """Return the reasons for which each level can normally reject."""
     limited = (Reason.STREAM_LIMIT,)
     bodies = (Reason.SLOW_BODY, Reason.BODY_LIMIT) if picture.receives_bodies else ()
     return {
@@ -126,21 +139,35 @@ def _can_have(picture: ServerPicture) -> dict[str, tuple[Reason, ...]]:
     }
 
 
-def per_gate(number: Callable[[GatePicture], int]) -> NumberReader:
-    """One number per gate."""
-    return lambda picture: (((gate.name,), number(gate)) for gate in picture.gates)
-
-
 def gate_evaluations(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
     for gate in picture.gates:
         for result, number in gate.evaluations.items():
             yield (gate.name, result), number
 
 
-def gate_waits(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
+def gate_waits(picture: ServerPicture) -> Iterator[tuple[Labels, Histogram]]:
     for gate in picture.gates:
-        counts, total = gate.waits
-        yield (gate.name,), Spread(tuple(counts), total / _NS)
+        yield (gate.name,), gate.waits
+
+
+def queue_requests(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
+    for queue in picture.queues:
+        yield (queue.name, "inqueue"), queue.inqueue
+        yield (queue.name, "pending"), queue.pending
+        yield (queue.name, "running"), queue.running
+
+
+def queue_finished_requests(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
+    for queue in picture.queues:
+        yield (queue.name, "completed"), queue.completed
+        yield (queue.name, "failed"), queue.failed
+        yield (queue.name, "aborted"), queue.aborted
+
+
+def queue_states(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
+    for queue in picture.queues:
+        for state in _QUEUE_STATES:
+            yield (queue.name, state), float(queue.state == state)
 
 
 def _kinds(picture: ServerPicture) -> dict[str, str]:
@@ -148,7 +175,7 @@ def _kinds(picture: ServerPicture) -> dict[str, str]:
 
 
 def rejections(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
-    """What can happen at a level of its kind is shown from the start, for a first rise from nothing can't be seen."""
+    """Read rejections; reasons that a level can have are there from the start, or else their first rise is not seen."""
     expected = _can_have(picture)
     for one in picture.schemas:
         always = expected.get(one.level, ())
@@ -157,54 +184,49 @@ def rejections(picture: ServerPicture) -> Iterator[tuple[Labels, float]]:
                 yield (one.level, one.schema, reason.value), number
 
 
-def _seconds(histogram: Histogram, more_at_0: int = 0) -> Spread:
-    first, *rest = histogram.counts
-    return Spread((first + more_at_0, *rest), histogram.total / _NS)
-
-
-def waits(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
-    """Who is seated at once has waited for no time. At an exempt level there is nothing to wait for."""
+def waits(picture: ServerPicture) -> Iterator[tuple[Labels, Histogram]]:
+    """Read waits in nanoseconds: 0 for a request that was seated at once. An exempt level has none."""
     kinds = _kinds(picture)
     for one in picture.schemas:
         tally = one.tally
         if kinds.get(one.level) != "exempt":
-            yield (one.level, one.schema, "true"), _seconds(tally.waits, tally.at_once)
-            yield (one.level, one.schema, "false"), _seconds(tally.unserved_waits)
+            served = tally.waits.copy()
+            served.observe_many(0, tally.at_once)
+            yield (one.level, one.schema, "true"), served
+            yield (one.level, one.schema, "false"), tally.unserved_waits
 
 
-def executions(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
+def executions(picture: ServerPicture) -> Iterator[tuple[Labels, Histogram]]:
     for one in picture.schemas:
-        yield (one.level, one.schema, "regular"), _seconds(one.tally.executions)
-        yield (one.level, one.schema, "watch"), _seconds(one.tally.streams)
+        yield (one.level, one.schema, "regular"), one.tally.executions
+        yield (one.level, one.schema, "watch"), one.tally.streams
 
 
-def queue_lengths(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
-    """Who is seated at once has joined a queue, too: one that was empty."""
+def queue_lengths(picture: ServerPicture) -> Iterator[tuple[Labels, Histogram]]:
+    """Read the lengths of queues; a request that was seated at once has joined one that was empty."""
     kinds = _kinds(picture)
     for one in picture.schemas:
         if kinds.get(one.level) == "queue":
-            counts = list(one.tally.lengths.counts)
-            counts[LENGTH_BOUNDS.index(10)] += one.tally.at_once
-            yield (one.level, one.schema), Spread(counts, one.tally.lengths.total + one.tally.at_once)
+            lengths = one.tally.lengths.copy()
+            lengths.observe_many(1, one.tally.at_once)
+            yield (one.level, one.schema), lengths
 
 
-def watch_counts(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
+def watch_counts(picture: ServerPicture) -> Iterator[tuple[Labels, Histogram]]:
     for one in picture.schemas:
-        yield (one.level, one.schema), Spread(tuple(one.tally.watches.counts), one.tally.watches.total)
+        yield (one.level, one.schema), one.tally.watches
 
 
-def widths(picture: ServerPicture) -> Iterator[tuple[Labels, Spread]]:
+def widths(picture: ServerPicture) -> Iterator[tuple[Labels, Histogram]]:
     for one in picture.schemas:
-        counts = [0] * (len(WIDTH_BOUNDS) + 1)
-        total = 0
+        found = Histogram(WIDTH_BOUNDS)
         for width, number in one.tally.estimated_widths().items():
-            counts[bisect_left(WIDTH_BOUNDS, width)] += number
-            total += width * number
-        yield (one.level, one.schema), Spread(counts, total)
+            found.observe_many(width, number)
+        yield (one.level, one.schema), found
 
 
 def _denominator(level: LevelPicture, picture: ServerPicture) -> int:
-    """What seats in use are a part of; for a level without any, a tenth of the server's."""
+    """Return what seats in use are a part of; for a level without seats, a tenth of the server's."""
     if level.denominator is not None:
         return level.denominator
     return level.current or max(1, round_half_away(picture.seats / 10))
@@ -227,7 +249,7 @@ def demand(picture: ServerPicture) -> Iterator[tuple[Labels, Times, int]]:
 
 
 def request_kinds(picture: ServerPicture) -> Iterator[tuple[Labels, Times, int]]:
-    """Of the whole server: executing requests are a part of all nominal seats, and waiting ones of all room."""
+    """Read both kinds: executing requests are a part of all nominal seats, waiting requests of all queue lengths."""
     wholes = {
         "executing": sum(level.nominal for level in picture.levels),
         "waiting": sum(level.waiting_capacity for level in picture.levels),

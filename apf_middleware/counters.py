@@ -1,0 +1,124 @@
+"""Integer counters and histograms, which Prometheus reads when it scrapes.
+
+Counters live where the counted fact happens. Counting takes no lock, looks no label up and allocates nothing. Whatever
+follows from other numbers is not counted: it is computed at scrape time.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from operator import add
+from typing import Final
+
+__all__ = ["DURATION_BOUNDS_NS", "LENGTH_BOUNDS", "WATCH_BOUNDS", "WIDTH_BOUNDS", "Histogram", "Occupancy", "Times"]
+
+_MS: Final = 10**6
+
+DURATION_BOUNDS_NS: Final = tuple(
+    ms * _MS for ms in (0, 5, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000)
+)
+"""Kubernetes' buckets for durations, in nanoseconds."""
+
+LENGTH_BOUNDS: Final = (0, 10, 25, 50, 100, 250, 500, 1000)
+"""Kubernetes' buckets for the length of a queue."""
+
+WATCH_BOUNDS: Final = (0, 1, 10, 100, 1000, 10_000)
+"""Kubernetes' buckets for the number of watches that a write concerns."""
+
+WIDTH_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
+"""Kubernetes' buckets for the seats of a request."""
+
+Times = Mapping[int, int]
+"""For how many nanoseconds a number had each of its values."""
+
+_MOST_COMBINED: Final = 512
+
+
+class Histogram:
+    """Observations by bucket, and their sum; the last bucket is for observations above all ``bounds``.
+
+    ``total`` is an integer for as long as only integers are observed.
+    """
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds: Sequence[float] = bounds
+        self.counts: list[int] = [0] * (len(bounds) + 1)
+        self.total: float = 0
+
+    @property
+    def count(self) -> int:
+        """Return the number of observations."""
+        return sum(self.counts)
+
+    def observe(self, value: float) -> None:
+        """Count one observation."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def observe_many(self, value: float, number: int) -> None:
+        """Count ``number`` observations of the same value."""
+        self.counts[bisect_left(self.bounds, value)] += number
+        self.total += value * number
+
+    def copy(self) -> "Histogram":
+        """Return a histogram of the same observations, which does not change with this one."""
+        copy = Histogram(self.bounds)
+        copy.counts, copy.total = self.counts.copy(), self.total
+        return copy
+
+    def plus(self, other: "Histogram") -> "Histogram":
+        """Return the sum of both, as they are now."""
+        both = Histogram(self.bounds)
+        both.counts = list(map(add, self.counts, other.counts))
+        both.total = self.total + other.total
+        return both
+
+    def __repr__(self) -> str:
+        return f"<Histogram: {self.count} observations>"
+
+
+class Occupancy:
+    """For how long several numbers had each of their values since ``now``; the numbers change together, in steps.
+
+    Time is added up by combination of values, which costs one look-up a step. The combinations are taken apart when the
+    times are read, or when there are too many of them.
+    """
+
+    __slots__ = ("_combined", "_since", "_times", "values")
+
+    def __init__(self, now: int, values: tuple[int, ...]) -> None:
+        self._since = now
+        self._combined: dict[tuple[int, ...], int] = {}
+        self._times: tuple[dict[int, int], ...] = tuple({} for _ in values)
+        self.values: tuple[int, ...] = values
+
+    def set(self, now: int, values: tuple[int, ...]) -> None:
+        """Set the numbers to ``values`` from ``now`` on."""
+        held, combined = self.values, self._combined
+        combined[held] = combined.get(held, 0) + now - self._since
+        self._since = now
+        self.values = values
+        if len(combined) >= _MOST_COMBINED:
+            self._take_apart()
+
+    def move(self, values: tuple[int, ...], others: tuple[int, ...], duration_ns: int) -> None:
+        """Move ``duration_ns`` that were counted for ``values`` to ``others``."""
+        combined = self._combined
+        combined[values] = combined.get(values, 0) - duration_ns
+        combined[others] = combined.get(others, 0) + duration_ns
+
+    def times(self, now: int) -> tuple[Times, ...]:
+        """Return for each number the nanoseconds by value, up to ``now``."""
+        self.set(now, self.values)
+        self._take_apart()
+        return tuple(map(dict, self._times))
+
+    def _take_apart(self) -> None:
+        for combination, elapsed in self._combined.items():
+            for times, value in zip(self._times, combination, strict=True):
+                times[value] = times.get(value, 0) + elapsed
+        self._combined.clear()
+
+    def __repr__(self) -> str:
+        return f"<Occupancy: {self.values}>"

@@ -1,0 +1,53 @@
+"""Histograms, and the times of numbers that change together."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apf_middleware import counters
+from apf_middleware.counters import Histogram, Occupancy
+
+
+def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_no_bound() -> None:
+    histogram = Histogram((0, 10))
+    for value in (0, 1, 10, 11):
+        histogram.observe(value)
+    histogram.observe_many(10, 5)
+
+    assert histogram.counts == [1, 7, 1]
+    assert (histogram.count, histogram.total) == (9, 72)
+
+
+def test_copies_and_sums_are_of_their_moment() -> None:
+    one, other = Histogram((1,)), Histogram((1,))
+    one.observe(1)
+    other.observe(2)
+    copy, both = one.copy(), one.plus(other)
+    one.observe(5)
+
+    assert (copy.counts, copy.total) == ([1, 0], 1)
+    assert (both.counts, both.total) == ([1, 1], 3)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 40), st.integers(0, 3)), max_size=60),
+    st.integers(1, 9),
+)
+def test_numbers_that_change_together_are_told_apart(steps: Sequence[tuple[int, int, int, int]], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(counters, "_MOST_COMBINED", most)
+        occupancy, now, held = Occupancy(7, (0, 0)), 7, (0, 0)
+        expected: tuple[Counter[int], ...] = (Counter(), Counter())
+        for elapsed, first, second, look in steps:
+            now += elapsed
+            for times, value in zip(expected, held, strict=True):
+                times[value] += elapsed
+            held = (first, second)
+            occupancy.set(now, held)
+            if not look:
+                assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
+
+        assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
