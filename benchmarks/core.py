@@ -241,7 +241,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
                     load.fill(backlog)
                 cost = cost_of(CASES[case](load, options.requests), options.repetitions)
                 yield row(f"{case}-fresh-flows" if fresh else case, queues, backlog, cost) | about
-    for waiting in CROWDS:
+    for waiting in options.crowds:
         load = Load(CROWD_QUEUES, options.discipline, fresh=False)
         for entropy in load.entropies(waiting + CONCURRENCY):
             load.arrive(entropy)
@@ -268,6 +268,7 @@ def main() -> None:
     parser.add_argument("--exact", action="store_true", help="a queue for each flow, as many flows as queues")
     parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
     parser.add_argument("--queues", type=int, nargs="+", choices=HANDS, default=list(HANDS), metavar="N")
+    parser.add_argument("--crowds", type=int, nargs="+", default=list(CROWDS), metavar="N", help="requests that wait")
     parser.add_argument("--requests", type=int, default=20_000, help="requests in one repetition")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--busy", action="store_true", help="processor time of the best repetition")

@@ -1,4 +1,4 @@
-"""What each fairness scenario reaches: ``python -m benchmarks.fairness [--discipline NAME] [--exact] [--json]``.
+"""What each fairness scenario reaches: ``python -m benchmarks.fairness [--discipline NAME] [--scenario NAME]``.
 
 For each discipline, or the one that is named, and for each scenario: the seats that its clients had on average, beside
 those that they should have had, the largest relative distance between the two, and the verdict by the scenario's own
@@ -22,7 +22,7 @@ longest service time. The verdict is "fair" when both bounds are kept.
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -42,6 +42,7 @@ Row = dict[str, Any]
 _NS: Final = 10**9
 _PLACES: Final = 2048  # more than any scenario has flows
 _TELLING: Final = ("uniform flows, hand of 3", "different widths", "too wide", "windup, upper bound")
+_LEVELS: Final = "weights through levels"
 _SHOWN: Final = 8  # of more clients, the least and the most
 _HEADER: Final = (
     *("scenario", "window", "seats", "expected", "deviation", "gap", "shortfall", "bound", "jain", "utilisation"),
@@ -66,13 +67,16 @@ class Variant:
         return DISCIPLINES[self.discipline]
 
 
-def measure(variant: Variant) -> Iterator[Row]:
-    """Every scenario, window by window."""
+def measure(variant: Variant, chosen: Collection[str] = ()) -> Iterator[Row]:
+    """Play the ``chosen`` scenarios, or all; yield a row for each window."""
     for case in SCENARIOS:
-        yield from _play(case, variant, is_judged=True)
+        if not chosen or case.name in chosen:
+            yield from _play(case, variant, is_judged=True)
     for case in MORE_SCENARIOS:
-        yield from _play(case, variant, is_judged=False)
-    yield _levels(variant)
+        if not chosen or case.name in chosen:
+            yield from _play(case, variant, is_judged=False)
+    if not chosen or _LEVELS in chosen:
+        yield _levels(variant)
 
 
 def _play(case: FairnessCase, variant: Variant, *, is_judged: bool) -> Iterator[Row]:
@@ -122,10 +126,11 @@ def _shortfall(shortfall: Shortfall) -> Row:
     return {"shortfall": round(worst.seconds, 3), "bound": round(worst.bound / _NS, 3)}
 
 
-def starvation(variant: Variant) -> Iterator[Row]:
-    """Return the scenarios in which a flow may starve."""
+def starvation(variant: Variant, chosen: Collection[str] = ()) -> Iterator[Row]:
+    """Play those scenarios in which a flow may starve."""
     for case in STARVATION_SCENARIOS:
-        yield _starve(case, variant)
+        if not chosen or case.name in chosen:
+            yield _starve(case, variant)
 
 
 def _starve(case: StarvationCase, variant: Variant) -> Row:
@@ -147,7 +152,7 @@ def _starve(case: StarvationCase, variant: Variant) -> Row:
 
 def _levels(variant: Variant) -> Row:
     got, gap = play_levels(variant.make, _PLACES if variant.exact else 0, variant.backfill)
-    return _row("weights through levels", variant, got, EXPECTED, gap)
+    return _row(_LEVELS, variant, got, EXPECTED, gap)
 
 
 def compare() -> Iterator[Row]:
@@ -197,11 +202,14 @@ def main() -> None:
     parser.add_argument("--strict", action="store_true", help="reproduce upstream's known defects too")
     parser.add_argument("--compare", action="store_true", help="all disciplines, where they differ")
     parser.add_argument("--starvation", action="store_true", help="only the scenarios in which a flow may starve")
+    parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help="this one alone, or several")
     options = parser.parse_args()
     disciplines = [options.discipline] if options.discipline else DISCIPLINES
     variants = [Variant(name, options.exact, options.backfill, options.strict) for name in disciplines]
     played = starvation if options.starvation else measure
-    lines = list(compare() if options.compare else chain.from_iterable(map(played, variants)))
+    lines = list(
+        compare() if options.compare else chain.from_iterable(played(variant, options.scenario) for variant in variants)
+    )
     if options.json:
         print_json(lines)
     elif options.compare:

@@ -61,8 +61,8 @@ def _in_width() -> Iterator[FairnessCase]:
 def _in_number() -> Iterator[FairnessCase]:
     """1,000 flows before 64 queues, ten of them with thirty times as many requests as the others."""
     flows = [place * 0x9E3779B97F4A7C15 % 2**64 for place in range(1, 1001)]
-    elephants = [Client(flow, 30, 20, SECOND // 10) for flow in flows[:10]]
-    mice = [Client(flow, 1, 60, SECOND // 10) for flow in flows[10:]]
+    elephants = [Client(flow, 30, 16, SECOND // 10) for flow in flows[:10]]
+    mice = [Client(flow, 1, 16, SECOND // 10) for flow in flows[10:]]
     scenario = FairnessScenario(QueueSetSettings(100, 64, 6, 1000), (*mice, *elephants), 8 * SECOND, windows=2)
     loose = Expectation(0.25, averages=(0.1,) * 1000)  # one call more or less in a window is a quarter
     yield FairnessCase("1,000 flows", scenario, (Expectation(float("inf"), averages=(0.1,) * 1000), loose))

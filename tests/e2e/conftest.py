@@ -1,22 +1,21 @@
-"""``apf`` as a person runs it: a process with arguments, output and an exit status."""
+"""Fixtures that several end-to-end tests use."""
 
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-Apf = Callable[..., subprocess.CompletedProcess[str]]
+from tests.support.command_line import Outcome, run_apf, run_installed
 
-ROOT = Path(__file__).parents[2]
-
-
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+Apf = Callable[..., Outcome]
 
 
 @pytest.fixture
 def apf() -> Apf:
-    """Return the path of the installed command."""
-    return lambda *arguments: run([str(Path(sys.executable).parent / "apf"), *map(str, arguments)])
+    """Return the command ``apf``, in this process."""
+    return run_apf
+
+
+@pytest.fixture(params=[False, True], ids=["command", "module"])
+def installed(request: pytest.FixtureRequest) -> Apf:
+    """Return the installed command, and ``python -m apf_middleware``."""
+    return lambda *arguments: run_installed(*arguments, as_module=request.param)

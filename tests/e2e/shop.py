@@ -1,33 +1,19 @@
 """A server of several workers that is operated by the command line: started once, asked by sockets and over HTTP."""
 
-import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from typer.testing import CliRunner
-
-from apf_middleware.cli.app import app
 from apf_middleware.config.sockets import find_sockets
-from benchmarks.servers import ROOT, Kind, Server, serve
+from benchmarks.servers import Kind, Server, serve
+from tests.support.command_line import Outcome, run_apf, run_installed
 
-__all__ = ["Outcome", "Shop", "open_shop"]
+__all__ = ["Shop", "open_shop"]
 
 CONFIG = Path(__file__).parent / "data" / "queues.yaml"
-
-
-class Outcome(NamedTuple):
-    """How a command ended, and what it wrote."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 @dataclass(frozen=True)
@@ -47,21 +33,13 @@ class Shop:
         return [one.pid for one in find_sockets(self.sockets)]
 
     def apf(self, *arguments: object, group: str = "queue", **environment: str) -> Outcome:
-        """``apf queue …`` in this process, which takes a tenth of the time."""
-        told = {"APF_RUNTIME_DIR": str(self.sockets), "APF_TOKEN": "", "COLUMNS": "200", **environment}
-        result = CliRunner().invoke(app, [group, *map(str, arguments)], env=told, prog_name="apf")
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Outcome(result.exit_code, result.stdout, result.stderr)
+        """Run ``apf queue …`` in this process."""
+        variables = {"APF_RUNTIME_DIR": str(self.sockets), "APF_TOKEN": "", **environment}
+        return run_apf(group, *arguments, **variables)
 
     def run_apf(self, *arguments: object) -> Outcome:
-        """Send a request as an operator."""
-        command = [str(Path(sys.executable).parent / "apf"), "queue", *map(str, arguments)]
-        environment = {**os.environ, "APF_RUNTIME_DIR": str(self.sockets)}
-        result = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60, env=environment
-        )
-        return Outcome(result.returncode, result.stdout, result.stderr)
+        """Run ``apf queue …`` as a process."""
+        return run_installed("queue", *arguments, APF_RUNTIME_DIR=str(self.sockets))
 
     def become(self, workers: int) -> None:
         """Until so many workers have sockets that answer."""

@@ -1,7 +1,6 @@
 """``apf check``, ``apf explain`` and ``apf convert`` on files, as a person runs them."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +8,9 @@ import pytest
 
 import apf_middleware.config
 from apf_middleware.config import load
+from tests.support.command_line import Outcome
 
-Apf = Callable[..., subprocess.CompletedProcess[str]]
+Apf = Callable[..., Outcome]
 
 DEFAULTS = Path(apf_middleware.config.__file__).parent / "defaults"
 KUBERNETES, WEB = DEFAULTS / "kubernetes.yaml", DEFAULTS / "web.yaml"

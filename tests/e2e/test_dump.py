@@ -3,11 +3,9 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,19 +24,15 @@ from apf_middleware.config import load_text
 from apf_middleware.config.admin import DEFAULT_PATH, AdminSettings
 from tests.integration.stage import configuration
 from tests.integration.test_admin import guarded as with_admin
+from tests.support.command_line import Outcome, run_apf
 
-ROOT = Path(__file__).parents[2]
-Apf = Callable[..., subprocess.CompletedProcess[str]]
 OLGA = ("--token", "secret-o")
 
 
-def apf(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed command, without the environment variables of the tests."""
-    clean = {name: value for name, value in os.environ.items() if name != "APF_TOKEN" and "proxy" not in name.lower()}
-    command = [str(Path(sys.executable).parent / "apf"), "dump", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=110, env=clean | environment
-    )
+def apf(*arguments: object, **environment: str) -> Outcome:
+    """Run ``apf dump`` without the proxies and the token in the environment of the tests."""
+    unset = dict.fromkeys(["APF_TOKEN", *(name for name in os.environ if "proxy" in name.lower())])
+    return run_apf("dump", *arguments, **unset | environment)
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import pytest
 
 from apf_middleware.cli.control.workers import SocketWorker, ask_all, page
 from apf_middleware.config.sockets import find_sockets, is_refused
-from tests.e2e.shop import Outcome, Shop, open_shop
+from tests.e2e.shop import Shop, open_shop
 from tests.e2e.terminal import CURSOR_ON, terminal
+from tests.support.command_line import Outcome
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(90)]
 
