@@ -153,7 +153,7 @@ def _retry_after(admission: Admission, settings: ResponseSettings, now: int, cha
         ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
     else:
         ahead, rate = runtime.shared.queueset.waiting + 1, runtime.drain.sample(now, runtime.dispatched)
-    least, most = settings.retry_after_least_s, settings.retry_after_most_s
+    least, most = settings.retry_after.least_s, settings.retry_after.most_s
     return retry_after_s(ahead, rate, least=least, most=most, chance=chance)
 
 
@@ -176,7 +176,7 @@ def answer_unknown_queue(status: int, reason: str, labels: Labels) -> Answer:
     }
     headers = [_PROBLEM]
     if status == 503:
-        headers.append((b"retry-after", b"%d" % labels.settings.retry_after_least_s))
+        headers.append((b"retry-after", b"%d" % labels.settings.retry_after.least_s))
     return _answer(status, headers, problem)
 
 

@@ -34,7 +34,7 @@ class Scrape:
         self._settings = settings
         self._chain = chain
         self._path_is_own = registry is None
-        self._path = settings.path if self._path_is_own else None
+        self._path = settings.served_path if self._path_is_own else None
         self._collector = APFCollector(read, settings.prefix)
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
         self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
@@ -46,7 +46,7 @@ class Scrape:
         self._settings = settings
         self._chain = chain
         if self._path_is_own:
-            self._path = settings.path
+            self._path = settings.served_path
 
     def is_for(self, scope: Scope) -> bool:
         """Whether a request asks for metrics."""

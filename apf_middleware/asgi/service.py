@@ -215,7 +215,7 @@ class Service:
     def _door(self) -> Door | None:
         """Where operators come in by a socket, if there is a directory for it."""
         settings = self.configuration.server.admin
-        directory = chosen_directory(settings)
+        directory = chosen_directory(settings.socket)
         return None if directory is None else Door(directory, settings.app, self._answer_owner)
 
     async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:

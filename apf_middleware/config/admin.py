@@ -1,32 +1,60 @@
-"""What a configuration says about the admin, as a plain frozen object: where it is, and for whom."""
+"""Settings of the admin: the ``admin`` of a Server document, where it is served and who may use it."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["DEFAULT_APP", "DEFAULT_PATH", "AdminSettings"]
+from apf_middleware.classification import ANONYMOUS
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.sockets import DEFAULT_APP, require_app, require_directory
+from apf_middleware.config.values import NonEmpty, TextSet
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["DEFAULT_PATH", "AdminSettings"]
 
 DEFAULT_PATH: Final = "/debug/api_priority_and_fairness"
 """Where Kubernetes has its debug dumps."""
 
-DEFAULT_APP: Final = "app"
-"""What a server's sockets are called unless it has a name."""
+_PATH: Final = r"(/[^\s/?#*{}]+)+"
+_UNAUTHENTICATED: Final = frozenset({"*", ANONYMOUS.name, *ANONYMOUS.groups})
 
 
 @dataclass(frozen=True, slots=True)
-class AdminSettings:
+class AdminSettings(Settings):
     """Over HTTP everything is below ``path``: members of any of the ``groups`` may look, ``operators`` also change.
 
-    Without either there is nothing over HTTP. ``socket`` is the directory where each worker of ``app`` has a unix
-    socket, for whoever may connect to it.
+    Without either, nothing is served over HTTP. ``socket`` is the directory where each worker of ``app`` has a unix
+    socket, for every process that may connect to it. Requests without credentials are never let in, so their groups
+    can't be named here.
     """
 
-    path: str = DEFAULT_PATH
-    groups: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    socket: str = ""
-    app: str = DEFAULT_APP
+    path: NonEmpty = DEFAULT_PATH
+    groups: TextSet = ()
+    operators: TextSet = ()
+    socket: NonEmpty = ""
+    app: NonEmpty = DEFAULT_APP
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody is answered over HTTP."""
+        """Whether requests are answered over HTTP."""
         return bool(self.groups or self.operators)
+
+    def rules(self) -> Iterator[Violation]:
+        if not re.fullmatch(_PATH, self.path):
+            rule = "it must be a path below the root, like /debug/apf, without a slash at its end and without a query"
+            yield Violation(("path",), self.path, rule)
+        for field in ("groups", "operators"):
+            for place, group in enumerate(getattr(self, field)):
+                if not group:
+                    hint = f"Write {field}: [] to let nobody in"
+                    yield Violation((field, place), group, "it must not be empty", hint)
+                elif group in _UNAUTHENTICATED:
+                    rule = "only people who have shown credentials can be let in"
+                    yield Violation((field, place), group, rule, "Name a group that authentication gives")
+        try:
+            require_app(self.app)
+            if self.socket:
+                require_directory("socket", self.socket, self.app)
+        except InvalidValueError as error:
+            yield Violation((error.name,), error.value, error.rule, error.hint)

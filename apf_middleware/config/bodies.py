@@ -1,9 +1,13 @@
-"""What a configuration says about requests whose bodies are still on their way, as a plain frozen object."""
+"""Settings of request bodies that are still on their way: the ``bodies`` of a Server document."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, ClassVar, Final
 
-from apf_middleware.exceptions import InvalidValueError, require_integer
+from pydantic import Field
+
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import DEPENDS, Nanoseconds, Size, written_size
 
 __all__ = ["BodySettings"]
 
@@ -12,33 +16,37 @@ _SECOND: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class BodySettings:
+class BodySettings(Settings):
     """How bodies are received while their requests have no seats.
 
-    With ``hold_seats`` an app receives bodies on its seats, and only estimates have them read before. Otherwise up to
-    ``buffer`` bytes are received before a request asks for seats. A request of whose body fewer than ``min_rate`` bytes
-    a second come, over ``patience_ns``, is ended. At most ``max_receiving`` requests are received at a time, and of
-    parts that came one after the other at most ``max_buffered`` bytes are kept. Methods whose bodies have no meaning
-    are left alone, unless ``any_method``.
+    With ``hold_seats`` an app receives bodies on its seats, and only estimates have them read before; if a document
+    doesn't say, it follows the suggested objects. Otherwise up to ``buffer`` bytes are received before a request asks
+    for seats. A request of whose body fewer than ``min_rate`` bytes a second come, over ``patience_ns``, is ended. At
+    most ``max_receiving`` requests are received at a time, and of parts that came one after the other at most
+    ``max_buffered`` bytes are kept. Methods whose bodies have no meaning are left alone, unless ``any_method``.
     """
 
-    hold_seats: bool = True
-    buffer: int = 64 * _KIB
-    min_rate: int = _KIB
-    patience_ns: int = 10 * _SECOND
-    max_receiving: int = 1000
-    max_buffered: int = 32 * _KIB * _KIB
+    always_written: ClassVar[frozenset[str]] = frozenset({"hold_seats"})
+
+    hold_seats: Annotated[bool, DEPENDS] = True
+    buffer: Size = 64 * _KIB
+    min_rate: Size = _KIB
+    max_buffered: Size = 32 * _KIB * _KIB
+    patience_ns: Nanoseconds = 10 * _SECOND
+    max_receiving: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     any_method: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("buffer", "patience_ns", "max_receiving", "max_buffered"):
-            require_integer(name, getattr(self, name), least=1)
-        require_integer("min_rate", self.min_rate, least=0)
+    def rules(self) -> Iterator[Violation]:
+        if self.buffer < 1:
+            yield Violation(("buffer",), self.buffer, "it must be more than nothing", "Write holdSeats: true")
         if self.buffer > self.max_buffered:
-            rule = f"it must not exceed max_buffered, which is {self.max_buffered}"
-            raise InvalidValueError("buffer", self.buffer, rule)
+            rule = f"it must not exceed maxBuffered, which is {written_size(self.max_buffered)}"
+            yield Violation(("buffer",), self.buffer, rule)
+        if self.patience_ns < 1:
+            hint = "Write minRate: 0B to let bodies take any time"
+            yield Violation(("patience_ns",), self.patience_ns, "it must be more than nothing", hint)
 
     @property
     def least_bytes(self) -> int:
-        """How many bytes of a body have to arrive within the patience."""
+        """The bytes of a body that have to arrive within the patience."""
         return self.min_rate * self.patience_ns // _SECOND

@@ -166,9 +166,9 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
 def settle_slow_clients(settings: ServerSettings, told: Collection[str] = ()) -> ServerSettings:
     """What isn't said about clients that send or read slowly: an ordinary web app's seats don't wait for them."""
     is_web, bodies, streams = settings.defaults == "web", settings.bodies, settings.streams
-    if "bodies.hold_seats" not in told:
+    if "bodies.holdSeats" not in told:
         settings = replace(settings, bodies=replace(bodies, hold_seats=not is_web))
-    if "streams.release_when_blocked" not in told:
+    if "streams.releaseWhenBlocked" not in told:
         blocked_ns = _BLOCKED_NS if is_web else 0
         settings = replace(settings, streams=replace(streams, release_when_blocked_ns=blocked_ns))
     return settings

@@ -1,7 +1,7 @@
 """Domain objects as documents of ``apf/v1``. What has its default isn't written."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
@@ -19,7 +19,6 @@ from apf_middleware.classification.rules import (
     UserSubject,
     ValueMatch,
 )
-from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import (
     AuthenticatorSettings,
     CertificateSettings,
@@ -31,20 +30,15 @@ from apf_middleware.config.authentication import (
     UserSettings,
 )
 from apf_middleware.config.dialects.apf import VERSION
-from apf_middleware.config.dialects.bodies import bodies_part
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.queuing import BACKFILL
-from apf_middleware.config.dialects.streams import streams_part
-from apf_middleware.config.dialects.values import load_callable, written_duration, written_size
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.gates import GateSettings
-from apf_middleware.config.metrics import MetricsSettings
-from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.objects import Level, Queuing, ServerSettings
 from apf_middleware.config.problems import Place, Problems
-from apf_middleware.config.responses import ResponseSettings
-from apf_middleware.config.telemetry import TelemetrySettings
+from apf_middleware.config.settings import as_mapping
+from apf_middleware.config.values import load_callable, written_duration, written_size
 
 __all__ = [
     "http_part",
@@ -109,14 +103,14 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
         authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
         trustedProxies=_changed(settings.trusted_proxies),
         estimation=estimation,
-        metrics=_metrics_part(settings.metrics),
-        responses=_responses_part(settings.responses),
-        admin=_changed(settings.admin),
+        metrics=as_mapping(settings.metrics),
+        responses=as_mapping(settings.responses),
+        admin=as_mapping(settings.admin),
         gates=[_gate_part(gate) for gate in settings.gates],
-        queues=_changed(settings.queues),
-        streams=streams_part(settings.streams),
-        bodies=bodies_part(settings.bodies),
-        telemetry=_changed(settings.telemetry),
+        queues=as_mapping(settings.queues),
+        streams=as_mapping(settings.streams),
+        bodies=as_mapping(settings.bodies),
+        telemetry=as_mapping(settings.telemetry),
     )
     return _document("Server", "server", written | more)
 
@@ -135,35 +129,7 @@ def _gate_part(gate: GateSettings) -> dict[str, Any]:
     return part | _said(maxParked=gate.max_parked)
 
 
-def _metrics_part(settings: MetricsSettings) -> dict[str, Any]:
-    part = _changed(replace(settings, path=MetricsSettings().path, exposed_to=()))
-    if settings.path is None:
-        part["enabled"] = False
-    elif settings.path != MetricsSettings().path:
-        part["path"] = settings.path
-    return part | _said(exposedTo=[str(network) for network in settings.exposed_to])
-
-
-def _responses_part(settings: ResponseSettings) -> dict[str, Any]:
-    usual = ResponseSettings()
-    least, most = settings.retry_after_least_s, settings.retry_after_most_s
-    part = _changed(
-        replace(settings, retry_after_least_s=usual.retry_after_least_s, retry_after_most_s=usual.retry_after_most_s)
-    )
-    if (least, most) != (usual.retry_after_least_s, usual.retry_after_most_s):
-        part["retryAfter"] = {"least": f"{least}s", "most": f"{most}s"}
-    return part
-
-
-_Told = (
-    NamingSettings
-    | AdminSettings
-    | AuthenticatorSettings
-    | TrustedProxySettings
-    | MetricsSettings
-    | ResponseSettings
-    | TelemetrySettings
-)
+_Told = AuthenticatorSettings | TrustedProxySettings
 
 
 def _changed(told: _Told) -> dict[str, Any]:
@@ -205,7 +171,7 @@ def level_document(level: Level) -> dict[str, Any]:
     spec["shares"] = shares.shares
     spec |= _said(lendablePercent=shares.lendable_percent or None, borrowingLimitPercent=shares.borrowing_percent)
     spec |= _said(minSeats=level.min_seats, maxSeats=level.max_seats, gates=list(level.gates))
-    spec |= _said(streams=streams_part(level.streams))
+    spec |= _said(streams=as_mapping(level.streams))
     if not level.exempt:
         spec |= {"queuing": _level_queuing_part(level.queuing)} if level.queuing else {"response": "Reject"}
     if level.wait_limit_ns is not None:

@@ -21,12 +21,12 @@ from apf_middleware.classification.rules import (
 from apf_middleware.config.build import settle_slow_clients
 from apf_middleware.config.dialects.estimation import estimate_part
 from apf_middleware.config.dialects.kubernetes import GROUP
-from apf_middleware.config.dialects.streams import streams_part
-from apf_middleware.config.dialects.values import written_duration
 from apf_middleware.config.emit_apf import http_part, match_part, named_callable, queuing_part, resource_part
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Place, Problems
+from apf_middleware.config.settings import as_mapping
+from apf_middleware.config.values import written_duration
 
 __all__ = ["level_manifest", "schema_manifest", "unsaid_settings"]
 
@@ -56,7 +56,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
         "maxSeats": level.max_seats,
         "waitLimit": None if level.wait_limit_ns is None else written_duration(level.wait_limit_ns),
         "gates": list(level.gates) or None,
-        "streams": streams_part(level.streams) or None,
+        "streams": as_mapping(level.streams) or None,
         "queuing.queues": "exact" if level.queuing and level.queuing.exact else None,
         "parent": level.parent,
         "priority": level.priority or None,

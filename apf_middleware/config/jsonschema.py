@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final
 
 import yaml
 from pydantic import Field, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, NoDefault
+from pydantic_core import core_schema
 
 from apf_middleware.config.dialects.apf import FlowSchemaModel, PriorityLevelModel
 from apf_middleware.config.dialects.server import ServerModel
@@ -26,12 +28,25 @@ DESCRIPTIONS: Final = FILE.with_name("descriptions.yaml")
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
+class _Generator(GenerateJsonSchema):
+    """Write defaults as documents do, durations and sizes as text; those that say nothing are left out."""
+
+    def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:  # noqa: ANN401 (of any field)
+        default = super().get_default_value(schema)
+        if default in ("", ()):
+            return NoDefault
+        writing = schema["schema"].get("serialization")
+        if isinstance(default, int) and writing is not None and writing["type"] == "function-plain":
+            return writing["function"](default)
+        return default
+
+
 def json_schema() -> dict[str, Any]:
     """Of one document of any kind."""
     kinds: TypeAdapter[Any] = TypeAdapter(
         Annotated[PriorityLevelModel | FlowSchemaModel | ServerModel, Field(discriminator="kind")]
     )
-    schema = kinds.json_schema(by_alias=True)
+    schema = kinds.json_schema(by_alias=True, schema_generator=_Generator)
     _describe(schema["$defs"], yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8")))
     return {"$schema": _DRAFT, "title": "apf/v1"} | schema
 

@@ -1,25 +1,49 @@
-"""What a configuration says about metrics, as a plain frozen object: where they are served, to whom, by what names."""
+"""Settings of metrics: the ``metrics`` of a Server document, where they are served, to which clients, by what names."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import NetworkSet, NonEmpty
 
 __all__ = ["MetricsSettings"]
 
+_PREFIX: Final = r"[a-zA-Z]([a-zA-Z0-9_]*[a-zA-Z0-9])?"
+_PATH: Final = r"/[^\s?#*{}]*"
+
 
 @dataclass(frozen=True, slots=True)
-class MetricsSettings:
-    """``path`` None means that the middleware serves none itself. ``exposed_to`` nobody in particular means to all.
+class MetricsSettings(Settings):
+    """``exposed_to`` no network in particular means to all clients.
 
-    ``legacy_names`` adds metrics by the names that Kubernetes had until 1.30.
+    Unless ``enabled``, the middleware serves none itself; metrics are still there for a registry that an app passes in
+    Python. ``legacy_names`` adds metrics by the names that Kubernetes had until 1.30.
     """
 
-    path: str | None = "/metrics"
-    prefix: str = "apf"
-    exposed_to: tuple[IPv4Network | IPv6Network, ...] = ()
+    prefix: NonEmpty = "apf"
     legacy_names: bool = False
+    enabled: bool = True
+    path: NonEmpty = "/metrics"
+    exposed_to: NetworkSet = ()
+
+    def rules(self) -> Iterator[Violation]:
+        if not re.fullmatch(_PATH, self.path):
+            hint = "Write enabled: false to serve none"
+            yield Violation(("path",), self.path, "it must be one path that begins with /, without a query", hint)
+        if not re.fullmatch(_PREFIX, self.prefix):
+            rule = "it must be letters, digits and underscores, a letter first and no underscore last"
+            yield Violation(("prefix",), self.prefix, rule, "Kubernetes' own is apiserver_flowcontrol")
+
+    @property
+    def served_path(self) -> str | None:
+        """The path at which metrics are served; None if they aren't."""
+        return self.path if self.enabled else None
 
     def exposes_to(self, address: str | None) -> bool:
-        """Whether a client may see the metrics; one without an address may if all may."""
+        """Return whether a client may see the metrics; one without an address may if all may."""
         if not self.exposed_to:
             return True
         try:

@@ -1,24 +1,43 @@
-"""What a configuration says about requests that name their queue, as a plain frozen object."""
+"""Settings of requests that name their queue: the ``queues`` of a Server document."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import DnsSubdomain, LowerCase, TextSet
 
 __all__ = ["NamingSettings", "Unknown"]
 
 Unknown = Literal["default", "notFound", "unavailable"]
 """What becomes of a request that names a queue which doesn't exist: the default queue takes it, or 404, or 503."""
 
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
 
 @dataclass(frozen=True, slots=True)
-class NamingSettings:
+class NamingSettings(Settings):
     """``header`` names a request's queue, if its caller is believed.
 
     Believed are members of any of the ``groups``, and with ``trusted_proxies`` all that such a proxy passes on. Without
     a header, only schemas name queues. An empty ``default`` means the level for whatever no schema takes.
     """
 
-    header: str = ""
-    groups: tuple[str, ...] = ()
+    header: LowerCase = ""
+    groups: TextSet = ()
     trusted_proxies: bool = False
     unknown: Unknown = "default"
-    default: str = ""
+    default: DnsSubdomain = ""
+
+    def rules(self) -> Iterator[Violation]:
+        if not self.header:
+            if self.groups:
+                rule = "it says whose header is believed, and there is no header"
+                yield Violation(("groups",), self.groups, rule)
+            return
+        if not _TOKEN.fullmatch(self.header):
+            yield Violation(("header",), self.header, "it must be a header's name", "Write it like X-Queue")
+        if not (self.groups or self.trusted_proxies):
+            hint = "Name groups, or write trustedProxies: true"
+            yield Violation(("header",), self.header, "nobody would be believed who names a queue in it", hint)

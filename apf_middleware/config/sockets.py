@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.config.admin import AdminSettings
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
+    "DEFAULT_APP",
     "DIRECTORY_VARIABLE",
     "LONGEST_PATH",
     "SocketFile",
@@ -35,6 +35,9 @@ __all__ = [
     "require_safe",
     "socket_path",
 ]
+
+DEFAULT_APP: Final = "app"
+"""What a server's sockets are called unless it has a name."""
 
 DIRECTORY_VARIABLE: Final = "APF_RUNTIME_DIR"
 """The environment variable that names the directory; it goes before the configuration."""
@@ -57,9 +60,9 @@ class SocketFile:
     path: Path
 
 
-def chosen_directory(settings: AdminSettings, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The directory for sockets; None if there shall be none."""
-    chosen = environment.get(DIRECTORY_VARIABLE) or settings.socket
+def chosen_directory(configured: str, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the directory for sockets, the environment's or the configured one; None if there is neither."""
+    chosen = environment.get(DIRECTORY_VARIABLE) or configured
     return Path(chosen) if chosen else None
 
 

@@ -1,47 +1,59 @@
-"""What a configuration says about requests that last: streams, and clients that read slowly; plain frozen objects.
+"""Settings of requests that last, streams and clients that read slowly: the ``streams`` of a level and of a Server.
 
 A level says what it wants to say, and the server what holds for levels that say nothing. How many streams may be open
 is a level's own to say, for the levels of one server are of different sizes.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final
 
-from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import DEPENDS, Amount, Nanoseconds
 
 __all__ = ["ServerStreamSettings", "StreamSettings"]
 
+_RENAMED: Final = {
+    "releaseOnStart": "releaseAtStart",
+    "writeLimit": "releaseWhenBlocked",
+    "limit": "maxOpen",
+    "maxPerFlow": "maxOpenPerFlow",
+}
+
 
 @dataclass(frozen=True, slots=True)
-class ServerStreamSettings:
+class ServerStreamSettings(Settings):
     """What holds where a level says nothing.
 
     ``release_at_start``: a stream gives its seats back when its response starts. ``release_when_blocked_ns``: so does
-    a request of which one write has been held up by its client for so long; 0 is never.
+    a request of which one write has been held up by its client for so long; 0 is never. If a document doesn't say, the
+    latter follows the suggested objects.
     """
 
-    release_at_start: bool = True
-    release_when_blocked_ns: int = 0
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED | dict.fromkeys(
+        ("maxOpen", "maxOpenPerFlow"), "streams of a PriorityLevel"
+    )
+    always_written: ClassVar[frozenset[str]] = frozenset({"release_when_blocked_ns"})
 
-    def __post_init__(self) -> None:
-        require_integer("release_when_blocked_ns", self.release_when_blocked_ns, least=0)
+    release_at_start: bool = True
+    release_when_blocked_ns: Annotated[Nanoseconds, DEPENDS] = 0
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSettings:
-    """A level's own. None is whatever the server says; of the limits it is that there is none."""
+class StreamSettings(Settings):
+    """A level's own. None is what the server says; for the limits it means that there is none."""
+
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
     release_at_start: bool | None = None
-    release_when_blocked_ns: int | None = None
-    max_open: int | None = None
-    max_open_per_flow: int | None = None
+    release_when_blocked_ns: Nanoseconds | None = None
+    max_open: Amount | None = None
+    max_open_per_flow: Amount | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("release_when_blocked_ns", "max_open", "max_open_per_flow"):
-            if getattr(self, name) is not None:
-                require_integer(name, getattr(self, name), least=0)
+    def rules(self) -> Iterator[Violation]:
         if self.max_open is not None and (self.max_open_per_flow or 0) > self.max_open:
-            rule = f"it must not exceed max_open, which is {self.max_open}"
-            raise InvalidValueError("max_open_per_flow", self.max_open_per_flow, rule)
+            rule = f"it must not exceed maxOpen, which is {self.max_open}"
+            yield Violation(("max_open_per_flow",), self.max_open_per_flow, rule)
 
     @property
     def is_limited(self) -> bool:
@@ -49,7 +61,7 @@ class StreamSettings:
         return self.max_open is not None or self.max_open_per_flow is not None
 
     def on(self, server: ServerStreamSettings) -> "StreamSettings":
-        """The same with what this server says where the level says nothing."""
+        """Return the same with what this server says where the level says nothing."""
         at_start, blocked_ns = self.release_at_start, self.release_when_blocked_ns
         return replace(
             self,

@@ -1,13 +1,24 @@
-"""What a configuration says about OpenTelemetry, as a plain frozen object: are there spans, and what do they tell?"""
+"""Settings of OpenTelemetry: the ``telemetry`` of a Server document."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from apf_middleware.config.settings import Settings, Violation
 
 __all__ = ["TelemetrySettings"]
 
 
 @dataclass(frozen=True, slots=True)
-class TelemetrySettings:
-    """With ``tracing``, each wait is a span. ``flows`` has spans tell the flow too, whose label may name a user."""
+class TelemetrySettings(Settings):
+    """With ``tracing``, each wait is a span; ``flows`` adds the flow to spans, whose label may name a user.
+
+    ``tracing`` needs the extra ``otel``, which is looked for when the server starts.
+    """
 
     tracing: bool = False
     flows: bool = False
+
+    def rules(self) -> Iterator[Violation]:
+        if self.flows and not self.tracing:
+            rule = "it says what spans tell, and there are none"
+            yield Violation(("flows",), self.flows, rule, "Write tracing: true")

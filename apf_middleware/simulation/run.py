@@ -318,8 +318,8 @@ class Simulation:
         return retry_after_s(
             runtime.shared.queueset.waiting + 1,
             runtime.drain.sample(self._events.now, runtime.dispatched),
-            least=settings.retry_after_least_s,
-            most=settings.retry_after_most_s,
+            least=settings.retry_after.least_s,
+            most=settings.retry_after.most_s,
             chance=self._dice,
         )
 

@@ -20,8 +20,8 @@ _HEAD: Final = """\
 Every document has `apiVersion: apf/v1`, a `kind`, `metadata` with a `name`, and a `spec`.
 [Configuration](configuration.md) tells how they work together.
 
-A *duration* is written `1m30s`, with the units h, m, s, ms, us and ns. A *name* is a DNS name: lower-case letters,
-digits, `-` and `.`. A *regex* is Python's. Unknown keys are errors.
+A *duration* is written `1m30s`, with the units h, m, s, ms, us and ns; a *size* `64KiB`, with B, KiB, MiB and GiB. A
+*name* is a DNS name: lower-case letters, digits, `-` and `.`. A *regex* is Python's. Unknown keys are errors.
 """
 
 Node = Mapping[str, Any]
@@ -94,7 +94,9 @@ class _Reference:
 def _scalar(field: Node) -> str:
     if "const" in field or "enum" in field:
         return ", ".join(f"`{one}`" for one in field.get("enum", [field.get("const")]))
-    for mark, name in (("examples", "duration"), ("pattern", "name"), ("format", "regex")):
+    if "examples" in field:
+        return "size" if "KiB" in field["examples"][0] else "duration"
+    for mark, name in (("pattern", "name"), ("format", "regex")):
         if mark in field:
             return name
     least, most = field.get("minimum"), field.get("maximum")

@@ -7,9 +7,10 @@ from pathlib import PurePath
 from typing import Final
 
 from apf_middleware.config.dialects import apf, kep, kubernetes
-from apf_middleware.config.dialects.base import Definition, document_path
+from apf_middleware.config.dialects.base import Definition
 from apf_middleware.config.documents import Document, Entry, Node
 from apf_middleware.config.problems import Absent, Problems, dotted
+from apf_middleware.config.settings import path_of
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["Definition", "define", "unwrapped"]
@@ -39,7 +40,7 @@ def define(document: Document, problems: Problems, *, skip_foreign: bool = False
             problems.error(
                 one.place(("spec",)),
                 error.rule,
-                field=dotted(document_path(error.name)),
+                field=dotted(path_of(error.name)),
                 value=error.value,
                 hint=error.hint,
             )

@@ -3,7 +3,7 @@
 Kinds: PriorityLevel, FlowSchema, and Server for what isn't any level's or schema's. Server is in its own module.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Literal
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.base import Broken, Definition, as_written, parse, report, without_nulls
+from apf_middleware.config.dialects.base import Definition, as_written, parse, report, without_nulls
 from apf_middleware.config.dialects.estimation import EstimateModel
 from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.dialects.predicates import read_match
@@ -23,8 +23,12 @@ from apf_middleware.config.dialects.rules import (
     precedence_rules,
 )
 from apf_middleware.config.dialects.server import ServerModel
-from apf_middleware.config.dialects.streams import StreamsModel
-from apf_middleware.config.dialects.values import (
+from apf_middleware.config.documents import Document
+from apf_middleware.config.objects import Level
+from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.settings import Violation, as_mapping
+from apf_middleware.config.streams import StreamSettings
+from apf_middleware.config.values import (
     MAX_INT32,
     Amount,
     DnsLabel,
@@ -35,9 +39,6 @@ from apf_middleware.config.dialects.values import (
     duration_ns,
     is_subdomain,
 )
-from apf_middleware.config.documents import Document
-from apf_middleware.config.objects import Level
-from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.fairqueuing.allocation import LevelShares
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 
@@ -81,7 +82,7 @@ class _LevelSpec(CamelModel):
     gates: list[NonEmpty] = Field(
         default_factory=list, description="What all its requests pass, after those of their schema and route."
     )
-    streams: StreamsModel | None = None
+    streams: StreamSettings | None = None
     weight: int | None = Field(default=None, ge=1, le=MAX_INT32, description="The same as shares.")
     guarantee: Amount | None = Field(default=None, description="The same as minSeats.")
     capability: Amount | None = Field(default=None, description="The same as maxSeats.")
@@ -99,47 +100,49 @@ class _LevelSpec(CamelModel):
     def most(self) -> int | None:
         return self.capability if self.max_seats is None else self.max_seats
 
-    def _name_rules(self) -> Iterator[Broken]:
+    def _name_rules(self) -> Iterator[Violation]:
         """Yield what is said twice, by two names of one field."""
         pairs = {"weight": self.shares, "guarantee": self.min_seats, "capability": self.max_seats}
         for key, other in pairs.items():
             value = getattr(self, key)
             if value is not None and other is not None:
-                yield Broken((key,), value, f"it says the same as {_SAME[key]}, which is {other}", "Keep one of them")
+                yield Violation(
+                    (key,), value, f"it says the same as {_SAME[key]}, which is {other}", "Keep one of them"
+                )
 
-    def _exempt_queue_rules(self) -> Iterator[Broken]:
+    def _exempt_queue_rules(self) -> Iterator[Violation]:
         if self.type == "Exempt":
             said: dict[str, object] = {"guarantee": self.guarantee, "capability": self.capability}
             said |= {"parent": self.parent, "state": None if self.state == "Open" else self.state}
             for key, value in said.items():
                 if value is not None:
-                    yield Broken((key,), value, "an exempt level must not have it")
+                    yield Violation((key,), value, "an exempt level must not have it")
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
         return (self._name_rules, self._exempt_queue_rules, self._exempt_rules, self._waiting_rules, self._size_rules)
 
-    def _exempt_rules(self) -> Iterator[Broken]:
+    def _exempt_rules(self) -> Iterator[Violation]:
         if self.type == "Exempt":
             unlimited: dict[str, object] = {
                 "borrowingLimitPercent": self.borrowing_limit_percent,
                 "maxSeats": self.max_seats,
             }
             unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
-            unlimited["streams"] = None if self.streams is None else as_written(self.streams)
+            unlimited["streams"] = None if self.streams is None else as_mapping(self.streams)
             for key, value in unlimited.items():
                 if value is not None:
-                    yield Broken((key,), value, "an exempt level must not have it")
+                    yield Violation((key,), value, "an exempt level must not have it")
 
-    def _waiting_rules(self) -> Iterator[Broken]:
+    def _waiting_rules(self) -> Iterator[Violation]:
         if self.queuing is not None and (self.type == "Exempt" or self.response == "Reject"):
-            yield Broken(("queuing",), as_written(self.queuing), "it must be absent where nobody waits")
+            yield Violation(("queuing",), as_written(self.queuing), "it must be absent where nobody waits")
         if self.wait_limit is not None and self.response == "Reject":
-            yield Broken(("waitLimit",), self.wait_limit, "it must be absent where nobody waits")
+            yield Violation(("waitLimit",), self.wait_limit, "it must be absent where nobody waits")
 
-    def _size_rules(self) -> Iterator[Broken]:
+    def _size_rules(self) -> Iterator[Violation]:
         if self.least is not None and self.most is not None and self.least > self.most:
             least, most = ("guarantee", "capability") if self.min_seats is None else ("minSeats", "maxSeats")
-            yield Broken((least,), self.least, f"it must not exceed {most}, which is {self.most}")
+            yield Violation((least,), self.least, f"it must not exceed {most}, which is {self.most}")
 
 
 class PriorityLevelModel(CamelModel):
@@ -165,7 +168,7 @@ class PriorityLevelModel(CamelModel):
             spec.most,
             None if spec.wait_limit is None else duration_ns(spec.wait_limit),
             tuple(spec.gates),
-            (spec.streams or StreamsModel()).built(),
+            spec.streams or StreamSettings(),
             spec.parent,
             spec.priority,
             spec.reclaimable,
@@ -178,9 +181,9 @@ class _ServiceAccount(CamelModel):
     namespace: DnsLabel
     name: NonEmpty
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.name != "*" and not is_subdomain(self.name):
-            yield Broken(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
+            yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
 
 
 class _Subject(CamelModel):
@@ -190,11 +193,11 @@ class _Subject(CamelModel):
     group: NonEmpty | None = None
     service_account: _ServiceAccount | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         given = [one for one in (self.user, self.group, self.service_account) if one is not None]
         if len(given) != 1:
             value = as_written(self) or Absent.ABSENT
-            yield Broken((), value, "a subject must be exactly one of user, group and serviceAccount")
+            yield Violation((), value, "a subject must be exactly one of user, group and serviceAccount")
 
     def built(self) -> AnySubject:
         if self.service_account is not None:
@@ -208,16 +211,16 @@ class _Rule(CamelModel):
     non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
     http_rules: list[HttpRuleModel] = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.subjects is not None and not self.subjects:
-            yield Broken(("subjects",), [], "a rule must have at least one subject", "Leave it out for everybody")
+            yield Violation(("subjects",), [], "a rule must have at least one subject", "Leave it out for everybody")
 
-    def _part_rules(self) -> Iterator[Broken]:
+    def _part_rules(self) -> Iterator[Violation]:
         if not (self.resource_rules or self.non_resource_rules or self.http_rules):
             rule = "a rule must have resourceRules, nonResourceRules or httpRules"
-            yield Broken(("httpRules",), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
+            yield Violation(("httpRules",), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
         return (self.rules, self._part_rules)
 
     def built(self) -> Rule:
@@ -262,10 +265,10 @@ class FlowSchemaModel(CamelModel):
     metadata: _Metadata
     spec: _SchemaSpec
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.spec.model_fields_set.isdisjoint({"rules_", "match"}):
             hint = "Write rules: [] if it shall take nothing"
-            yield Broken(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint)
+            yield Violation(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint)
 
     def built(self) -> FlowSchema:
         """The domain's object, without what ``match`` says."""
@@ -286,8 +289,20 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return Definition(level.built(), document, DIALECT) if level else None
     if raw["kind"] == "Server":
         server = parse(ServerModel, without_nulls(raw), document, problems)
-        return Definition(server.built(), document, DIALECT, told=server.told) if server else None
+        return Definition(server.built(), document, DIALECT, told=_given(raw)) if server else None
     return _define_schema(raw, document, problems)
+
+
+def _given(raw: Mapping[str, Any]) -> frozenset[str]:
+    """Return the settings that a Server document gives, by their keys; those within others by their full names."""
+    spec = raw.get("spec")
+    given = set()
+    for key, value in spec.items() if isinstance(spec, Mapping) else ():
+        if value is not None:
+            given.add(key)
+            if isinstance(value, Mapping):
+                given |= {f"{key}.{inner}" for inner, one in value.items() if one is not None}
+    return frozenset(given)
 
 
 def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) -> Definition | None:

@@ -23,10 +23,10 @@ from apf_middleware.config.authentication import (
     TrustedProxySettings,
     UserSettings,
 )
-from apf_middleware.config.dialects.base import Broken, broken, document_path
 from apf_middleware.config.dialects.rules import CamelModel
-from apf_middleware.config.dialects.values import Duration, NonEmpty, StringSet, duration_ns
 from apf_middleware.config.problems import Absent
+from apf_middleware.config.settings import Violation, path_of
+from apf_middleware.config.values import Duration, NonEmpty, StringSet, duration_ns, rule_error
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["AnyAuthenticator", "AuthenticatorModel", "TrustedProxiesModel"]
@@ -39,11 +39,11 @@ _Algorithm = Literal[
 class _Settled(CamelModel):
     """Its rules are those of the object that it becomes."""
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         try:
             self.built()
         except InvalidValueError as error:
-            yield Broken(document_path(error.name), error.value, error.rule, error.hint)
+            yield Violation(path_of(error.name), error.value, error.rule, error.hint)
 
     @abstractmethod
     def built(self) -> object:
@@ -210,7 +210,7 @@ def _told(details: ErrorDetails, given: object) -> InitErrorDetails:
         name = given.get("type", Absent.ABSENT)
         path, value, complaint = ("type",), name, _unknown_type(name)
     elif kind == "extra_forbidden" and len(path) == 1 and isinstance(given, dict):
-        complaint = broken("there is no such key here", _known_keys(_MODELS[given["type"]], str(path[0])))
+        complaint = rule_error("there is no such key here", _known_keys(_MODELS[given["type"]], str(path[0])))
     else:
         complaint = PydanticCustomError(kind, "{said}", {**details.get("ctx", {}), "said": details["msg"]})
     return InitErrorDetails(type=complaint, loc=path, input=value)
@@ -218,9 +218,9 @@ def _told(details: ErrorDetails, given: object) -> InitErrorDetails:
 
 def _unknown_type(name: object) -> PydanticCustomError:
     if not isinstance(name, str) or not name:
-        return broken("an authenticator must name its type", f"Known are {', '.join(_MODELS)}")
+        return rule_error("an authenticator must name its type", f"Known are {', '.join(_MODELS)}")
     close = difflib.get_close_matches(name[:60], _MODELS, 1)
-    return broken(f"it must be one of {', '.join(_MODELS)}", f"Did you mean {close[0]}?" if close else "")
+    return rule_error(f"it must be one of {', '.join(_MODELS)}", f"Did you mean {close[0]}?" if close else "")
 
 
 def _known_keys(model: type[AuthenticatorModel], key: str) -> str:

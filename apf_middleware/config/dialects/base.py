@@ -6,52 +6,36 @@ some fields have errors of their own, as far as they don't read those fields: on
 """
 
 import difflib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     ModelWrapValidatorHandler,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
-from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.config.documents import Document
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
+from apf_middleware.config.settings import Rules, Settings, Violation, declared_fields, rules_error, with_rules
 
 __all__ = [
     "MOST_HINTS",
-    "Broken",
     "Definition",
     "Model",
     "ModelType",
     "as_written",
-    "broken",
-    "document_path",
     "parse",
     "report",
     "without_nulls",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A rule that a field breaks; ``path`` starts at the model that tells it."""
-
-    path: Path
-    value: object
-    rule: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +63,11 @@ class Model(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Keys of other dialects, and what they are called here, or in a few words what to write instead."""
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         """Yield the rules that the fields break together."""
         yield from ()
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+    def rule_sets(self) -> Iterable[Rules]:
         """Return generators like `rules` that read different fields, so that an unreadable one stops only its own."""
         return (self.rules,)
 
@@ -93,76 +77,16 @@ class Model(BaseModel):
         try:
             model = handler(data)
         except ValidationError as error:
-            has_rules = cls.rules is not Model.rules or cls.rule_sets is not Model.rule_sets
-            found = tuple(_rules_of_the_rest(cls, data, error)) if has_rules and isinstance(data, Mapping) else ()
-            if not found:
+            if cls.rules is Model.rules and cls.rule_sets is Model.rule_sets:
                 raise
-            lines = [_line(details) for details in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(error.title, [*lines, _line_of_rules(found, data)]) from None
+            raise with_rules(cls, data, error) from None
         found = tuple(one for rules in model.rule_sets() for one in rules())
         if found:
-            raise _broken_rules(found)
+            raise rules_error(found)
         return model
 
 
 ModelType = TypeVar("ModelType", bound=Model)
-
-
-def _broken_rules(found: tuple[Broken, ...]) -> PydanticCustomError:
-    return PydanticCustomError("rules", "rules are broken", {"found": found})
-
-
-def _line_of_rules(found: tuple[Broken, ...], data: object) -> InitErrorDetails:
-    return InitErrorDetails(type=_broken_rules(found), loc=(), input=data)
-
-
-def _line(details: ErrorDetails) -> InitErrorDetails:
-    """Return the error in the form in which pydantic takes it."""
-    kind, context = details["type"], details.get("ctx", {})
-    ours = PydanticCustomError(kind, details["msg"], context) if kind in ("rule", "rules") else kind
-    return InitErrorDetails(type=ours, loc=details["loc"], input=details["input"], ctx=context)
-
-
-def _rules_of_the_rest(model: type[Model], data: Mapping[str, object], error: ValidationError) -> Iterator[Broken]:
-    """Yield the rules that are broken by fields which have no errors of their own."""
-    wrong = {str(details["loc"][0]) for details in error.errors(include_url=False) if details["loc"]}
-    wrong |= _misspelt(model, wrong)
-    values: dict[str, object] = {}
-    for name, field in model.model_fields.items():
-        key = field.alias or name
-        if key in wrong:
-            continue
-        if key in data:
-            values[name] = _field_adapter(model, name).validate_python(data[key], strict=True)
-        elif not field.is_required():
-            values[name] = field.default_factory() if field.default_factory else field.default  # type: ignore[call-arg]
-    rest = model.model_construct(
-        _fields_set={name for name in values if (model.model_fields[name].alias or name) in data}
-    )
-    object.__setattr__(rest, "__dict__", values)  # without the defaults of fields that have errors
-    for rules in rest.rule_sets():
-        try:
-            yield from rules()
-        except AttributeError as missing:
-            if missing.name not in model.model_fields:
-                raise
-
-
-def _misspelt(model: type[Model], wrong: set[str]) -> set[str]:
-    """Return the fields that unknown keys seem to mean: what such a field would say is not known."""
-    known = {field.alias or name for name, field in model.model_fields.items()}
-    unknown = sorted(wrong - known)[:_MOST_MISSPELT]
-    return {close for key in unknown for close in difflib.get_close_matches(model.renamed.get(key, key)[:60], known, 1)}
-
-
-@cache
-def _field_adapter(model: type[Model], name: str) -> TypeAdapter[Any]:
-    field = model.model_fields[name]
-    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    return TypeAdapter(annotation)
-
-
-_MOST_MISSPELT: Final = 5  # of one model
 
 MOST_HINTS: Final = 200
 """After so many problems nothing is guessed any more about what a misspelt key may have meant, for that takes time."""
@@ -173,7 +97,9 @@ _WANTED: Final[Mapping[str, str]] = {
     "float_type": "it must be a number",
     "bool_type": "it must be true or false",
     "list_type": "it must be a list",
+    "tuple_type": "it must be a list",
     "dict_type": "it must be a mapping",
+    "dataclass_type": "it must be a mapping",
     "model_type": "it must be a mapping",
     "missing": "it is required",
 }
@@ -186,22 +112,11 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def broken(rule: str, hint: str = "") -> PydanticCustomError:
-    """The complaint of a single field's validator."""
-    return PydanticCustomError("rule", "a rule is broken", {"rule": rule, "hint": hint})
-
-
 def without_nulls(data: object) -> object:
     """A key without a value says as much as no key."""
     if isinstance(data, Mapping):
         return {key: without_nulls(value) for key, value in data.items() if value is not None}
     return [without_nulls(one) for one in data] if isinstance(data, list) else data
-
-
-def document_path(name: str) -> Path:
-    """Return ``user_headers[0]``, a field of the domain, as the way to the key ``userHeaders``, without a unit."""
-    steps = re.findall(r"\w+", name)
-    return tuple(int(step) if step.isdigit() else to_camel(step.removesuffix("_ns")) for step in steps)
 
 
 def as_written(model: Model) -> dict[str, object]:
@@ -219,27 +134,27 @@ def parse(
         for details in error.errors(include_url=False):
             hinting = len(problems) < MOST_HINTS
             for one in _explained(model, details, data, hinting=hinting):
-                report(document, problems, Broken((*root, *one.path), one.value, one.rule, one.hint))
+                report(document, problems, Violation((*root, *one.path), one.value, one.rule, one.hint))
     return None
 
 
-def report(document: Document, problems: Problems, one: Broken, *, warning: bool = False) -> None:
+def report(document: Document, problems: Problems, one: Violation, *, warning: bool = False) -> None:
     """Adds file, document and line to a broken rule."""
     tell = problems.warn if warning else problems.error
     tell(document.place(one.path), one.rule, field=dotted((*document.base, *one.path)), value=one.value, hint=one.hint)
 
 
-def _explained(model: type[Model], details: ErrorDetails, data: object, *, hinting: bool) -> Iterator[Broken]:
+def _explained(model: type[Model], details: ErrorDetails, data: object, *, hinting: bool) -> Iterator[Violation]:
     context: Mapping[str, Any] = details.get("ctx", {})
     path, kind = _real(details["loc"], data), details["type"]
     if kind == "rules":
         for one in context["found"]:
-            yield Broken((*path, *one.path), one.value, one.rule, one.hint)
-    elif kind == "extra_forbidden":
-        yield Broken(path, details["input"], "there is no such key here", _nearest(model, path) if hinting else "")
+            yield Violation((*path, *one.path), one.value, one.rule, one.hint)
+    elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        yield Violation(path, details["input"], "there is no such key here", _nearest(model, path) if hinting else "")
     else:
         value = Absent.ABSENT if kind == "missing" else details["input"]
-        yield Broken(path, value, *_rule(kind, context, value, details["msg"]))
+        yield Violation(path, value, *_rule(kind, context, value, details["msg"]))
 
 
 def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) -> tuple[str, str]:
@@ -283,7 +198,7 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
 
 def _nearest(model: type[Model], path: Path) -> str:
     """What a misspelt key may have meant."""
-    inner: type[Model] | None = model
+    inner: type[Model | Settings] | None = model
     for step in path[:-1]:
         if inner is not None and isinstance(step, str):
             inner = _inside(inner, step)
@@ -292,7 +207,7 @@ def _nearest(model: type[Model], path: Path) -> str:
     key = str(path[-1])
     if key in inner.renamed:
         return inner.renamed[key] if " " in inner.renamed[key] else f"Here it is called {inner.renamed[key]}"
-    known = [field.alias or name for name, field in inner.model_fields.items()]
+    known = [declared.key for declared in declared_fields(inner).values()]
     return _close(key, known) or f"Known are {', '.join(sorted(known))}"
 
 
@@ -301,16 +216,14 @@ def _close(given: object, known: list[str]) -> str:
     return f"Did you mean {close[0]}?" if close else ""
 
 
-def _inside(model: type[Model], key: str) -> type[Model] | None:
+def _inside(model: type[Model | Settings], key: str) -> type[Model | Settings] | None:
     """The model of a field, if it has one: also inside Optional, Annotated and lists."""
-    for name, field in model.model_fields.items():
-        if key in (name, field.alias):
-            return _first_model(field.annotation)
-    return None
+    found = next((declared for declared in declared_fields(model).values() if declared.key == key), None)
+    return None if found is None else _first_model(found.annotation)
 
 
-def _first_model(annotation: Any) -> type[Model] | None:  # noqa: ANN401 (a type hint may be anything)
-    if isinstance(annotation, type) and issubclass(annotation, Model):
+def _first_model(annotation: Any) -> type[Model | Settings] | None:  # noqa: ANN401 (a type hint may be anything)
+    if isinstance(annotation, type) and issubclass(annotation, Model | Settings):
         return annotation
     for argument in getattr(annotation, "__args__", ()):
         found = _first_model(argument)

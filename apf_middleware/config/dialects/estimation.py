@@ -12,16 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.rules import CamelModel
-from apf_middleware.config.dialects.values import (
-    Duration,
-    NonEmpty,
-    StringSet,
-    duration_ns,
-    load_callable,
-    written_duration,
-)
 from apf_middleware.config.estimation import (
     ClaimedEstimate,
     ComputedEstimate,
@@ -33,6 +24,15 @@ from apf_middleware.config.estimation import (
     LearningSettings,
 )
 from apf_middleware.config.problems import Absent, Path
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import (
+    Duration,
+    NonEmpty,
+    StringSet,
+    duration_ns,
+    load_callable,
+    written_duration,
+)
 from apf_middleware.estimation import ListSettings, MutatingSettings
 from apf_middleware.exceptions import InvalidValueError
 
@@ -87,26 +87,26 @@ class EstimateModel(CamelModel):
     callable: NonEmpty | None = Field(default=None, description="package.module:function")
     duration_per_seat: Duration | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         source, taken = self.source, _TAKEN[self.source]
         wanted = _WANTED.get(source)
         if wanted is not None and getattr(self, wanted) is None:
-            yield Broken((wanted,), Absent.ABSENT, f"the source {source} requires it")
+            yield Violation((wanted,), Absent.ABSENT, f"the source {source} requires it")
             return
         for key in sorted(self.model_fields_set - taken - {"source"}):
-            yield Broken((to_camel(key),), getattr(self, key), f"the source {source} doesn't take it")
+            yield Violation((to_camel(key),), getattr(self, key), f"the source {source} doesn't take it")
         if source == "header" and not _TOKEN.fullmatch(self.name or ""):
-            yield Broken(("name",), self.name, "it must be a header's name")
+            yield Violation(("name",), self.name, "it must be a header's name")
         if source == "callable":
             yield from self._callable_rules()
         else:
             yield from _rules_of(self)
 
-    def _callable_rules(self) -> Iterator[Broken]:
+    def _callable_rules(self) -> Iterator[Violation]:
         try:
             load_callable(self.callable or "")
         except ValueError as error:
-            yield Broken(("callable",), self.callable, str(error), "Write package.module:function")
+            yield Violation(("callable",), self.callable, str(error), "Write package.module:function")
         else:
             yield from _rules_of(self)
 
@@ -144,7 +144,7 @@ class _Learning(CamelModel):
     span: int = Field(default=50, description="How many observations an average remembers.")
     enough: int = Field(default=3, description="After how many observations it is believed.")
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         yield from _rules_of(self)
 
     def built(self) -> LearningSettings:
@@ -161,7 +161,7 @@ class _Lists(CamelModel):
     most_cache_bytes: int = 1_000_000
     largest_object: int = 1_500_000
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         yield from _rules_of(self)
 
     def built(self) -> ListSettings:
@@ -174,7 +174,7 @@ class _Writes(CamelModel):
     event: Duration = "5ms"
     most_seats: int = 10
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         yield from _rules_of(self)
 
     def built(self) -> MutatingSettings:
@@ -203,12 +203,12 @@ class EstimationModel(CamelModel):
         )
 
 
-def _rules_of(model: EstimateModel | _Learning | _Lists | _Writes) -> Iterator[Broken]:
+def _rules_of(model: EstimateModel | _Learning | _Lists | _Writes) -> Iterator[Violation]:
     """The rules of the object that it becomes, by the keys that stand here."""
     try:
         model.built()
     except InvalidValueError as error:
-        yield Broken(_path(error.name), error.value, error.rule, error.hint)
+        yield Violation(_path(error.name), error.value, error.rule, error.hint)
 
 
 def _path(name: str) -> Path:

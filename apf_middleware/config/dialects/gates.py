@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.http import DistinguisherModel
 from apf_middleware.config.dialects.rules import CamelModel
-from apf_middleware.config.dialects.values import DnsSubdomain
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.problems import Absent
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import DnsSubdomain
 
 __all__ = ["GateModel"]
 
@@ -34,17 +34,17 @@ class GateModel(CamelModel):
     cost: Annotated[int, Field(ge=1, le=1_000_000_000)] | Literal["seats"] = 1
     on_error: Literal["admit", "reject", "backoff"] = "admit"
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if (self.capacity is None) is (self.tokens is None):
-            yield Broken((), Absent.ABSENT, "a gate must have exactly one of capacity and tokens")
+            yield Violation((), Absent.ABSENT, "a gate must have exactly one of capacity and tokens")
         if self.key is not None and self.per is not None:
-            yield Broken(("per",), self.per, "it must be absent where there is a key")
+            yield Violation(("per",), self.per, "it must be absent where there is a key")
         if self.tokens is not None and self.release != "response":
-            yield Broken(("release",), self.release, "tokens are used up and never given back")
+            yield Violation(("release",), self.release, "tokens are used up and never given back")
         most = self.capacity if self.tokens is None else self.tokens.burst
         if most and isinstance(self.cost, int) and self.cost > most:
             what = "the capacity" if self.tokens is None else "the burst"
-            yield Broken(("cost",), self.cost, f"it must not exceed {what}, which is {most}, or nobody ever passes")
+            yield Violation(("cost",), self.cost, f"it must not exceed {what}, which is {most}, or nobody ever passes")
 
     def built(self) -> GateSettings:
         """The domain's object."""

@@ -9,10 +9,10 @@ from pydantic import Field
 from apf_middleware.classification import Distinguisher, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import HttpRule, ValueMatch
-from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.rules import CamelModel
-from apf_middleware.config.dialects.values import NonEmpty, Pattern, StringSet, Transform, load_callable
 from apf_middleware.config.problems import Absent
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import NonEmpty, Pattern, StringSet, Transform, load_callable
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["DistinguisherModel", "HttpRuleModel", "path_rule"]
@@ -38,9 +38,9 @@ class _ValueMatch(CamelModel):
     pattern: Pattern | None = None
     absent: bool = False
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.absent and (self.values or self.pattern is not None):
-            yield Broken(("absent",), self.absent, "what must be absent can't have values or a pattern")
+            yield Violation(("absent",), self.absent, "what must be absent can't have values or a pattern")
 
 
 class HttpRuleModel(CamelModel):
@@ -59,31 +59,31 @@ class HttpRuleModel(CamelModel):
     headers: list[_ValueMatch] = Field(default_factory=list)
     query: list[_ValueMatch] = Field(default_factory=list)
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
         return (self._method_rules, self._path_rules, self._host_rules, self._header_rules)
 
-    def _method_rules(self) -> Iterator[Broken]:
+    def _method_rules(self) -> Iterator[Violation]:
         for place, method in enumerate(self.methods):
             if not _TOKEN.fullmatch(method) or "*" in method or method != method.upper():
                 hint = "Leave methods out for all of them" if method == "*" else ""
-                yield Broken(("methods", place), method, "it must be an HTTP method in upper case", hint)
+                yield Violation(("methods", place), method, "it must be an HTTP method in upper case", hint)
 
-    def _path_rules(self) -> Iterator[Broken]:
+    def _path_rules(self) -> Iterator[Violation]:
         for place, path in enumerate(self.paths):
             rule = path_rule(path)
             if rule:
-                yield Broken(("paths", place), path, rule)
+                yield Violation(("paths", place), path, rule)
 
-    def _host_rules(self) -> Iterator[Broken]:
+    def _host_rules(self) -> Iterator[Violation]:
         for place, host in enumerate(self.hosts):
             if not _HOST.fullmatch(host):
                 rule = "it must be a host name in lower case without a port, perhaps after '*.'"
-                yield Broken(("hosts", place), host, rule)
+                yield Violation(("hosts", place), host, rule)
 
-    def _header_rules(self) -> Iterator[Broken]:
+    def _header_rules(self) -> Iterator[Violation]:
         for place, header in enumerate(self.headers):
             if not _TOKEN.fullmatch(header.name):
-                yield Broken(("headers", place, "name"), header.name, "it must be a header's name")
+                yield Violation(("headers", place, "name"), header.name, "it must be a header's name")
 
     def built(self) -> HttpRule:
         """The domain's object; header names are in lower case there."""
@@ -124,27 +124,27 @@ class DistinguisherModel(CamelModel):
     callable: NonEmpty | None = Field(default=None, description="package.module:function")
     transform: Transform | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         source = Source(self.source)
         wanted = _WANTS.get(source)
         given = {"name": self.name, "groups": self.groups, "callable": self.callable}
         for key, value in given.items():
             if key == wanted and not value:
-                yield Broken((key,), Absent.ABSENT, f"the source {source} requires it")
+                yield Violation((key,), Absent.ABSENT, f"the source {source} requires it")
             elif key != wanted and value is not None:
-                yield Broken((key,), value, f"the source {source} doesn't take it")
+                yield Violation((key,), value, f"the source {source} doesn't take it")
         for key, bits in (("prefixV4", self.prefix_v4), ("prefixV6", self.prefix_v6)):
             if bits is not None and source is not Source.CLIENT_ADDRESS:
-                yield Broken((key,), bits, f"the source {source} doesn't take it")
+                yield Violation((key,), bits, f"the source {source} doesn't take it")
         for place, group in enumerate(self.groups or ()):
             if not group or "*" in group[:-1]:
-                yield Broken(("groups", place), group, "it must be a group's name, in which '*' can only be last")
+                yield Violation(("groups", place), group, "it must be a group's name, in which '*' can only be last")
         if source is Source.CALLABLE and self.callable:
             try:
                 load_callable(self.callable)
             except ValueError as error:
                 hint = "Write package.module:function"
-                yield Broken(("callable",), self.callable, str(error), hint)
+                yield Violation(("callable",), self.callable, str(error), hint)
 
     def built(self) -> Distinguisher:
         """The domain's object; a header's name is in lower case there."""

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Final, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import Conjunction
-from apf_middleware.config.dialects.base import Broken, Definition, parse, report, without_nulls
+from apf_middleware.config.dialects.base import Definition, parse, report, without_nulls
 from apf_middleware.config.dialects.predicates import read_match
 from apf_middleware.config.dialects.rules import CamelModel, NameModel, precedence_rules, queuing_rules
-from apf_middleware.config.dialects.values import Amount, Transform
 from apf_middleware.config.documents import Document
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import Amount, Transform
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 __all__ = ["DIALECT", "KINDS", "define"]
@@ -36,7 +37,7 @@ class _PrioritySpec(CamelModel):
     hand_size: int | None = None
     queue_length_limit: int | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         numbers = {
             "assuredConcurrencyShares": self.assured_concurrency_shares,
             "queues": self.queues,
@@ -46,14 +47,14 @@ class _PrioritySpec(CamelModel):
         if self.exempt:
             for key, value in numbers.items():
                 if value is not None:
-                    yield Broken((key,), value, "an exempt level must not have it")
+                    yield Violation((key,), value, "an exempt level must not have it")
             if self.catch_all:
-                yield Broken(("catchAll",), self.catch_all, "an exempt level can't be the catch-all")
+                yield Violation(("catchAll",), self.catch_all, "an exempt level can't be the catch-all")
             return
         for key, value in numbers.items():
             if value is None and (key != "handSize" or (self.queues or 0) > 1):
                 more = " and more than one queue" if key == "handSize" else ""
-                yield Broken((key,), Absent.ABSENT, f"it is required for a level that isn't exempt{more}")
+                yield Violation((key,), Absent.ABSENT, f"it is required for a level that isn't exempt{more}")
         yield from queuing_rules(self.queuing())
 
     def queuing(self) -> Queuing:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.base import Broken, Definition, Model, as_written, parse, report, without_nulls
+from apf_middleware.config.dialects.base import Definition, Model, as_written, parse, report, without_nulls
 from apf_middleware.config.dialects.rules import (
     CamelModel,
     NameModel,
@@ -20,7 +20,11 @@ from apf_middleware.config.dialects.rules import (
     ResourceRuleModel,
     precedence_rules,
 )
-from apf_middleware.config.dialects.values import (
+from apf_middleware.config.documents import Document
+from apf_middleware.config.objects import Level
+from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import (
     Amount,
     DnsLabel,
     DnsSubdomain,
@@ -28,9 +32,6 @@ from apf_middleware.config.dialects.values import (
     Percent,
     is_subdomain,
 )
-from apf_middleware.config.documents import Document
-from apf_middleware.config.objects import Level
-from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 __all__ = ["ASSURED", "DIALECT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
@@ -68,11 +69,11 @@ class _Condition(Model):
 class _Status(Model):
     conditions: list[_Condition] = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         seen: set[str] = set()
         for place, condition in enumerate(self.conditions):
             if condition.type in seen:
-                yield Broken(("conditions", place, "type"), condition.type, "each condition type must be there once")
+                yield Violation(("conditions", place, "type"), condition.type, "each condition type must be there once")
             seen.add(condition.type)
 
 
@@ -80,9 +81,9 @@ class _ServiceAccount(CamelModel):
     namespace: DnsLabel
     name: NonEmpty
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.name != "*" and not is_subdomain(self.name):
-            yield Broken(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
+            yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
 
 
 class _Named(CamelModel):
@@ -95,16 +96,16 @@ class _Subject(CamelModel):
     group: _Named | None = None
     service_account: _ServiceAccount | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         members = {"User": "user", "Group": "group", "ServiceAccount": "serviceAccount"}
         given = {"user": self.user, "group": self.group, "serviceAccount": self.service_account}
         wanted = members[self.kind]
         for member, value in given.items():
             if member == wanted and value is None:
-                yield Broken((member,), Absent.ABSENT, f"it is required for the kind {self.kind}")
+                yield Violation((member,), Absent.ABSENT, f"it is required for the kind {self.kind}")
             elif member != wanted and value is not None:
                 hint = f"Remove it, or change the kind {self.kind}"
-                yield Broken((member,), as_written(value), f"only {wanted} belongs to the kind {self.kind}", hint)
+                yield Violation((member,), as_written(value), f"only {wanted} belongs to the kind {self.kind}", hint)
 
     def built(self) -> AnySubject:
         if self.user is not None:
@@ -120,15 +121,15 @@ class _Rule(CamelModel):
     resource_rules: list[ResourceRuleModel] = Field(default_factory=list)
     non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if not self.subjects:
-            yield Broken(("subjects",), Absent.ABSENT, "a rule must have at least one subject")
+            yield Violation(("subjects",), Absent.ABSENT, "a rule must have at least one subject")
 
-    def _part_rules(self) -> Iterator[Broken]:
+    def _part_rules(self) -> Iterator[Violation]:
         if not self.resource_rules and not self.non_resource_rules:
-            yield Broken(("resourceRules",), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
+            yield Violation(("resourceRules",), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
         return (self.rules, self._part_rules)
 
     def built(self) -> Rule:
@@ -174,11 +175,13 @@ class _LimitResponse(CamelModel):
     type: Literal["Queue", "Reject"]
     queuing: QueuingModel | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.type == "Queue" and self.queuing is None:
-            yield Broken(("queuing",), Absent.ABSENT, "it is required where the type is Queue", "queuing: {} will do")
+            yield Violation(
+                ("queuing",), Absent.ABSENT, "it is required where the type is Queue", "queuing: {} will do"
+            )
         if self.type == "Reject" and self.queuing is not None:
-            yield Broken(("queuing",), as_written(self.queuing), "it must be absent where the type is Reject")
+            yield Violation(("queuing",), as_written(self.queuing), "it must be absent where the type is Reject")
 
 
 class _Limited(CamelModel):
@@ -209,18 +212,18 @@ class _LevelSpec(CamelModel):
     limited: Any = None  # each version has its own
     exempt: _Exempt | None = None
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Broken]]]:
+    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
         return (self._limited_rules, self._exempt_rules)
 
-    def _limited_rules(self) -> Iterator[Broken]:
+    def _limited_rules(self) -> Iterator[Violation]:
         if self.type == "Exempt" and self.limited is not None:
-            yield Broken(("limited",), as_written(self.limited), "it must be absent where the type is Exempt")
+            yield Violation(("limited",), as_written(self.limited), "it must be absent where the type is Exempt")
         if self.type == "Limited" and self.limited is None:
-            yield Broken(("limited",), Absent.ABSENT, "it is required where the type is Limited")
+            yield Violation(("limited",), Absent.ABSENT, "it is required where the type is Limited")
 
-    def _exempt_rules(self) -> Iterator[Broken]:
+    def _exempt_rules(self) -> Iterator[Violation]:
         if self.type == "Limited" and self.exempt is not None:
-            yield Broken(("exempt",), as_written(self.exempt), "it must be absent where the type is Limited")
+            yield Violation(("exempt",), as_written(self.exempt), "it must be absent where the type is Limited")
 
 
 class _LevelSpecNominal(_LevelSpec):
@@ -301,22 +304,22 @@ def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (that's what isn't kno
     return data
 
 
-def _schema_rules(data: Mapping[str, object]) -> Iterator[Broken]:
+def _schema_rules(data: Mapping[str, object]) -> Iterator[Violation]:
     """Rules between name and spec, told also when the rest isn't well-formed."""
     name, precedence = _at(data, "metadata", "name"), _at(data, "spec", "matchingPrecedence")
     yield from precedence_rules(("spec", "matchingPrecedence"), name, precedence or None)
 
 
-def _level_rules(data: Mapping[str, object], version: str) -> Iterator[Broken]:
+def _level_rules(data: Mapping[str, object], version: str) -> Iterator[Violation]:
     name, kind = _at(data, "metadata", "name"), _at(data, "spec", "type")
     path = ("spec", "type")
     if name == "exempt" and kind == "Limited":
-        yield Broken(path, kind, "the level 'exempt' must have the type Exempt", "Take another name, or this type")
+        yield Violation(path, kind, "the level 'exempt' must have the type Exempt", "Take another name, or this type")
     if kind == "Exempt" and isinstance(name, str) and name != "exempt":
         hint = "Take type: Limited, or let schemas refer to the level 'exempt'"
-        yield Broken(path, kind, "only the level 'exempt' may have the type Exempt", hint)
+        yield Violation(path, kind, "only the level 'exempt' may have the type Exempt", hint)
     annotations = _at(data, "metadata", "annotations")
     if version == "v1" and isinstance(annotations, Mapping) and ZERO_SHARES in annotations:
         hint = "Remove it: in v1 zero shares mean zero"
         at = ("metadata", "annotations", ZERO_SHARES)
-        yield Broken(at, annotations[ZERO_SHARES], "this annotation belongs to v1beta3", hint)
+        yield Violation(at, annotations[ZERO_SHARES], "this annotation belongs to v1beta3", hint)

@@ -12,10 +12,11 @@ from pydantic import Field
 
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Operator
 from apf_middleware.classification.rules import Field as TestField
-from apf_middleware.config.dialects.base import Broken, Model, parse, report, without_nulls
-from apf_middleware.config.dialects.values import Pattern, StringSet
+from apf_middleware.config.dialects.base import Model, parse, report, without_nulls
 from apf_middleware.config.documents import Document
 from apf_middleware.config.problems import Absent, Path, Problems
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import Pattern, StringSet
 
 __all__ = ["OPERANDS", "OPERATORS", "read_match"]
 
@@ -43,11 +44,11 @@ class _Parts(Model):
     set_: StringSet | None = Field(default=None, alias="set")
     pattern: Pattern | None = None
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.field not in set(TestField):
-            yield Broken(("field",), self.field, f"it must be one of {', '.join(sorted(TestField))}")
+            yield Violation(("field",), self.field, f"it must be one of {', '.join(sorted(TestField))}")
         if self.set_ is not None and not self.set_:
-            yield Broken(("set",), self.set_, "it must not be empty")
+            yield Violation(("set",), self.set_, "it must not be empty")
 
     def operands(self) -> dict[str, tuple[str, ...]]:
         """The values by key, of those that are there."""
@@ -72,10 +73,10 @@ def _alternative(given: object, path: Path, document: Document, problems: Proble
     if isinstance(given, Mapping) and "and" in given:
         tests = given["and"]
         for key in given.keys() - {"and"}:
-            report(document, problems, Broken((*path, key), given[key], "nothing may stand beside 'and'"))
+            report(document, problems, Violation((*path, key), given[key], "nothing may stand beside 'and'"))
         if not isinstance(tests, list):
             hint = "Write 'and: []' to match everything"
-            report(document, problems, Broken((*path, "and"), tests, "it must be a list of tests", hint))
+            report(document, problems, Violation((*path, "and"), tests, "it must be a list of tests", hint))
             return None
         read = [_test(one, (*path, "and", place), document, problems) for place, one in enumerate(tests)]
         if len(given) > 1:
@@ -90,14 +91,14 @@ def _test(given: object, path: Path, document: Document, problems: Problems) -> 
     operators = [key for key in given if key in OPERATORS] if isinstance(given, Mapping) else []
     if not isinstance(given, Mapping) or len(operators) != 1:
         rule = f"it must be a test with exactly one of {', '.join(OPERATORS)}"
-        report(document, problems, Broken(path, given, rule, "Or 'and:' with a list of tests"))
+        report(document, problems, Violation(path, given, rule, "Or 'and:' with a list of tests"))
         return None
     name = operators[0]
     beside = {key: value for key, value in given.items() if key != name}
     inside = given[name]
     if inside is not None and (beside or not isinstance(inside, Mapping)):
         rule = "its parts must stand either all inside it, or all beside it while it has no value"
-        report(document, problems, Broken((*path, name), inside, rule))
+        report(document, problems, Violation((*path, name), inside, rule))
         return None
     data, root = (beside, path) if inside is None else (inside, (*path, name))
     parts = parse(_Parts, without_nulls(data), document, problems, root)
@@ -109,10 +110,12 @@ def _built(name: str, parts: _Parts, path: Path, document: Document, problems: P
     wanted = OPERANDS[operator]
     given = parts.operands()
     wrong = [
-        Broken((*path, key), values, f"{name} takes {wanted} instead") for key, values in given.items() if key != wanted
+        Violation((*path, key), values, f"{name} takes {wanted} instead")
+        for key, values in given.items()
+        if key != wanted
     ]
     if wanted not in given:
-        wrong.append(Broken((*path, wanted), Absent.ABSENT, f"{name} requires it"))
+        wrong.append(Violation((*path, wanted), Absent.ABSENT, f"{name} requires it"))
     for one in wrong:
         report(document, problems, one)
     return None if wrong else AtomicTest(TestField(parts.field), operator, given[wanted], inverted)

@@ -5,9 +5,9 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from apf_middleware.config.dialects.base import Broken
 from apf_middleware.config.dialects.rules import QueuingModel, queuing_rules
 from apf_middleware.config.objects import Queuing
+from apf_middleware.config.settings import Violation
 from apf_middleware.fairqueuing.settings import MAX_QUEUES
 
 __all__ = ["BACKFILL", "MAX_BACKFILL", "LevelQueuingModel"]
@@ -32,18 +32,18 @@ class LevelQueuingModel(QueuingModel):
     shared_queues: int | None = Field(default=None, description="For the flows beyond maxQueues.")
     backfill: int = Field(default=BACKFILL, description="Rounds in which others pass a request that waits for seats.")
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         exact = self.queues == "exact"
         for key, value in (("maxQueues", self.max_queues), ("sharedQueues", self.shared_queues)):
             if value is not None and not exact:
-                yield Broken((key,), value, "it must be absent unless queues are exact", "Write 'queues: exact'")
+                yield Violation((key,), value, "it must be absent unless queues are exact", "Write 'queues: exact'")
         if exact and self.max_queues is not None and not 1 <= self.max_queues <= MAX_QUEUES // 2:
-            yield Broken(("maxQueues",), self.max_queues, f"it must be from 1 to {MAX_QUEUES // 2}")
+            yield Violation(("maxQueues",), self.max_queues, f"it must be from 1 to {MAX_QUEUES // 2}")
         if not 0 <= self.backfill <= MAX_BACKFILL:
-            yield Broken(("backfill",), self.backfill, f"it must be from 0 to {MAX_BACKFILL}")
+            yield Violation(("backfill",), self.backfill, f"it must be from 0 to {MAX_BACKFILL}")
         for broken in queuing_rules(self.built()):
             path = ("sharedQueues",) if exact and broken.path == ("queues",) else broken.path
-            yield Broken(path, broken.value, broken.rule, broken.hint)
+            yield Violation(path, broken.value, broken.rule, broken.hint)
 
     def built(self) -> Queuing:
         hand, limit = self.hand_size or 8, self.queue_length_limit or 50

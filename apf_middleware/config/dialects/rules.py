@@ -7,9 +7,10 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from apf_middleware.classification.rules import NonResourceRule, ResourceRule
-from apf_middleware.config.dialects.base import Broken, Model
-from apf_middleware.config.dialects.values import MAX_INT32, DnsSubdomain, StringSet, Verbs, WildcardSet, is_label
+from apf_middleware.config.dialects.base import Model
 from apf_middleware.config.objects import Queuing
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import MAX_INT32, DnsSubdomain, StringSet, Verbs, WildcardSet, is_label
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.settings import MAX_QUEUES
 from apf_middleware.fairqueuing.shuffle import Dealer
@@ -58,16 +59,16 @@ class ResourceRuleModel(CamelModel):
     cluster_scope: bool = False
     namespaces: StringSet = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         path, namespaces = ("namespaces",), self.namespaces
         if not namespaces and not self.cluster_scope:
             hint = "Name namespaces, or write clusterScope: true"
-            yield Broken(path, namespaces, "it must not be empty unless clusterScope is true", hint)
+            yield Violation(path, namespaces, "it must not be empty unless clusterScope is true", hint)
         if "*" in namespaces and len(namespaces) > 1:
-            yield Broken(path, namespaces, "'*' must stand alone", "Remove either '*' or the others")
+            yield Violation(path, namespaces, "'*' must stand alone", "Remove either '*' or the others")
         for place, namespace in enumerate(namespaces):
             if namespace != "*" and not is_label(namespace):
-                yield Broken((*path, place), namespace, _LABEL_RULE)
+                yield Violation((*path, place), namespace, _LABEL_RULE)
 
     def rule(self) -> ResourceRule:
         lists = (self.verbs, self.api_groups, self.resources, self.namespaces)
@@ -85,11 +86,11 @@ class NonResourceRuleModel(CamelModel):
     verbs: Verbs
     urls: WildcardSet = Field(alias="nonResourceURLs")
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         for place, url in enumerate(self.urls):
             rule = _url_rule(url)
             if rule:
-                yield Broken(("nonResourceURLs", place), url, rule)
+                yield Violation(("nonResourceURLs", place), url, rule)
 
     def rule(self) -> NonResourceRule:
         return NonResourceRule(tuple(self.verbs), tuple(self.urls))
@@ -119,36 +120,36 @@ class QueuingModel(CamelModel):
     hand_size: int = Field(default=8, le=MAX_INT32)
     queue_length_limit: int = Field(default=50, le=MAX_INT32)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         yield from queuing_rules(self.built())
 
     def built(self) -> Queuing:
         return Queuing(self.queues or 64, self.hand_size or 8, self.queue_length_limit or 50)
 
 
-def queuing_rules(queuing: Queuing) -> Iterator[Broken]:
+def queuing_rules(queuing: Queuing) -> Iterator[Violation]:
     """The rules that the numbers break."""
     queues, hand = queuing.queues, queuing.hand_size
     if not 1 <= queues <= MAX_QUEUES:
-        yield Broken(("queues",), queues, f"it must be from 1 to {MAX_QUEUES}")
+        yield Violation(("queues",), queues, f"it must be from 1 to {MAX_QUEUES}")
     if hand < 1:
-        yield Broken(("handSize",), hand, "it must be at least 1")
+        yield Violation(("handSize",), hand, "it must be at least 1")
     elif queues >= 1 and hand > queues:
-        yield Broken(("handSize",), hand, f"it must not exceed the {queues} queues")
+        yield Violation(("handSize",), hand, f"it must not exceed the {queues} queues")
     elif 1 <= queues <= MAX_QUEUES:
         try:
             Dealer(queues, hand)
         except InvalidValueError as error:
-            yield Broken(("handSize",), hand, error.rule, error.hint)
+            yield Violation(("handSize",), hand, error.rule, error.hint)
     if queuing.queue_length_limit < 1:
-        yield Broken(("queueLengthLimit",), queuing.queue_length_limit, "it must be at least 1")
+        yield Violation(("queueLengthLimit",), queuing.queue_length_limit, "it must be at least 1")
 
 
-def precedence_rules(path: tuple[str | int, ...], name: object, precedence: object) -> Iterator[Broken]:
+def precedence_rules(path: tuple[str | int, ...], name: object, precedence: object) -> Iterator[Violation]:
     """Rules of a schema's precedence; of what has the wrong type nothing is said here."""
     if type(precedence) is not int:
         return
     if not FIRST_PRECEDENCE <= precedence <= LAST_PRECEDENCE:
-        yield Broken(path, precedence, f"it must be from {FIRST_PRECEDENCE} to {LAST_PRECEDENCE}")
+        yield Violation(path, precedence, f"it must be from {FIRST_PRECEDENCE} to {LAST_PRECEDENCE}")
     elif precedence == FIRST_PRECEDENCE and name != "exempt":
-        yield Broken(path, precedence, f"{FIRST_PRECEDENCE} is reserved for the schema 'exempt'", "Take 2 or more")
+        yield Violation(path, precedence, f"{FIRST_PRECEDENCE} is reserved for the schema 'exempt'", "Take 2 or more")

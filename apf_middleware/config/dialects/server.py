@@ -10,29 +10,29 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from apf_middleware.classification import RouteTable
-from apf_middleware.config.dialects.admin import AdminModel
+from apf_middleware.config.admin import AdminSettings
+from apf_middleware.config.bodies import BodySettings
 from apf_middleware.config.dialects.authentication import AnyAuthenticator, TrustedProxiesModel
-from apf_middleware.config.dialects.base import Broken
-from apf_middleware.config.dialects.bodies import BodiesModel
 from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
 from apf_middleware.config.dialects.gates import GateModel
 from apf_middleware.config.dialects.http import path_rule
-from apf_middleware.config.dialects.metrics import MetricsModel
-from apf_middleware.config.dialects.naming import NamingModel
-from apf_middleware.config.dialects.responses import ResponsesModel
 from apf_middleware.config.dialects.rules import CamelModel
-from apf_middleware.config.dialects.streams import ServerStreamsModel
-from apf_middleware.config.dialects.telemetry import TelemetryModel
-from apf_middleware.config.dialects.values import (
+from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
+from apf_middleware.config.objects import Route, ServerSettings
+from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.streams import ServerStreamSettings
+from apf_middleware.config.telemetry import TelemetrySettings
+from apf_middleware.config.values import (
     DnsSubdomain,
     Duration,
     NonEmpty,
     Size,
     StringSet,
     duration_ns,
-    size_bytes,
+    written_size,
 )
-from apf_middleware.config.objects import Route, ServerSettings
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["ServerModel"]
@@ -52,13 +52,13 @@ class _Route(CamelModel):
     estimate: EstimateModel | None = None
     gates: list[NonEmpty] = Field(default_factory=list, description="Beside those of the schema, and asked after them.")
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         rule = path_rule(self.path)
         if rule:
-            yield Broken(("path",), self.path, rule)
+            yield Violation(("path",), self.path, rule)
         for place, method in enumerate(self.methods):
             if not method.isalpha() or method != method.upper():
-                yield Broken(("methods", place), method, "it must be an HTTP method in upper case")
+                yield Violation(("methods", place), method, "it must be an HTTP method in upper case")
 
     def built(self) -> Route:
         estimate = self.estimate.built() if self.estimate else None
@@ -73,7 +73,7 @@ class _ServerSpec(CamelModel):
     }
 
     seats: int = Field(default=100, ge=1, le=10_000_000)
-    max_waiting_memory: Size = "32MiB"
+    max_waiting_memory: Size = 32 * 2**20
     request_timeout: Duration = "1m"
     borrowing: Literal["immediate", "periodic"] = "immediate"
     discipline: Literal["equal-serial", "max-min-serial", "max-min-concurrent"] = "equal-serial"
@@ -85,33 +85,35 @@ class _ServerSpec(CamelModel):
     authentication: list[AnyAuthenticator] = Field(default_factory=list)
     trusted_proxies: TrustedProxiesModel = Field(default_factory=TrustedProxiesModel)
     estimation: EstimationModel = Field(default_factory=EstimationModel)
-    metrics: MetricsModel = Field(default_factory=MetricsModel)
-    responses: ResponsesModel = Field(default_factory=ResponsesModel)
-    admin: AdminModel = Field(default_factory=AdminModel)
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    responses: ResponseSettings = Field(default_factory=ResponseSettings)
+    admin: AdminSettings = Field(default_factory=AdminSettings)
     gates: list[GateModel] = Field(default_factory=list)
-    queues: NamingModel = Field(default_factory=NamingModel)
-    streams: ServerStreamsModel = Field(default_factory=ServerStreamsModel)
-    bodies: BodiesModel = Field(default_factory=BodiesModel)
-    telemetry: TelemetryModel = Field(default_factory=TelemetryModel)
+    queues: NamingSettings = Field(default_factory=NamingSettings)
+    streams: ServerStreamSettings = Field(default_factory=ServerStreamSettings)
+    bodies: BodySettings = Field(default_factory=BodySettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)
 
-    def rules(self) -> Iterator[Broken]:
-        if not size_bytes(self.max_waiting_memory):
-            yield Broken(("maxWaitingMemory",), self.max_waiting_memory, "it must be more than nothing")
+    def rules(self) -> Iterator[Violation]:
+        if not self.max_waiting_memory:
+            yield Violation(
+                ("maxWaitingMemory",), written_size(self.max_waiting_memory), "it must be more than nothing"
+            )
         if duration_ns(self.request_timeout) == 0:
-            yield Broken(("requestTimeout",), self.request_timeout, "it must be more than nothing")
+            yield Violation(("requestTimeout",), self.request_timeout, "it must be more than nothing")
         names = [gate.name for gate in self.gates]
         for place, name in enumerate(names):
             if name in names[:place]:
-                yield Broken(
+                yield Violation(
                     ("gates", place, "name"), name, "there is a gate of this name already", "Rename one of them"
                 )
         try:
             RouteTable([route.built() for route in self.routes])
         except InvalidValueError as error:  # two routes for one path
-            yield Broken(("routes",), error.value, error.rule, "Remove one of them")
+            yield Violation(("routes",), error.value, error.rule, "Remove one of them")
         if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
             rule = f"it must not be at or below admin.path, {self.admin.path!r}: all there is the admin's"
-            yield Broken(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
+            yield Violation(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
 
 
 class ServerModel(CamelModel):
@@ -122,22 +124,12 @@ class ServerModel(CamelModel):
     metadata: _Metadata = Field(default_factory=_Metadata)
     spec: _ServerSpec
 
-    @property
-    def told(self) -> frozenset[str]:
-        """The settings that are given, those of slow clients by their full names."""
-        spec = self.spec
-        nested = {
-            "bodies.hold_seats": spec.bodies.hold_seats,
-            "streams.release_when_blocked": spec.streams.release_when_blocked,
-        }
-        return frozenset(spec.model_fields_set) | {name for name, value in nested.items() if value is not None}
-
     def built(self) -> ServerSettings:
         """The domain's object; what isn't given has its default, to be settled when all documents are known."""
         spec = self.spec
         return ServerSettings(
             seats=spec.seats,
-            max_waiting_memory=size_bytes(spec.max_waiting_memory),
+            max_waiting_memory=spec.max_waiting_memory,
             request_timeout_ns=duration_ns(spec.request_timeout),
             borrowing=spec.borrowing,
             discipline=spec.discipline,
@@ -147,14 +139,14 @@ class ServerModel(CamelModel):
             resolver=spec.resolver or "web",
             routes=tuple(route.built() for route in spec.routes),
             estimation=spec.estimation.built(),
-            metrics=spec.metrics.built(),
-            responses=spec.responses.built(),
+            metrics=spec.metrics,
+            responses=spec.responses,
             authentication=tuple(one.built() for one in spec.authentication),
             trusted_proxies=spec.trusted_proxies.built(),
-            admin=spec.admin.built(),
+            admin=spec.admin,
             gates=tuple(gate.built() for gate in spec.gates),
-            queues=spec.queues.built(),
-            streams=spec.streams.built(),
-            bodies=spec.bodies.built(),
-            telemetry=spec.telemetry.built(),
+            queues=spec.queues,
+            streams=spec.streams,
+            bodies=spec.bodies,
+            telemetry=spec.telemetry,
         )

@@ -7,9 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from apf_middleware.config.dialects.base import Broken, broken
 from apf_middleware.config.dialects.rules import CamelModel
-from apf_middleware.config.dialects.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.scenario.arrivals import (
     AnyArrivals,
@@ -30,6 +28,8 @@ from apf_middleware.config.scenario.durations import (
     UniformDuration,
 )
 from apf_middleware.config.scenario.objects import Backend, Retries, Scenario, Tenant
+from apf_middleware.config.settings import Violation
+from apf_middleware.config.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns, rule_error
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["MOST_CALLERS", "ScenarioModel"]
@@ -62,15 +62,15 @@ _ARRIVALS: Final[_Keys] = {
 }
 
 
-def _typed_rules(model: CamelModel, kind: str, keys: _Keys) -> Iterator[Broken]:
+def _typed_rules(model: CamelModel, kind: str, keys: _Keys) -> Iterator[Violation]:
     """Each type requires some keys, and takes no others than its own."""
     required, more = keys[kind]
     given = model.model_fields_set - {"type"}
     for key in sorted(required - given):
-        yield Broken((to_camel(key),), Absent.ABSENT, f"the type {kind} requires it")
+        yield Violation((to_camel(key),), Absent.ABSENT, f"the type {kind} requires it")
     for key in sorted(given - required - more):
         taken = ", ".join(sorted(map(to_camel, required | more))) or "no other key"
-        yield Broken((to_camel(key),), getattr(model, key), f"the type {kind} doesn't take it", f"It takes {taken}")
+        yield Violation((to_camel(key),), getattr(model, key), f"the type {kind} doesn't take it", f"It takes {taken}")
 
 
 class _Part(CamelModel):
@@ -103,19 +103,19 @@ class _Duration(CamelModel):
     @classmethod
     def _written_short(cls, given: object) -> object:
         if isinstance(given, int | float):
-            raise broken("it must be a duration, or a mapping with a type", "Write it like 20ms")
+            raise rule_error("it must be a duration, or a mapping with a type", "Write it like 20ms")
         return {"type": "constant", "value": given} if isinstance(given, str) else given
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         found = list(_typed_rules(self, self.type, _DURATIONS))
         yield from found
         if self.type == "pareto" and not found and duration_ns(self.least) == 0:
-            yield Broken(("least",), self.least, "it must be more than nothing")
+            yield Violation(("least",), self.least, "it must be more than nothing")
         elif not found:
             try:
                 self.built()
             except InvalidValueError as error:
-                yield Broken((error.name,), getattr(self, error.name), error.rule)
+                yield Violation((error.name,), getattr(self, error.name), error.rule)
 
     def built(self) -> AnyDuration:
         least, most = duration_ns(self.least), duration_ns(self.most)
@@ -154,11 +154,11 @@ class _Arrivals(CamelModel):
     pause: _Duration = Field(default_factory=lambda: _constant("100ms"))
     file: NonEmpty = "-"
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         yield from _typed_rules(self, self.type, _ARRIVALS)
         for key in ("on", "off"):
             if self.type == "bursts" and getattr(self, key).built().mean_ns < _SHORTEST_NS:
-                yield Broken((key,), "0s", "it must be more than nothing")
+                yield Violation((key,), "0s", "it must be more than nothing")
 
     def built(self) -> AnyArrivals:
         if self.type == "poisson":
@@ -210,11 +210,11 @@ class _Request(CamelModel):
     headers: dict[str, str] = Field(default_factory=dict)
     client_address: str = ""
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if not self.path.startswith("/"):
-            yield Broken(("path",), self.path, "it must begin with a slash")
+            yield Violation(("path",), self.path, "it must begin with a slash")
         if self.method != self.method.upper():
-            yield Broken(("method",), self.method, "it must be in upper case")
+            yield Violation(("method",), self.method, "it must be in upper case")
 
 
 class _Width(CamelModel):
@@ -259,12 +259,12 @@ class _Tenant(CamelModel):
     def callers(self) -> int:
         return self.count * (self.arrivals.connections if self.arrivals.type == "closed" else 1)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if self.end is not None and duration_ns(self.end) <= duration_ns(self.begin):
-            yield Broken(("end",), self.end, "it must be after begin")
+            yield Violation(("end",), self.end, "it must be after begin")
         if self.retries is not None and self.arrivals.type == "closed":
             hint = "A closed loop asks again anyway, after its pause"
-            yield Broken(("retries",), "retries", "a closed loop doesn't take it", hint)
+            yield Violation(("retries",), "retries", "a closed loop doesn't take it", hint)
 
     def built(self) -> Tenant:
         numbered = self.name if self.count == 1 else f"{self.name}-{{n}}"
@@ -319,17 +319,17 @@ class _Spec(CamelModel):
     configuration: StringSet = Field(default_factory=list)
     tenants: list[_Tenant] = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Broken]:
+    def rules(self) -> Iterator[Violation]:
         if duration_ns(self.duration) <= duration_ns(self.warm_up):
-            yield Broken(("duration",), self.duration, "it must be longer than warmUp")
+            yield Violation(("duration",), self.duration, "it must be longer than warmUp")
         callers = sum(tenant.callers for tenant in self.tenants)
         if callers > MOST_CALLERS:
-            yield Broken(("tenants",), callers, f"there must be at most {MOST_CALLERS} callers and connections")
+            yield Violation(("tenants",), callers, f"there must be at most {MOST_CALLERS} callers and connections")
         yield from self._name_rules()
         if duration_ns(self.backend.overhead) < _SHORTEST_NS:
             yield from self._loop_rules()
 
-    def _loop_rules(self) -> Iterator[Broken]:
+    def _loop_rules(self) -> Iterator[Violation]:
         """Where the server itself takes no time, something else in a closed loop must, or time would stand still."""
         for place, tenant in enumerate(self.tenants):
             arrivals = tenant.arrivals
@@ -337,24 +337,24 @@ class _Spec(CamelModel):
                 continue
             rule = "it must be more than nothing, unless backend.overhead is"
             if tenant.service.built().mean_ns + arrivals.think.built().mean_ns < _SHORTEST_NS:
-                yield Broken(("tenants", place, "service"), "0s", rule, "Or let the tenant think")
+                yield Violation(("tenants", place, "service"), "0s", rule, "Or let the tenant think")
             if arrivals.pause.built().mean_ns < _SHORTEST_NS:
-                yield Broken(("tenants", place, "arrivals", "pause"), "0s", rule)
+                yield Violation(("tenants", place, "arrivals", "pause"), "0s", rule)
 
-    def _name_rules(self) -> Iterator[Broken]:
+    def _name_rules(self) -> Iterator[Violation]:
         names = Counter(tenant.name for tenant in self.tenants)
         called = {tenant.name for tenant in self.tenants if tenant.arrivals.type == "called"}
         before: set[str] = set()
         for place, tenant in enumerate(self.tenants):
             if names[tenant.name] > 1:
-                yield Broken(("tenants", place, "name"), tenant.name, "another tenant has the same")
+                yield Violation(("tenants", place, "name"), tenant.name, "another tenant has the same")
             for number, name in enumerate(tenant.calls):
                 path = ("tenants", place, "calls", number)
                 if name not in called:
-                    yield Broken(path, name, "it must be a tenant with arrivals {type: called}")
+                    yield Violation(path, name, "it must be a tenant with arrivals {type: called}")
                 elif name in before or name == tenant.name:
                     hint = "So that nobody calls in a circle"
-                    yield Broken(path, name, "it must stand below the tenant that calls it", hint)
+                    yield Violation(path, name, "it must stand below the tenant that calls it", hint)
             before.add(tenant.name)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from apf_middleware.config.dialects.values import MAX_INT32, is_subdomain
 from apf_middleware.config.objects import Level
+from apf_middleware.config.values import MAX_INT32, is_subdomain
 from apf_middleware.exceptions import QueueInvalidError
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 

@@ -5,33 +5,37 @@ from pydantic import ValidationError
 
 from apf_middleware.config import ConfigurationError, load_text
 from apf_middleware.config.admin import AdminSettings
-from apf_middleware.config.dialects.admin import AdminModel
-from apf_middleware.config.dialects.base import Broken
+from apf_middleware.config.settings import Violation, adapter_of
+
+
+def read(data: dict[str, object]) -> AdminSettings:
+    settings: AdminSettings = adapter_of(AdminSettings).validate_python(data)
+    return settings
 
 
 def test_without_groups_it_is_off() -> None:
-    settings = AdminModel.model_validate({}).built()
+    settings = read({})
 
     assert settings == AdminSettings("/debug/api_priority_and_fairness", ())
     assert not settings.is_on
 
 
 def test_path_and_groups_can_be_chosen() -> None:
-    settings = AdminModel.model_validate({"path": "/internal/apf", "groups": ["operators", "system:masters"]}).built()
+    settings = read({"path": "/internal/apf", "groups": ["operators", "system:masters"]})
 
     assert settings == AdminSettings("/internal/apf", ("operators", "system:masters"))
     assert settings.is_on
 
 
 def test_who_may_change_things_are_others_than_who_may_look() -> None:
-    settings = AdminModel.model_validate({"operators": ["ops"]}).built()
+    settings = read({"operators": ["ops"]})
 
     assert (settings.groups, settings.operators) == ((), ("ops",))
     assert settings.is_on
 
 
 def test_a_socket_is_not_seen_over_http() -> None:
-    settings = AdminModel.model_validate({"socket": "/run/shop", "app": "shop"}).built()
+    settings = read({"socket": "/run/shop", "app": "shop"})
 
     assert (settings.socket, settings.app) == ("/run/shop", "shop")
     assert not settings.is_on
@@ -57,12 +61,12 @@ def test_a_socket_is_not_seen_over_http() -> None:
 )
 def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tuple[str | int, ...], rule: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        AdminModel.model_validate(told)
+        read(told)
 
-    [broken] = caught.value.errors()[0]["ctx"]["found"]
-    assert isinstance(broken, Broken)
-    assert broken.path == path
-    assert rule in broken.rule
+    [violation] = caught.value.errors()[0]["ctx"]["found"]
+    assert isinstance(violation, Violation)
+    assert violation.path == path
+    assert rule in violation.rule
 
 
 @pytest.mark.parametrize(
@@ -70,7 +74,7 @@ def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tup
 )
 def test_other_keys_and_other_kinds_are_refused(told: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        AdminModel.model_validate(told)
+        read(told)
 
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {admin: {path: /debug/apf%s}, metrics: {path: %s}}"

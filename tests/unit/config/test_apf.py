@@ -18,8 +18,8 @@ from apf_middleware.classification.rules import (
 from apf_middleware.config import Level, Queuing, Route, ServerSettings, load, load_text, read_source
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import TokenSettings
-from apf_middleware.config.dialects.values import duration_ns, written_duration
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.values import duration_ns, written_duration
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 SECOND = 10**9
@@ -104,7 +104,7 @@ def test_the_server() -> None:
         defaults="none",
         routes=(Route("/tenants/{namespace}/orders/{name}", "orders", ("GET",)),),
         authentication=(TokenSettings("tokens.csv"),),
-        metrics=MetricsSettings("/numbers", "shop"),
+        metrics=MetricsSettings(path="/numbers", prefix="shop"),
         admin=AdminSettings("/debug"),
     )
 

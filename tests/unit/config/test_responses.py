@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.config import ConfigurationError, load_text
-from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.responses import ResponseSettings, RetryAfterBounds
 
 DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec:\n  responses: "
 
@@ -11,7 +11,7 @@ DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec:\n  resp
 def test_responses_can_be_chosen() -> None:
     text = "{headers: kubernetes, names: hidden, status: 503, retryAfter: {least: 2s, most: 1m30s}, serverTiming: true}"
 
-    chosen = ResponseSettings("kubernetes", "hidden", 503, 2, 90, server_timing=True)
+    chosen = ResponseSettings("kubernetes", "hidden", 503, server_timing=True, retry_after=RetryAfterBounds(2, 90))
     assert load_text(DOCUMENT + text).server.responses == chosen
     assert load_text(DOCUMENT + "{}").server.responses == ResponseSettings()
 

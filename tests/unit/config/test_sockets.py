@@ -42,10 +42,10 @@ def listening(path: Path) -> socket.socket:
 def test_the_environment_goes_before_the_configuration_and_without_either_there_is_none() -> None:
     settings = AdminSettings(socket="/run/shop")
 
-    assert chosen_directory(AdminSettings(), {}) is None
-    assert chosen_directory(settings, {}) == Path("/run/shop")
-    assert chosen_directory(settings, {"APF_RUNTIME_DIR": ""}) == Path("/run/shop")
-    assert chosen_directory(settings, {"APF_RUNTIME_DIR": "/run/other"}) == Path("/run/other")
+    assert chosen_directory(AdminSettings().socket, {}) is None
+    assert chosen_directory(settings.socket, {}) == Path("/run/shop")
+    assert chosen_directory(settings.socket, {"APF_RUNTIME_DIR": ""}) == Path("/run/shop")
+    assert chosen_directory(settings.socket, {"APF_RUNTIME_DIR": "/run/other"}) == Path("/run/other")
 
 
 @pytest.mark.parametrize("app", ["", "a b", "../x", "a.b", "-a", "x" * 41, "ä"])

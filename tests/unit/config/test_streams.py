@@ -80,7 +80,7 @@ def test_what_is_wrong_is_told(text: str, expected: str) -> None:
 
 
 def test_settings_keep_their_own_rules() -> None:
-    with pytest.raises(InvalidValueError, match="max_open_per_flow is 3, but it must not exceed max_open, which is 2"):
+    with pytest.raises(InvalidValueError, match="max_open_per_flow is 3, but it must not exceed maxOpen, which is 2"):
         StreamSettings(max_open=2, max_open_per_flow=3)
     with pytest.raises(InvalidValueError, match="max_open is -1"):
         StreamSettings(max_open=-1)

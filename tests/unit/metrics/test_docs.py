@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from apf_middleware.config.dialects.metrics import MetricsModel
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics.families import FAMILIES
@@ -40,4 +39,4 @@ def test_the_defaults_are_those_that_are_shown() -> None:
 
     assert path
     assert prefix
-    assert MetricsModel(path=path[1], prefix=prefix[1]).built() == MetricsSettings()
+    assert MetricsSettings(path=path[1], prefix=prefix[1]) == MetricsSettings()

@@ -3,29 +3,30 @@ from ipaddress import ip_network
 import pytest
 from pydantic import ValidationError
 
-from apf_middleware.config.dialects.metrics import MetricsModel
 from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.settings import adapter_of
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import require_prefix
 
 
 def built(**fields: object) -> MetricsSettings:
-    return MetricsModel.model_validate(fields).built()
+    settings: MetricsSettings = adapter_of(MetricsSettings).validate_python(fields)
+    return settings
 
 
 def test_without_a_word_metrics_are_served_to_all() -> None:
-    assert built() == MetricsSettings() == MetricsSettings("/metrics", "apf", ())
+    assert built() == MetricsSettings() == MetricsSettings(path="/metrics", prefix="apf", exposed_to=())
 
 
 def test_everything_can_be_said() -> None:
     settings = built(path="/internal/metrics", prefix="apiserver_flowcontrol", exposedTo=["10.0.0.0/8", "::1"])
 
     networks = (ip_network("10.0.0.0/8"), ip_network("::1/128"))
-    assert settings == MetricsSettings("/internal/metrics", "apiserver_flowcontrol", networks)
+    assert settings == MetricsSettings(path="/internal/metrics", prefix="apiserver_flowcontrol", exposed_to=networks)
 
 
 def test_metrics_that_are_not_enabled_have_no_path() -> None:
-    assert built(enabled=False, path="/m").path is None
+    assert built(enabled=False, path="/m").served_path is None
 
 
 @pytest.mark.parametrize(

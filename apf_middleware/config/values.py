@@ -5,13 +5,15 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AfterValidator, Field
-
-from apf_middleware.config.dialects.base import broken
+from annotated_types import Ge
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 __all__ = [
+    "DEPENDS",
     "MAX_INT32",
     "MAX_PATTERN",
     "VERBS",
@@ -19,11 +21,18 @@ __all__ = [
     "DnsLabel",
     "DnsSubdomain",
     "Duration",
+    "IpNetwork",
+    "LowerCase",
+    "Nanoseconds",
+    "NetworkSet",
     "NonEmpty",
     "Pattern",
     "Percent",
+    "Seconds",
     "Size",
     "StringSet",
+    "TextSet",
+    "Texts",
     "Transform",
     "Verbs",
     "WildcardSet",
@@ -31,6 +40,7 @@ __all__ = [
     "is_label",
     "is_subdomain",
     "load_callable",
+    "rule_error",
     "size_bytes",
     "written_duration",
     "written_size",
@@ -45,6 +55,9 @@ MAX_PATTERN: Final = 1_000
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy")
 """Verbs that a rule can name; any other is matched by ``*`` alone."""
 
+_Values = TypeVar("_Values", list[str], tuple[str, ...])
+
+_SECOND: Final = 10**9
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_RULE: Final = "it must be a DNS label: lower-case letters, digits and '-', at most 63, not '-' first or last"
@@ -60,6 +73,11 @@ _MAX_SIZE: Final = 2**40
 _MAX_DURATION_NS: Final = 365 * 24 * 3600 * 10**9
 
 
+def rule_error(rule: str, hint: str = "") -> PydanticCustomError:
+    """Return the error of a single value that breaks a rule."""
+    return PydanticCustomError("rule", "a rule is broken", {"rule": rule, "hint": hint})
+
+
 def is_label(text: str) -> bool:
     return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
 
@@ -70,34 +88,48 @@ def is_subdomain(text: str) -> bool:
 
 def _label(text: str) -> str:
     if not is_label(text):
-        raise broken(_LABEL_RULE)
+        raise rule_error(_LABEL_RULE)
     return text
 
 
 def _subdomain(text: str) -> str:
     if not is_subdomain(text):
-        raise broken(_SUBDOMAIN_RULE)
+        raise rule_error(_SUBDOMAIN_RULE)
     return text
 
 
 def _non_empty(text: str) -> str:
     if not text:
-        raise broken("it must not be empty")
+        raise rule_error("it must not be empty")
     return text
 
 
-def _set(values: list[str]) -> list[str]:
+def _set(values: _Values) -> _Values:
     twice = sorted(value for value, times in Counter(values).items() if times > 1)
     if twice:
-        raise broken(f"it must not have {', '.join(map(repr, twice[:5]))} more than once")
+        raise rule_error(f"it must not have {', '.join(map(repr, twice[:5]))} more than once")
     return values
+
+
+def _distinct_texts(values: object) -> object:
+    return _set(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else values
+
+
+def _read_network(text: object) -> IPv4Network | IPv6Network:
+    if not isinstance(text, str):
+        raise PydanticKnownError("string_type")
+    try:
+        return ip_network(text)
+    except ValueError:
+        rule = "it must be an address or a network without bits beyond its prefix"
+        raise rule_error(rule, "Write it like 10.0.0.0/8 or ::1") from None
 
 
 def _wildcard(values: list[str]) -> list[str]:
     if not values:
-        raise broken("it must not be empty", "Write ['*'] for all")
+        raise rule_error("it must not be empty", "Write ['*'] for all")
     if "*" in values and len(values) > 1:
-        raise broken("'*' must stand alone", "Remove either '*' or the others")
+        raise rule_error("'*' must stand alone", "Remove either '*' or the others")
     return values
 
 
@@ -105,25 +137,25 @@ def _verbs(values: list[str]) -> list[str]:
     unknown = [value for value in values if value != "*" and value not in VERBS]
     if unknown:
         hint = "HTTP methods other than these are matched by '*' alone, or by an httpRule of apf/v1"
-        raise broken(f"{', '.join(map(repr, unknown[:5]))} must be one of {', '.join(VERBS)}", hint)
+        raise rule_error(f"{', '.join(map(repr, unknown[:5]))} must be one of {', '.join(VERBS)}", hint)
     return values
 
 
 def _pattern(text: str) -> str:
     if len(text) > MAX_PATTERN:
-        raise broken(f"a regex must not be longer than {MAX_PATTERN}")
+        raise rule_error(f"a regex must not be longer than {MAX_PATTERN}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             re.compile(text)
     except (re.error, OverflowError, RecursionError, ValueError, Warning) as error:
-        raise broken(f"it must be a regex of Python's re: {error}") from None
+        raise rule_error(f"it must be a regex of Python's re: {error}") from None
     return text
 
 
 def _transform(text: str) -> str:
     if re.compile(text).groups != 1:
-        raise broken("it must have exactly one capturing group", "Write the others as (?:…)")
+        raise rule_error("it must have exactly one capturing group", "Write the others as (?:…)")
     return text
 
 
@@ -145,14 +177,28 @@ def written_duration(duration: int) -> str:
     raise AssertionError  # every duration is a multiple of a nanosecond
 
 
-def _duration(text: str) -> str:
+def _read_duration(text: object) -> int:
+    if not isinstance(text, str):
+        raise PydanticKnownError("string_type")
     try:
         duration = duration_ns(text)
     except ValueError:
-        raise broken("it must be a duration", "Write it like 15s, 1m30s or 250ms") from None
+        raise rule_error("it must be a duration", "Write it like 15s, 1m30s or 250ms") from None
     if duration > _MAX_DURATION_NS:
-        raise broken("it must be at most a year")
+        raise rule_error("it must be at most a year")
+    return duration
+
+
+def _check_duration(text: str) -> str:
+    _read_duration(text)
     return text
+
+
+def _read_seconds(text: object) -> int:
+    duration = _read_duration(text)
+    if duration < _SECOND or duration % _SECOND:
+        raise rule_error("it must be whole seconds, at least one: the header knows no other")
+    return duration // _SECOND
 
 
 def size_bytes(text: str) -> int:
@@ -169,14 +215,16 @@ def written_size(size: int) -> str:
     return f"{size // _SIZES[unit]}{unit}"
 
 
-def _size(text: str) -> str:
+def _read_size(text: object) -> int:
+    if not isinstance(text, str):
+        raise PydanticKnownError("string_type")
     try:
         size = size_bytes(text)
     except ValueError:
-        raise broken("it must be a number of bytes", "Write it like 512B, 64KiB or 32MiB") from None
+        raise rule_error("it must be a number of bytes", "Write it like 512B, 64KiB or 32MiB") from None
     if size > _MAX_SIZE:
-        raise broken("it must be at most 1024GiB")
-    return text
+        raise rule_error("it must be at most 1024GiB")
+    return size
 
 
 def load_callable(text: str) -> Callable[..., Any]:
@@ -198,17 +246,40 @@ def _schema(**more: object) -> Any:  # noqa: ANN401 (what Field returns has no t
     return Field(json_schema_extra=dict(more))  # type: ignore[arg-type]
 
 
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+DEPENDS: Final = Field(json_schema_extra=_without_default)
+"""Marks a field whose default depends on other documents, so that the JSON Schema has none."""
+
 DnsLabel = Annotated[str, AfterValidator(_label), _schema(pattern=f"^{_LABEL}$", maxLength=63)]
 DnsSubdomain = Annotated[str, AfterValidator(_subdomain), _schema(pattern=f"^{_SUBDOMAIN}$", maxLength=253)]
 NonEmpty = Annotated[str, AfterValidator(_non_empty), _schema(minLength=1)]
-Duration = Annotated[str, AfterValidator(_duration), _schema(pattern=f"^{_DURATION}$", examples=["15s", "1m30s"])]
-Size = Annotated[str, AfterValidator(_size), _schema(pattern=f"^{_SIZE}$", examples=["64KiB", "32MiB"])]
+_DURATION_SCHEMA: Final = {"type": "string", "pattern": f"^{_DURATION}$", "examples": ["15s", "1m30s"]}
+_SIZE_SCHEMA: Final = {"type": "string", "pattern": f"^{_SIZE}$", "examples": ["64KiB", "32MiB"]}
+
+Duration = Annotated[str, AfterValidator(_check_duration), _schema(pattern=f"^{_DURATION}$", examples=["15s", "1m30s"])]
+Nanoseconds = Annotated[
+    int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
+]
+Seconds = Annotated[int, PlainValidator(_read_seconds), PlainSerializer("{}s".format), WithJsonSchema(_DURATION_SCHEMA)]
+Size = Annotated[int, Ge(0), PlainValidator(_read_size), PlainSerializer(written_size), WithJsonSchema(_SIZE_SCHEMA)]
 Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
 Transform = Annotated[Pattern, AfterValidator(_transform)]
+LowerCase = Annotated[NonEmpty, AfterValidator(str.lower)]
+IpNetwork = Annotated[
+    IPv4Network | IPv6Network, PlainValidator(_read_network), PlainSerializer(str), WithJsonSchema({"type": "string"})
+]
+NetworkSet = Annotated[
+    tuple[IpNetwork, ...], BeforeValidator(_distinct_texts), Field(strict=False), _schema(uniqueItems=True)
+]
 Amount = Annotated[int, Field(ge=0, le=MAX_INT32)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 StringSet = Annotated[list[str], AfterValidator(_set), _schema(uniqueItems=True)]
 WildcardSet = Annotated[StringSet, AfterValidator(_wildcard), _schema(uniqueItems=True, minItems=1)]
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+TextSet = Annotated[Texts, AfterValidator(_set), _schema(uniqueItems=True)]
 Verbs = Annotated[
     WildcardSet, AfterValidator(_verbs), _schema(items={"enum": ["*", *VERBS], "type": "string"}, minItems=1)
 ]

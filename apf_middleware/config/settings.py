@@ -1,0 +1,313 @@
+"""The base of settings: frozen dataclasses that are read from YAML, written to YAML and described by one declaration.
+
+A settings class declares each field once: its Python name, its type with the bounds of single values, and its default.
+Pydantic reads that declaration. The key in YAML is the name in camelCase without a unit (``leeway_ns`` is ``leeway``),
+and types such as `Nanoseconds` know both forms of a value. Rules between fields are generators of `Violation`. An
+object that is made in Python raises the first violation as an InvalidValueError; a document reports all of them, also
+those among fields that can be read while other fields can't.
+"""
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from functools import partial
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin, get_type_hints
+
+import annotated_types
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
+
+from apf_middleware.config.problems import Path, dotted
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = [
+    "DeclaredField",
+    "Rules",
+    "Settings",
+    "Violation",
+    "adapter_of",
+    "as_mapping",
+    "declared_fields",
+    "key_of",
+    "path_of",
+    "rules_error",
+    "with_rules",
+]
+
+Rules = Callable[[], Iterator["Violation"]]
+"""A generator of the violations among some fields of an object."""
+
+_MOST_MISSPELT: Final = 5  # of one model
+_BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
+    annotated_types.Ge: ("ge", "be at least", operator.ge),
+    annotated_types.Gt: ("gt", "be more than", operator.gt),
+    annotated_types.Le: ("le", "be at most", operator.le),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A field that breaks a rule; ``path`` starts at the object whose rule it is."""
+
+    path: Path
+    value: object
+    rule: str
+    hint: str = ""
+
+
+class _ViolationsError(InvalidValueError):
+    """All violations of one object. As an error it is the first of them."""
+
+    def __init__(self, violations: tuple[Violation, ...]) -> None:
+        first = violations[0]
+        super().__init__(dotted(first.path), first.value, first.rule, first.hint)
+        self.violations = violations
+
+
+def key_of(name: str) -> str:
+    """Return the key of a field: in camelCase, without the unit that its Python name has."""
+    return to_camel(re.sub(r"_n?s$", "", name))
+
+
+class Settings:
+    """The base of frozen dataclasses whose fields are read and written by pydantic."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", strict=True, regex_engine="python-re", alias_generator=key_of
+    )
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Keys of other formats, and what they are called here, or in a few words what to write instead."""
+
+    always_written: ClassVar[frozenset[str]] = frozenset()
+    """The fields that are written even with their defaults: what they mean by default depends on other documents."""
+
+    def rules(self) -> Iterator[Violation]:
+        """Yield the rules that the fields break together."""
+        yield from ()
+
+    def rule_sets(self) -> Iterable[Rules]:
+        """Return generators like `rules` that read different fields, so that an unreadable one stops only its own."""
+        return (self.rules,)
+
+    def __post_init__(self) -> None:
+        found = [*_out_of_bounds(self), *(one for rules in self.rule_sets() for one in rules())]
+        if found:
+            raise _ViolationsError(tuple(found))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        declared: Any = schema
+        declared["strict"] = False  # a mapping will do; its values are strict
+        writing = core_schema.wrap_serializer_function_ser_schema(_changed_fields, schema=schema)
+        return core_schema.no_info_wrap_validator_function(cls._read, schema, serialization=writing)
+
+    @classmethod
+    def _read(cls, data: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            raise with_rules(cls, data, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredField:
+    """A field of a model: its key, its type with all that is declared about values, and how its default is made."""
+
+    key: str
+    annotation: Any
+    default: Callable[[], object] | None
+    bounds: tuple[tuple[str, Any, Callable[[Any, Any], bool]], ...] = ()
+
+
+_DECLARED: Final[dict[type, dict[str, DeclaredField]]] = {}
+_ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
+
+
+def declared_fields(model: type) -> Mapping[str, DeclaredField]:
+    """Return the fields of a settings class or of a pydantic model, by their Python names."""
+    found = _DECLARED.get(model)
+    if found is None:
+        found = _DECLARED[model] = _read_declaration(model)
+    return found
+
+
+def _read_declaration(model: type[Any]) -> dict[str, DeclaredField]:
+    found: dict[str, DeclaredField] = {}
+    if issubclass(model, BaseModel):
+        for name, info in model.model_fields.items():
+            annotation: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+            default = None if info.is_required() else partial(info.get_default, call_default_factory=True)
+            found[name] = DeclaredField(info.alias or name, annotation, default)
+        return found
+    hints = get_type_hints(model, include_extras=True)
+    for one in fields(model):
+        infos = [info for info in getattr(hints[one.name], "__metadata__", ()) if isinstance(info, FieldInfo)]
+        alias = next((info.alias for info in infos if info.alias), None)
+        made: Callable[[], object] | None = None
+        if one.default_factory is not MISSING:
+            made = one.default_factory
+        elif one.default is not MISSING:
+            made = partial(_same, one.default)
+        hint = _without_names(hints[one.name])
+        found[one.name] = DeclaredField(alias or key_of(one.name), hint, made, tuple(_bounds(hint)))
+    return found
+
+
+def _without_names(annotation: Any) -> Any:  # noqa: ANN401 (a type hint may be anything)
+    """Return the type with its constraints alone, as it can be read outside of its class."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    inner, *metadata = get_args(annotation)
+    constraints = [one for each in metadata for one in (each.metadata if isinstance(each, FieldInfo) else (each,))]
+    return Annotated[(inner, *constraints)] if constraints else inner
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def adapter_of(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type hint may be anything)
+    """Return the adapter of a type, which is expensive to make."""
+    found = _ADAPTERS.get(annotation)
+    if found is None:
+        has_own_rules = isinstance(annotation, type) and (is_dataclass(annotation) or issubclass(annotation, BaseModel))
+        config = None if has_own_rules else ConfigDict(strict=True)
+        found = _ADAPTERS[annotation] = TypeAdapter(annotation, config=config)
+    return found
+
+
+def as_mapping(settings: Settings) -> dict[str, Any]:
+    """Return the settings as YAML has them, by their keys; what has its default is left out."""
+    written: dict[str, Any] = adapter_of(type(settings)).dump_python(settings, mode="json", by_alias=True)
+    return written
+
+
+def _changed_fields(settings: Settings, write: core_schema.SerializerFunctionWrapHandler) -> dict[str, Any]:
+    written = write(settings)
+    return {
+        declared.key: written[declared.key]
+        for name, declared in declared_fields(type(settings)).items()
+        if name in settings.always_written or declared.default is None or getattr(settings, name) != declared.default()
+    }
+
+
+# Bounds of single values. Pydantic checks them in documents; here they hold for objects that are made in Python too.
+
+
+def _out_of_bounds(settings: Settings) -> Iterator[Violation]:
+    for name, declared in declared_fields(type(settings)).items():
+        for words, bound, holds in declared.bounds:
+            value = getattr(settings, name)
+            if value is not None and not holds(value, bound):
+                yield Violation((name,), value, f"it must {words} {bound}")
+
+
+def _bounds(annotation: Any) -> Iterator[tuple[str, Any, Callable[[Any, Any], bool]]]:  # noqa: ANN401 (a type hint)
+    """Yield the bounds of the values that a field has, also where it may be None; not those of items of a list."""
+    for one in getattr(annotation, "__metadata__", ()):
+        if type(one) in _BOUNDS:
+            attribute, words, holds = _BOUNDS[type(one)]
+            yield words, getattr(one, attribute), holds
+    if get_origin(annotation) in (Annotated, Union, UnionType):
+        for one in get_args(annotation):
+            yield from _bounds(_without_names(one))
+
+
+# Violations in documents, where all of them are wanted, and by their keys.
+
+
+def path_of(name: str) -> Path:
+    """Return ``user_headers[0]``, as an error names it, as the way to the key ``userHeaders``."""
+    return tuple(int(step) if step.isdigit() else key_of(step) for step in re.findall(r"\w+", name))
+
+
+def rules_error(found: tuple[Violation, ...]) -> PydanticCustomError:
+    """Return the error that carries all violations of an object, because pydantic stops a model at its first one."""
+    return PydanticCustomError("rules", "rules are broken", {"found": found})
+
+
+def with_rules(model: type, data: object, error: ValidationError) -> ValidationError:
+    """Return the errors of a model's fields, and the violations of rules that don't read those fields."""
+    errors = error.errors(include_url=False)
+    causes = [one["ctx"]["error"] for one in errors if _is_own(one)]
+    found = [violation for cause in causes for violation in cause.violations]
+    if not causes and isinstance(data, Mapping):
+        found = list(_violations_of_the_rest(model, data, errors))
+    if not found:
+        return error
+    lines = [_line(one) for one in errors if not _is_own(one)]
+    by_keys = tuple(_by_keys(model, one, data) for one in found)
+    lines.append(InitErrorDetails(type=rules_error(by_keys), loc=(), input=data))
+    return ValidationError.from_exception_data(error.title, lines)
+
+
+def _is_own(details: ErrorDetails) -> bool:
+    return not details["loc"] and isinstance(details.get("ctx", {}).get("error"), _ViolationsError)
+
+
+def _line(details: ErrorDetails) -> InitErrorDetails:
+    """Return the error in the form in which pydantic takes it."""
+    kind, context = details["type"], details.get("ctx", {})
+    ours = PydanticCustomError(kind, details["msg"], context) if kind in ("rule", "rules") else kind
+    return InitErrorDetails(type=ours, loc=details["loc"], input=details["input"], ctx=context)
+
+
+def _violations_of_the_rest(
+    model: type[Settings | BaseModel], data: Mapping[str, object], errors: list[ErrorDetails]
+) -> Iterator[Violation]:
+    """Yield the rules that are broken by fields which have no errors of their own."""
+    wrong = {str(details["loc"][0]) for details in errors if details["loc"]}
+    wrong |= _misspelt(model, wrong)
+    rest: Any = object.__new__(model)
+    values: dict[str, object] = {}
+    for name, declared in declared_fields(model).items():
+        if declared.key in wrong:
+            continue
+        if declared.key in data:
+            values[name] = adapter_of(declared.annotation).validate_python(data[declared.key])
+        elif declared.default is not None:
+            values[name] = declared.default()
+    if issubclass(model, BaseModel):
+        rest = model.model_construct(_fields_set={name for name in values if declared_fields(model)[name].key in data})
+        object.__setattr__(rest, "__dict__", values)  # without the defaults of fields that have errors
+    else:
+        for name, value in values.items():
+            object.__setattr__(rest, name, value)
+    for rules in rest.rule_sets():
+        try:
+            yield from rules()
+        except AttributeError as missing:
+            if missing.name not in declared_fields(model):
+                raise
+
+
+def _misspelt(model: type, wrong: set[str]) -> set[str]:
+    """Return the fields that unknown keys seem to mean: what such a field would say is not known."""
+    known = {declared.key for declared in declared_fields(model).values()}
+    renamed: Mapping[str, str] = getattr(model, "renamed", {})
+    unknown = sorted(wrong - known)[:_MOST_MISSPELT]
+    return {close for key in unknown for close in difflib.get_close_matches(renamed.get(key, key)[:60], known, 1)}
+
+
+def _by_keys(model: type, violation: Violation, data: object) -> Violation:
+    """Return a violation among settings with its path by keys, and with the value that the document has there."""
+    if not issubclass(model, Settings) or not violation.path:
+        return violation
+    first, *rest = violation.path
+    declared = declared_fields(model).get(str(first))
+    path: Path = (declared.key if declared else first, *rest)
+    value: Any = data
+    for step in path:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            return replace(violation, path=path)
+    return replace(violation, path=path, value=value)
