@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.gates.backoff import LONGEST_PAUSE_NS, longest_pause, pause, rescue_pause, spread
-from apf_middleware.gates.slot import Due, Slot
+from apf_middleware.gates.slot import Due, GateReservation, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Calendar:
 
     def __init__(self, chance: Callable[[], float]) -> None:
         self.chance = chance
-        self._heap: list[tuple[int, int, Slot | Gate]] = []
+        self._heap: list[tuple[int, int, Slot | Gate | GateReservation]] = []
         self._serial = count()
 
     def _set(self, slot: Slot, at: int, due: Due) -> None:
@@ -37,6 +37,12 @@ class Calendar:
     def remember(self, at: int, gate: "Gate") -> None:
         """``gate`` is closed until then."""
         heappush(self._heap, (at, next(self._serial), gate))
+
+    def let_lapse(self, now: int, reservation: GateReservation) -> None:
+        """End ``reservation`` after a while: twice as long each time that one of the same request has lapsed."""
+        passage = reservation.passage
+        reservation.lapses_at = now + (rescue_pause(passage.limit_ns) << passage.lapses)
+        heappush(self._heap, (reservation.lapses_at, next(self._serial), reservation))
 
     def after_hold(self, now: int, slot: Slot, limit_ns: int, hold: "Hold") -> None:
         """The gate has said that a request, which may wait for ``limit_ns``, must wait."""
@@ -109,7 +115,7 @@ class Calendar:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now: int) -> "Iterator[Slot | Gate]":
+    def pop_due(self, now: int) -> "Iterator[Slot | Gate | GateReservation]":
         """What was due by ``now``."""
         while self._heap and self._heap[0][0] <= now:
             entry = heappop(self._heap)
@@ -117,9 +123,11 @@ class Calendar:
                 yield entry[2]
 
     @staticmethod
-    def _counts(entry: "tuple[int, int, Slot | Gate]") -> bool:
+    def _counts(entry: "tuple[int, int, Slot | Gate | GateReservation]") -> bool:
         at, _, thing = entry
-        return (thing.due_at if isinstance(thing, Slot) else thing.closed_until) == at
+        if isinstance(thing, Slot):
+            return thing.due_at == at
+        return (thing.lapses_at if isinstance(thing, GateReservation) else thing.closed_until) == at
 
     def __repr__(self) -> str:
         return f"<Calendar: next at {self.next_at()}>"

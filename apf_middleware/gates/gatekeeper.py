@@ -17,7 +17,7 @@ from apf_middleware.gates.hints import asks_for
 from apf_middleware.gates.inspection import check_gates
 from apf_middleware.gates.outcomes import NO_LEASE, Reject
 from apf_middleware.gates.passage import Check, GateRequest, Need, Passage, Refusal, Stage
-from apf_middleware.gates.slot import Due
+from apf_middleware.gates.slot import Due, GateReservation
 from apf_middleware.gates.waitingroom import WaitingRoom, refusal_of
 
 if TYPE_CHECKING:
@@ -240,6 +240,7 @@ class GateKeeper(WaitingRoom):
                     slot.due_at = slot.due = None
                 self._dirty[slot] = None
         self._move_to(now, passage, None)
+        self._drop_reservations(passage)
         self._turnstiles.leave(passage, self._ready)
 
     # Asynchronous gates
@@ -280,6 +281,12 @@ class GateKeeper(WaitingRoom):
         passage.check = None
         self._end_check(check)
         slot = self._slot(gate, need.key)
+        if self.gates.get(gate.name) is not gate and isinstance(answer, Hold | Reject):
+            passage.needs.remove(need)  # the gate was removed while it was asked, so its answer counts no more
+            self._move_to(now, passage, None)
+            passage.stage = Stage.PARKED
+            self._ready.append(passage)
+            return
         if isinstance(answer, Reject):
             self._refuse(now, passage, refusal_of(gate, answer, now))
             return
@@ -338,6 +345,11 @@ class GateKeeper(WaitingRoom):
             slot = passage.slot
             if slot is not None and slot.gate is gate:
                 self.kick(now, passage)
+                if passage.stage is Stage.QUEUED:  # it waits for a seat, and for nothing else now
+                    line, passage.line = passage.line, None
+                    if line is not None:
+                        line.candidate = None
+                    self._move_to(now, passage, None)
             if passage.stage is not Stage.PASSED and passage.check is None:
                 passage.needs = [need for need in passage.needs if need.gate is not gate]
 
@@ -359,6 +371,10 @@ class GateKeeper(WaitingRoom):
         for thing in self.calendar.pop_due(now):
             if isinstance(thing, Gate):
                 self.open_gate(now, thing)
+            elif isinstance(thing, GateReservation):
+                thing.passage.lapses += 1
+                thing.end()
+                self._dirty[thing.slot] = None
             elif thing.due is not None:
                 cause = thing.due.value
                 thing.due_at = thing.due = None

@@ -33,5 +33,6 @@ def _check_lines(slot: "Slot") -> None:
     """Where anybody may try, somebody does."""
     for line in slot.lines.values():
         if line.candidate is None and not slot.is_busy:
-            best = line.best(slot.reach)
-            assert best is None or (slot.is_reserved and slot.big is not best), f"nobody tries in {line!r}"
+            holder = slot.holder
+            best = line.best(slot.reach) if holder is None else slot.next_of(line)
+            assert best is None or best.cost_at(slot) >= slot.reach, f"nobody tries in {line!r}"

@@ -47,11 +47,12 @@ class _Flow:
 class Line:
     """Who waits in ``level`` for ``slot``."""
 
-    __slots__ = ("_flows", "_turns", "_virtual", "aside", "candidate", "length", "level", "slot")
+    __slots__ = ("_flows", "_turns", "_virtual", "aside", "candidate", "length", "level", "slot", "turn")
 
     def __init__(self, slot: "Slot", level: "SharedLevel") -> None:
         self.slot: Slot = slot
         self.level: SharedLevel = level
+        self.turn: int = 0  # how often the slot's first was one of this line
         self.length: int = 0  # the candidate not included
         self.candidate: Passage | None = None
         self.aside: dict[Passage, None] = {}  # whom the event that opened the slot can't help

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel, Ticket
     from apf_middleware.gates.gate import Gate
     from apf_middleware.gates.line import Line
-    from apf_middleware.gates.slot import Slot
+    from apf_middleware.gates.slot import GateReservation, Slot
 
 __all__ = ["Check", "GateRequest", "Need", "ParkedRequest", "Passage", "Refusal", "Stage"]
 
@@ -104,11 +104,14 @@ class Passage:
     __slots__ = (
         "asked",
         "attempts",
+        "bypasses",
         "check",
         "deadline",
         "flow",
         "has_waited",
+        "is_due",
         "is_forced",
+        "lapses",
         "level",
         "limit_ns",
         "line",
@@ -117,6 +120,7 @@ class Passage:
         "parked_at",
         "refusal",
         "request",
+        "reservations",
         "slot",
         "stage",
         "stay",
@@ -139,6 +143,10 @@ class Passage:
         self.line: Line | None = None  # of which it is the one that may try
         self.parked_at: int = now  # at that slot
         self.attempts: int = 0
+        self.bypasses: int = 0  # how many have passed where this was the first one
+        self.is_due: bool = False  # passed as often as any of its gates allows
+        self.reservations: list[GateReservation] = []
+        self.lapses: int = 0  # of its reservations
         self.asked: int = -1  # the opening of the slot about which its hints have been asked
         self.is_forced: bool = False
         self.has_waited: bool = False

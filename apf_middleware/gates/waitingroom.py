@@ -107,12 +107,14 @@ class WaitingRoom(ABC):
             self._refuse(now, passage, refusal_of(gate, Hold(retry_at=retry_at), now))
             return
         line = passage.line
+        if answer is not None and passage.slot is not None and passage.slot is not slot:
+            slot.note_bypass(passage)  # stopped here after its turn there: this must not go on without end either
         self._park(now, passage, Stage.PARKED)
         self._move_to(now, passage, slot)
         passage.asked = -1
         slot.put(passage, need.cost, line)
-        if answer is not None:
-            slot.note_stuck(passage)
+        slot.reserve(passage)
+        self._let_lapse(now, passage)
         backs_off = slot.due in {Due.POLL, Due.ERROR}
         gate.moves["backoff" if backs_off else "parked", "arrival" if answer is None else "refusal"] += 1
         self.calendar.arm(now, slot, passage.limit_ns)
@@ -172,6 +174,19 @@ class WaitingRoom(ABC):
         if line is not None:
             line.candidate = None
         self._move_to(now, passage, None)
+        self._drop_reservations(passage)
+
+    def _drop_reservations(self, passage: Passage) -> None:
+        for reservation in passage.reservations.copy():
+            reservation.end()
+            self._dirty[reservation.slot] = None
+
+    def _let_lapse(self, now: int, passage: Passage) -> None:
+        """It waits for a seat, or at another gate: what is reserved for it elsewhere stays so only for a while."""
+        for reservation in passage.reservations:
+            is_here = passage.stage is Stage.PARKED and passage.line is None and passage.slot is reservation.slot
+            if not is_here and reservation.lapses_at is None:
+                self.calendar.let_lapse(now, reservation)
 
     def _refuse(self, now: int, passage: Passage, refusal: Refusal) -> None:
         passage.refusal = refusal
@@ -241,6 +256,7 @@ class WaitingRoom(ABC):
                     if need.lease is None:
                         need.gate.moves["active", self._cause(passage)] += 1
                         break
+                self._let_lapse(now, passage)
                 return passage
         return None
 
@@ -266,6 +282,7 @@ class WaitingRoom(ABC):
             passage.asked = slot.opening
             line.take(passage, cost)
             line.aside[passage] = None
+            slot.forget(passage)
         return None
 
     def _slot(self, gate: Gate, key: Hashable) -> Slot:

@@ -1,8 +1,8 @@
 """A world of gates that is watched from the outside: what gates were asked, who passed whom, and who had to wait.
 
 What gates answer is heard at the gates themselves, and what may have opened them is told by the steps of the world. The
-engine is believed only where it says at which slot a request stands, how often that slot has been opened, and who was
-told first to wait after one has hung up.
+engine is believed only where it says at which slot a request stands, how often that slot has been opened, and whose
+turn there is next.
 """
 
 from collections import Counter
@@ -96,7 +96,7 @@ class WatchedWorld(GateWorld):
         self._causes: Counter[Place] = Counter()
         self._told_all: Counter[str] = Counter()
         self._standing: dict[str, _Standing] = {}
-        self._first: dict[Place, tuple[str, int]] = {}  # who was the first told to wait; how many have passed it since
+        self._first: dict[Place, tuple[Passage, int]] = {}  # whose turn is next, and how many have passed it
         for gate in gates:
             if not gate.is_async:
                 gate.acquire = partial(self._asked, gate, gate.acquire)  # type: ignore[method-assign]
@@ -152,7 +152,6 @@ class WatchedWorld(GateWorld):
 
     def kick(self, name: str) -> list[str]:
         self._forced.add(name)
-        self._first = {place: one for place, one in self._first.items() if one[0] != name}
         return super().kick(name)
 
     def note(self, seated: Iterable[Ticket]) -> list[str]:
@@ -162,7 +161,7 @@ class WatchedWorld(GateWorld):
         self._check_openings()
         self._check_deadlines(heard)
         self._check_order(names)
-        self._check_bypasses(heard, names)
+        self._check_bypasses(names)
         self._forced = {name for name, passage in self._waiting() if name in self._forced and passage.is_forced}
         self._standing = {
             name: _Standing(passage.slot, passage.parked_at)
@@ -224,46 +223,32 @@ class WatchedWorld(GateWorld):
                     costs = {need.cost for need in passage.needs if (need.gate, need.key) == (slot.gate, slot.key)}
                     assert earlier.cost_at(slot) not in costs, f"{name} has passed {slot!r} before {other}"
 
-    def _check_bypasses(self, heard: list[_Told], names: list[str]) -> None:
-        """Of a slot, the first one told to wait is passed by no more who came later than its gate says."""
-        passed_by: dict[str, str] = {}
-        last = {told.name: index for index, told in enumerate(heard)}
-        for index, told in enumerate(heard):
-            if isinstance(told.answer, Hold):
-                self._first = {p: one for p, one in self._first.items() if one[0] != told.name or p == told.place}
-                self._first.setdefault(told.place, (told.name, 0))
-            elif told.name in names and last[told.name] == index:
-                for place in self._places(told.name):
-                    first, count = self._first.get(place, (told.name, 0))
-                    if first == told.name:
-                        self._first.pop(place, None)
-                    elif told.name not in self._forced and self._number(first) < self._number(told.name):
-                        self._first[place] = first, count + 1
-                        if count >= self.keeper.gates[place[0]].most_bypasses:
-                            passed_by[first] = told.name
-        self._forget_who_left()
-        for first, _ in self._first.values():
-            if len(self._places(first)) > 1:
-                continue  # it may have been at another of its gates meanwhile, and at each it is counted anew
-            assert first not in passed_by, f"{first} has been passed too often, at last by {passed_by[first]}"
+    def _check_bypasses(self, names: list[str]) -> None:
+        """The first request of a slot is passed by no more than its gate says, while it doesn't wait for a seat.
 
-    def _forget_who_left(self) -> None:
-        here = {
-            name: (passage.slot.gate.name, passage.slot.key)
-            for name, passage in self._waiting()
-            if passage.slot is not None
-        }
-        for place, (first, _) in list(self._first.items()):
-            if here.get(first) != place:  # it has left, and who was told to wait meanwhile is not known from outside
-                del self._first[place]
-                slot = self.keeper.gates[place[0]].slots.get(place[1])
-                if slot is not None and slot.big is not None:
-                    self._first[place] = slot.big.request.state["me"], 0
-
-    def _number(self, name: str) -> int:
-        passage = self.keeper.passage(self._everybody[name])
-        return -1 if passage is None else passage.number
-
-    def _places(self, name: str) -> list[Place]:
-        passage = self.keeper.passage(self._everybody[name])
-        return [] if passage is None else [(need.gate.name, need.key) for need in passage.needs]
+        An earlier one of the same flow, level and cost goes before it, and so does an earlier one that has been passed
+        as often.
+        """
+        for name in names:
+            passage = self.keeper.passage(self._everybody[name])
+            if passage is None or name in self._forced:
+                continue
+            for need in passage.needs:
+                first, count = self._first.get((need.gate.name, need.key), (passage, 0))
+                slot = first.slot
+                if first is passage or slot is None:
+                    continue
+                is_alike = (passage.flow, passage.level, need.cost) == (first.flow, first.level, first.cost_at(slot))
+                is_due = is_alike or passage.is_due
+                if not (is_due and passage.number < first.number):
+                    self._first[need.gate.name, need.key] = first, count + 1
+        before, self._first = self._first, {}
+        for gate in self.keeper.gates.values():
+            for slot in gate.slots.values():
+                first_now, count = before.get((gate.name, slot.key), (None, 0))
+                turn = slot.first
+                if turn is None or turn.line is not None or gate.is_async:
+                    continue
+                count = count if turn is first_now else 0
+                assert count <= gate.most_bypasses, f"{turn!r} has been passed {count} times"
+                self._first[gate.name, slot.key] = turn, count

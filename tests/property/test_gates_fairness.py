@@ -30,13 +30,27 @@ _disciplines = st.sampled_from(sorted(DISCIPLINES)).map(DISCIPLINES.__getitem__)
 class _Crowd:
     """Requests of ``levels`` times ``flows`` that need one gate, of which there is too little."""
 
-    def __init__(self, levels: int, flows: int, most_bypasses: int, share: Any, sizes: list[int]) -> None:  # noqa: ANN401
+    def __init__(  # noqa: PLR0917 - as hypothesis draws them
+        self,
+        levels: int,
+        flows: int,
+        most_bypasses: int,
+        share: Any,  # noqa: ANN401 - a class
+        sizes: list[int],
+        needs: tuple[str, ...],
+    ) -> None:
         terms = Terms(max_parked=10_000, most_bypasses=most_bypasses)
         memory = Capacity("memory", 4, terms, cost=lambda request: int(request.state["size"]))
         names = [f"level {number}" for number in range(levels)]
         self.world = GateWorld(
-            memory, levels=dict.fromkeys(names, level(50)), share=share, careful=False, limit_ns=10**6 * SECOND
+            memory,
+            Capacity("db", 2, terms),
+            levels=dict.fromkeys(names, level(50)),
+            share=share,
+            careful=False,
+            limit_ns=10**6 * SECOND,
         )
+        self.needs = needs
         self.places = [(name, f"flow {number}") for name in names for number in range(flows)]
         self.sizes = sizes
         self.number = 0
@@ -50,7 +64,7 @@ class _Crowd:
         self.number += 1
         before = len(self.world.served)
         self.ahead[name] = sum(1 for other in self.passed if self._place(other) == (to, flow))
-        ticket = self.world.arrive(name, "memory", to=to, flow=flow, size=self.sizes[which % len(self.sizes)])
+        ticket = self.world.arrive(name, *self.needs, to=to, flow=flow, size=self.sizes[which % len(self.sizes)])
         if ticket.is_waiting:
             self.passed[name] = 0
         self._note(self.world.served[before:])
@@ -78,11 +92,15 @@ class _Crowd:
     flows=st.integers(1, 3),
     most_bypasses=st.integers(1, 4),
     share=_shares,
-    sizes=st.sampled_from(([1], [1], [1, 2, 4], [1, 1, 1, 4], [1, 3, 2])),
+    sizes=st.sampled_from(([1], [1], [1, 2, 4], [1, 1, 1, 4], [1, 3, 2], [1] * 9 + [3])),
+    needs=st.sampled_from((("memory",), ("memory",), ("memory", "db"), ("db", "memory"))),
     seed=st.integers(0, 10**6),
     crowd=st.integers(2, 30),
 )
-@example(levels=1, flows=2, most_bypasses=2, share=Lending, sizes=[1, 3, 2], seed=2, crowd=8)
+@example(levels=1, flows=2, most_bypasses=2, share=Lending, sizes=[1, 3, 2], needs=("memory",), seed=2, crowd=8)
+@example(
+    levels=1, flows=1, most_bypasses=2, share=Lending, sizes=[1] * 9 + [3], needs=("db", "memory"), seed=2, crowd=24
+)
 @examples(30)
 def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 - hypothesis passes them
     levels: int,
@@ -90,15 +108,17 @@ def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 
     most_bypasses: int,
     share: Any,  # noqa: ANN401 - a class
     sizes: list[int],
+    needs: tuple[str, ...],
     seed: int,
     crowd: int,
 ) -> None:
     """Each turn of a request's own flow, each other flow of its level has one, and each other level as many as its own.
 
-    And where requests of several sizes wait, each that is told to wait may be passed as often as its gate says.
+    And where requests of several sizes wait, or wait for two gates, each may be passed as often as its gate says when
+    its turn has come.
     """
     chance = Random(seed)
-    world = _Crowd(levels, flows, most_bypasses, share, sizes)
+    world = _Crowd(levels, flows, most_bypasses, share, sizes, needs)
     for _ in range(crowd):
         world.come(chance.randrange(100))
     for _ in range(150):
@@ -108,7 +128,7 @@ def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 
             world.come(chance.randrange(100))
         for name, count in world.passed.items():
             turns = (world.ahead[name] + 1) * flows * levels + flows + levels
-            bound = turns if len(set(sizes)) == 1 else turns * (most_bypasses + 1)
+            bound = turns if len(set(sizes)) == len(needs) == 1 else turns * (most_bypasses + 1)
             assert count <= bound, f"{name} has been passed {count} times by those who came later"
 
 

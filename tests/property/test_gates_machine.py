@@ -363,7 +363,7 @@ class _Machine(RuleBasedStateMachine):
         for need in passage.needs:
             gate = need.gate
             slot = gate.slots.get(need.key)
-            if gate.is_closed or (slot is not None and slot.is_reserved and slot.big is not passage):
+            if gate.is_closed or (slot is not None and slot.reservations and slot.holder is not passage):
                 would = False
             elif isinstance(gate, Remote):
                 is_busy = slot is not None and (slot.is_busy or slot.due is Due.ERROR)

@@ -67,10 +67,11 @@ class GateWorld:
         chance: float = 0.5,
         limit_ns: int = 10 * SECOND,
         careful: bool = True,
+        keeper: GateKeeper | None = None,
     ) -> None:
         self.now = 0
         self.limit_ns = limit_ns
-        self.keeper = GateKeeper(gates, chance=lambda: chance)
+        self.keeper = keeper or GateKeeper(gates, chance=lambda: chance)
         wanted = levels or {"level": level(seats)}
         total = max(1, sum(limits.nominal for _, limits in wanted.values()))
         self.sharing = GatedSharing(

@@ -16,8 +16,8 @@ def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
     world.answer("first", Hold())
     for number in range(beside):
         world.come(f"beside {number}")
-    assert world.gate("remote").slots[""].big is world.passage("first")
     world.emit("remote")
+    assert world.gate("remote").slots[""].first is world.passage("first")
     assert world.passage("first").stage is Stage.CHECKING
 
 
@@ -109,3 +109,13 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
     tally = world.gate("remote").tally
     assert tally.waits.total == SECOND
     assert tally.rejected == 1
+
+
+@pytest.mark.parametrize("given", [Hold(), Reject(), "lease"])
+def test_a_request_may_pass_when_its_gate_is_removed_while_it_is_asked(given: object) -> None:
+    world = RemoteWorld()
+    world.come("asked")
+    world.keeper.retire(world.now, "remote")
+    assert world.answer("asked", given) == ["asked"]
+    world.finish("asked")
+    assert not list(world.keeper)

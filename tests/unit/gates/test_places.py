@@ -308,3 +308,43 @@ def test_a_level_that_closes_lends_its_min_when_the_last_one_who_waits_for_a_gat
     assert shared.least == 0
     for number in range(4):
         assert world.arrive(f"borrower {number}", to="borrows", flow=str(number)).is_seated
+
+
+def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_a_while() -> None:
+    """It has been passed often enough, the gate has room for it, and its level's only seat is taken."""
+    terms = Terms(max_parked=1000, most_bypasses=2)
+    memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
+    world = GateWorld(memory, levels={"low": level(1), "high": level(8)})
+    for number in range(4):
+        world.arrive(f"small {number}", "memory", to="high", size=1)
+    world.arrive("big", "memory", to="low", size=4)
+    for number in range(4, 12):
+        world.arrive(f"small {number}", "memory", to="high", size=1)
+    world.finish("small 0")
+    world.finish("small 1")
+    world.arrive("long", to="low", flow="other")
+    for number in range(2, 6):
+        assert world.finish(f"small {number}") == [], "as many have passed as may"
+    assert world.passage("big").line is not None, "there is room for it, and it waits for a seat"
+    assert world.wait(SECOND) == [f"small {number}" for number in range(6, 10)]
+    assert world.finish("small 6") == ["small 10"]
+    assert world.finish("long") == []  # there is no room for it now, but what comes free is kept for it again
+    for number in range(7, 10):
+        assert world.finish(f"small {number}") == []
+    assert world.finish("small 10") == ["big"]
+
+
+@pytest.mark.parametrize("gates", [("memory",), ("db", "memory"), ("memory", "db")])
+def test_a_large_request_is_not_passed_without_end_by_small_ones_of_its_flow(gates: tuple[str, ...]) -> None:
+    """Each gate used to count anew how often it had been passed, whenever it had been stopped by the other one."""
+    terms = Terms(max_parked=1000, most_bypasses=2)
+    memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
+    world = GateWorld(memory, Capacity("db", 2, terms), seats=50, careful=False)
+    for number in range(3):
+        world.arrive(f"small {number}", *gates, size=1)
+    world.arrive("large", *gates, size=4)
+    for number in range(3, 100):
+        world.arrive(f"small {number}", *gates, size=1)
+    while "large" not in world.served and len(world.served) < 50:
+        world.finish(next(name for name in world.served if name in world.tickets))
+    assert world.served.index("large") <= 3 + 2 * (2 + 1)

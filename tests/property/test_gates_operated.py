@@ -1,0 +1,201 @@
+"""Operators at work while requests are parked: nobody is lost or forgotten, and no gate lets in more than it has.
+
+A random simulation with many keys: gates are resized to nothing and back, opened, closed, kicked, added, removed and
+changed by reloads of the configuration; levels are reloaded, renamed, paused and closed; clients hang up.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apf_middleware.config.gates import GateSettings
+from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
+from apf_middleware.gates import Capacity, Gates
+from apf_middleware.runtime.yaml_gates import adopt_gates
+from tests.support.examples import examples
+from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+
+pytestmark = pytest.mark.timeout(600)
+
+_WAYS = (("db",), ("shard",), ("quota",), ("shard", "db"), ("quota", "db", "shard"), ())
+
+
+class _Server:
+    """A server whose operator does what ``chance`` says."""
+
+    def __init__(self, chance: Random, share: Any, discipline: Any, keys: int) -> None:  # noqa: ANN401 - classes
+        self.chance = chance
+        self.keys = keys
+        self.gates = Gates()
+        self.shard = self.gates.capacity(
+            "shard", 2, key=lambda request: request.state["shard"], max_parked=10_000, most_bypasses=2
+        )
+        self.settings = self._settings()
+        adopt_gates(self.gates, (), self.settings)
+        self.world = GateWorld(
+            levels=self._levels(),
+            share=share,
+            discipline=discipline,
+            careful=False,
+            limit_ns=10**5 * SECOND,
+            keeper=self.gates.keeper,
+        )
+        self.gates.bind(self)
+        self.arrived = self.refused = self.left = self.finished = 0
+
+    # What `Gates` needs
+
+    def now(self) -> int:
+        return self.world.now
+
+    def settle(self) -> None:
+        self.world.note(self.world.sharing.settle(self.world.now))
+
+    def post(self) -> None:
+        """Its inbox is read by ``live``."""
+
+    # Configurations
+
+    def _settings(self) -> tuple[GateSettings, ...]:
+        cost: Any = self.chance.choice((1, 2, "seats"))
+        limit = self.chance.choice((0, 1, 2, 4))
+        found = [GateSettings("db", "capacity", limit=limit, max_parked=10_000, cost=cost)]
+        if self.chance.random() < 0.7:
+            rate = self.chance.choice((20.0, 200.0))
+            found.append(GateSettings("quota", "tokens", rate=rate, burst=3, max_parked=10_000, per="flow"))
+        return tuple(found)
+
+    def _levels(self) -> dict[str, Any]:
+        names = self.chance.choice((("a", "b"), ("a", "b"), ("a", "c")))
+        fifo = self.chance.random() < 0.2
+        return {name: level(self.chance.randint(1, 4), queues=8, fifo=fifo, least=1) for name in names}
+
+    # Steps
+
+    def _names(self, state: TicketState) -> list[str]:
+        return [name for name, ticket in self.world.tickets.items() if ticket.state is state]
+
+    def come(self, number: int) -> None:
+        known = self.gates.names
+        to = self.chance.choice(sorted(self.world.sharing.levels))
+        self.arrived += 1
+        self.world.arrive(
+            str(number),
+            *(gate for gate in self.chance.choice(_WAYS) if gate in known),
+            to=to,
+            flow=self.chance.choice("xyz"),
+            width=self.chance.choice((1, 1, 2)),
+            shard=self.chance.randrange(self.keys),
+        )
+
+    def operate(self) -> None:
+        world, gates = self.world, self.gates
+        name = self.chance.choice(sorted(gates.names))
+        match self.chance.randrange(10):
+            case 0:
+                gates.resize("shard", self.chance.choice((0, 0, 1, 2, 5)))
+            case 1:
+                gates.close(name, self.chance.choice((None, 0.05)))
+            case 2:
+                gates.open(name)
+            case 3:
+                gates.kick(name)
+            case 4 if parked := gates.parked(name):
+                assert gates.kick(name, self.chance.choice(parked).id) == 1
+            case 5:
+                gates.emit_threadsafe(name, self.chance.choice((None, 0, "unknown")))
+            case 6:
+                settings, self.settings = self.settings, self._settings()
+                adopt_gates(gates, settings, self.settings)
+                self.settle()
+            case 7:
+                world.note(world.sharing.reconfigure(world.now, self.chance.randint(2, 8), self._levels()))
+            case 8:
+                world.operate(self.chance.choice(sorted(world.sharing.levels)), held=self.chance.random() < 0.5)
+            case _:
+                gates.list()
+
+    def live(self, number: int) -> None:
+        world = self.world
+        before = self._used()
+        seated, waiting = self._names(TicketState.SEATED), self._names(TicketState.WAITING)
+        match self.chance.randrange(12):
+            case 0 | 1 | 2:
+                self.operate()
+            case 3 if waiting:
+                name = self.chance.choice(waiting)
+                world.give_up(name, self.chance.choice((Reason.CANCELLED, Reason.TIME_OUT)))
+                self.left += name not in world.tickets
+            case 4:
+                world.wait(self.chance.choice((MS, 60 * MS, 2 * SECOND)))
+            case 5 | 6 | 7 | 8 if seated:
+                world.finish(self.chance.choice(seated))
+                self.finished += 1
+            case _:
+                self.come(number)
+        self.gates.read_inbox()
+        self.settle()
+        self.check(before)
+
+    def _used(self) -> dict[tuple[str, object], int]:
+        found = {}
+        for gate in self.gates.keeper.gates.values():
+            if isinstance(gate, Capacity):
+                for key in [*range(self.keys), ""]:
+                    found[gate.name, key] = gate.used(key)
+        return found
+
+    def check(self, before: dict[tuple[str, object], int]) -> None:
+        world = self.world
+        world.sharing.check()
+        for refused in [name for name, ticket in world.tickets.items() if ticket.is_rejected]:
+            del world.tickets[refused]
+            self.refused += 1
+        assert self.arrived == self.refused + self.left + self.finished + len(world.tickets)
+        held: dict[tuple[str, object], int] = {}
+        for passage in world.keeper:
+            for need in passage.needs:
+                if isinstance(need.lease, int) and need.gate is world.keeper.gates.get(need.gate.name):
+                    held[need.gate.name, need.key] = held.get((need.gate.name, need.key), 0) + need.lease
+        for place, used in self._used().items():
+            gate = world.keeper.gates[place[0]]
+            assert used <= max(gate.limit or 0, before.get(place, 0)), f"{gate!r} lets in more than it has"
+            assert used == held.get(place, 0), f"{used} are used of {place}, and {held.get(place, 0)} are leased"
+
+    def end(self) -> None:
+        """What an operator must do for all to be served; time passes, but less than would rescue anybody often."""
+        settings, self.settings = self.settings, (GateSettings("db", "capacity", limit=4, max_parked=10_000),)
+        adopt_gates(self.gates, settings, self.settings)
+        self.gates.resize("shard", 2)
+        for name in self.gates.names:
+            self.gates.open(name)
+        for name in sorted(self.world.sharing.levels):
+            self.world.operate(name)
+        for _ in range(len(self.world.tickets) + 1):
+            for name in self._names(TicketState.SEATED):
+                self.world.finish(name)
+                self.finished += 1
+            self.world.wait(MS)
+        self.check({})
+        waiting = [self.world.keeper.passage(ticket) for ticket in self.world.tickets.values()]
+        assert not waiting, f"{waiting} wait for ever"
+        assert not list(self.world.keeper), "requests are remembered"
+        self.world.wait(60 * SECOND)
+        assert not any(gate.parked for gate in self.world.keeper.gates.values())
+
+
+@given(
+    share=st.sampled_from((Lending, Lending, Adjusting)),
+    discipline=st.sampled_from(sorted(DISCIPLINES)).map(DISCIPLINES.__getitem__),
+    keys=st.sampled_from((1, 3, 40)),
+    seed=st.integers(0, 2**32),
+)
+@examples(40)
+def test_whatever_operators_do_nobody_is_lost(share: Any, discipline: Any, keys: int, seed: int) -> None:  # noqa: ANN401
+    server = _Server(Random(seed), share, discipline, keys)
+    for number in range(120):
+        server.live(number)
+    server.end()
