@@ -13,9 +13,9 @@ from apf_middleware.config.authentication import network
 from apf_middleware.estimation import (
     MOST_SEATS,
     AnyEstimator,
-    Claimed,
     Computed,
     Constant,
+    Declared,
     Estimation,
     Inventory,
     KubernetesEstimator,
@@ -29,7 +29,7 @@ from apf_middleware.estimation import (
     WatchTracker,
     seat_cap,
 )
-from apf_middleware.estimation.told import require_seats
+from apf_middleware.estimation.declared import require_seats
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.allocation import LevelLimits
@@ -129,14 +129,14 @@ class ClaimedEstimate:
         for name, values in (("users", self.users), ("groups", self.groups)):
             if "" in values:
                 raise InvalidValueError(name, values, "a name must not be empty")
-        Claimed(self.place, self.name, self._trust())
+        Declared(self.place, self.name, self._trust())
 
     def _trust(self) -> Trust:
         networks = tuple(network(f"networks[{place}]", one) for place, one in enumerate(self.networks))
         return Trust(frozenset(self.users), frozenset(self.groups), networks)
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:  # noqa: ARG002
-        return Claimed(
+        return Declared(
             self.place,
             self.name,
             self._trust(),

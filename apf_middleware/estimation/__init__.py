@@ -1,6 +1,6 @@
-"""How much work? From a request's digest and classification to the seats that it takes. Pure.
+"""Estimates of work: from a request's digest and classification to the seats that it takes. Pure.
 
-No clock, no I/O: what an estimate stands on (objects, watches, what was learned) is kept in tables that others fill.
+There is no clock and no I/O here: estimates are based on tables (objects, watches, learned costs) that others fill.
 """
 
 from apf_middleware.estimation.base import (
@@ -14,11 +14,11 @@ from apf_middleware.estimation.base import (
     dependence_of,
     seat_cap,
 )
+from apf_middleware.estimation.declared import MOST_SEATS, Answer, Computed, Constant, Declared, DeclaredSnapshot, Trust
 from apf_middleware.estimation.estimation import Choice, Estimate, Estimation, RouteEstimator
 from apf_middleware.estimation.kubernetes import KubernetesEstimator, ListSettings, MutatingSettings, Watchers
 from apf_middleware.estimation.learned import Learned, LearnedCosts, LearnedCostsSnapshot, RouteCosts, route_key
 from apf_middleware.estimation.objects import UNCERTAIN, Inventory, ObjectCounts, ObjectCountsSnapshot, ObjectStats
-from apf_middleware.estimation.told import MOST_SEATS, Answer, Claimed, ClaimedSnapshot, Computed, Constant, Trust
 from apf_middleware.estimation.watches import Watch, WatchKey, WatchTracker, WatchTrackerSnapshot, watch_of
 
 __all__ = [
@@ -30,10 +30,10 @@ __all__ = [
     "Answer",
     "AnyEstimator",
     "Choice",
-    "Claimed",
-    "ClaimedSnapshot",
     "Computed",
     "Constant",
+    "Declared",
+    "DeclaredSnapshot",
     "Dependence",
     "Estimate",
     "Estimation",

@@ -1,15 +1,15 @@
-"""What an estimator is, what its answers depend on, and the cut to what a level allows one request.
+"""The interface of estimators, what their results depend on, and the cap on the seats of one request.
 
-An estimator is any callable from a request's digest and classification to its work. It may be asynchronous: that is
-told by the answer, not by the function, for a function, a partial, an object with ``__call__`` and a decorated one all
-look different. What isn't `Work` is awaited.
+An estimator is any callable from a request's digest and classification to its work. It may be asynchronous, which shows
+in its result and not in the function: functions, partials, objects with ``__call__`` and decorated functions can't be
+told apart reliably. A result that isn't `Work` is awaited.
 
-Whoever remembers requests wants to remember their work as well. So an estimator may say what its answers depend on
-beside the facts that are always known (who, method, path, resource, peer): `dependence_of` reads that, and takes an
-estimator that says nothing for one that may look at anything.
+A cache of requests can also cache their work. An estimator may therefore declare what its results depend on beside the
+facts that are always known (caller, method, path, resource, peer): `dependence_of` reads the declaration, and assumes
+that an estimator without one may use anything.
 
-The cap is Kubernetes': one request has at most 15 % of its level's nominal seats, and at most what leaves a hand of
-them room beside each other. Without it a few wide requests would hold up a level until all of its seats are free.
+The cap is Kubernetes': one request has at most 15 % of its level's nominal seats, and at most so many that each queue
+of a hand can run one. Without it a few wide requests would block a level until all of its seats are free.
 """
 
 from collections.abc import Awaitable, Callable
@@ -36,23 +36,24 @@ __all__ = [
 ]
 
 Estimator = Callable[[RequestDigest, Classification], Work]
-"""From a request to its work, at once."""
+"""A synchronous estimator."""
 
 AnyEstimator = Callable[[RequestDigest, Classification], Work | Awaitable[Work]]
-"""From a request to its work, or to something that must be awaited for it."""
+"""An estimator that returns work, or an awaitable of it."""
 
 ONE_SEAT: Final = Work()
-"""What a request takes of which nothing else is known."""
+"""The work of a request of which nothing else is known."""
 
 _SHARE: Final = 0.15  # as a double, like upstream's: 0.15 * 20 is 3
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """What estimates depend on beside the facts that are always known.
+    """The inputs of an estimate beside the facts that are always known.
 
-    ``headers`` (in lower case), ``query`` and ``body`` of the request; ``changing`` means state outside of it, so that
-    an equal request may later have other work; ``anything`` means that a callable may look at all of the request.
+    ``headers`` (in lower case), ``query`` and ``body`` are those of the request. ``changing`` means state outside of
+    the request: an equal request may later have different work. ``anything`` means that a callable may read the whole
+    request.
     """
 
     headers: frozenset[str] = frozenset()
@@ -77,10 +78,10 @@ class Dependence:
 
 
 STEADY: Final = Dependence()
-"""On nothing else."""
+"""No further inputs."""
 
 ANYTHING: Final = Dependence(query=True, changing=True, anything=True)
-"""What is assumed of a plain callable."""
+"""The inputs that a plain callable is assumed to have."""
 
 
 @lru_cache(maxsize=1024)
@@ -91,10 +92,10 @@ def plain_work(seats: int) -> Work:
 
 def dependence_of(estimator: object) -> Dependence:
     """Return the estimator's ``dependence``, or ANYTHING if it has none."""
-    told = getattr(estimator, "dependence", ANYTHING)
-    if not isinstance(told, Dependence):
-        raise InvalidValueError(f"dependence of {estimator!r}", told, "it must be a Dependence")
-    return told
+    dependence = getattr(estimator, "dependence", ANYTHING)
+    if not isinstance(dependence, Dependence):
+        raise InvalidValueError(f"dependence of {estimator!r}", dependence, "it must be a Dependence")
+    return dependence
 
 
 def seat_cap(nominal: int, hand_size: int) -> int:
@@ -105,10 +106,10 @@ def seat_cap(nominal: int, hand_size: int) -> int:
 
 
 def cut(work: Work, cap: int) -> Work:
-    """``work`` on at most ``cap`` seats at a time; 0 is no cap.
+    """Return ``work`` on at most ``cap`` seats at a time; 0 means no cap.
 
-    How long a request runs isn't known, so fewer seats are simply less work. Its final work is known and stays what it
-    is: fewer seats for longer.
+    The duration of a request isn't known, so fewer seats are less work. The final work is known and stays the same:
+    fewer seats for a longer time.
     """
     if cap == 0 or work.width <= cap:
         return work

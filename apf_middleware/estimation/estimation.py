@@ -1,8 +1,8 @@
-"""Which estimator a request has, and what comes of it within its level's cap.
+"""The choice of a request's estimator, and its estimate within the level's cap.
 
-What a route says goes before what a schema says, for what is asked for says more about its work than who asks; and
-that before what holds for all. Routes are looked up in a table of all of them, those without an estimator of their own
-too: so the nearest route decides, as it does for the resource.
+A route's estimator takes precedence over a schema's, because the operation says more about the work than the caller,
+and a schema's over the default. Routes are looked up in a table of all routes, also those without an estimator of their
+own, so that the most specific route decides, as it does for the resource.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from apf_middleware.classification import Classification, RequestDigest, RouteTable
 from apf_middleware.estimation.base import ONE_SEAT, STEADY, AnyEstimator, Dependence, cut, dependence_of
-from apf_middleware.estimation.told import Claimed, Constant
+from apf_middleware.estimation.declared import Constant, Declared
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 
@@ -23,7 +23,7 @@ _NO_CAPS: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class RouteEstimator:
-    """The estimator of requests for a path's template; None for whatever their schema has."""
+    """The estimator of requests for a path template; None leaves the choice to the schema."""
 
     path: str
     methods: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class RouteEstimator:
 
 
 class _Numbered(NamedTuple):
-    """A route as a route table wants it; its place among all of them stands for the resource."""
+    """A route in the form of a route table, with its index as the resource."""
 
     path: str
     resource: str
@@ -40,7 +40,7 @@ class _Numbered(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A request's work, and how many seats wide it would have been without its level's cap."""
+    """A request's work, and the width that it would have without its level's cap."""
 
     work: Work
     asked: int
@@ -51,9 +51,9 @@ class Estimate(NamedTuple):
 
 
 class Choice:
-    """The estimator of some requests, and the cap of their level; 0 is none.
+    """The estimator of a request, and the cap of its level; 0 means no cap.
 
-    It is the same for all requests of one method, path, schema and level.
+    All requests of one method, path, schema and level have the same choice.
     """
 
     __slots__ = ("cap", "estimator")
@@ -67,8 +67,8 @@ class Choice:
         return dependence_of(self.estimator)
 
     def wants_body(self, digest: RequestDigest) -> bool:
-        """Whether the estimate depends on what the body of this request says."""
-        return isinstance(self.estimator, Claimed) and self.estimator.wants_body(digest)
+        """Return whether the estimate reads the body of this request."""
+        return isinstance(self.estimator, Declared) and self.estimator.wants_body(digest)
 
     def estimate(self, digest: RequestDigest, classification: Classification) -> Estimate | Awaitable[Estimate]:
         """Return the estimate, or an awaitable of it."""
@@ -80,7 +80,7 @@ class Choice:
 
     def _cut(self, work: object) -> Estimate:
         if not isinstance(work, Work):
-            raise InvalidValueError(f"what {self.estimator!r} answered", work, "it must be Work")
+            raise InvalidValueError(f"the result of {self.estimator!r}", work, "it must be Work")
         return Estimate(cut(work, self.cap), work.width)
 
     def __repr__(self) -> str:
@@ -110,14 +110,14 @@ class Estimation:
         self.dependence: Dependence = self._dependence()
 
     def choose(self, digest: RequestDigest, classification: Classification) -> Choice:
-        """Who estimates this request."""
+        """Return the estimator of this request, and its cap."""
         estimator = self._of_route(digest) if len(self._routes) else None
         if estimator is None:
             estimator = self._by_schema.get(classification.schema, self._default)
         return Choice(estimator, self._caps.get(classification.level, 0))
 
     def estimate(self, digest: RequestDigest, classification: Classification) -> Estimate | Awaitable[Estimate]:
-        """Choose and estimate."""
+        """Return the estimate of this request, or an awaitable of it."""
         return self.choose(digest, classification).estimate(digest, classification)
 
     def _of_route(self, digest: RequestDigest) -> AnyEstimator | None:

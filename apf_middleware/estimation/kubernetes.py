@@ -1,8 +1,8 @@
-"""What a request to a Kubernetes-shaped API takes, as upstream estimates it.
+"""Estimates for a Kubernetes-like API, as upstream makes them.
 
-Reading a list takes memory, so its seats follow from how many objects it has to look at and how large they are. A write
-takes one seat, and then, for what everybody who watches must be told about it, more of them for some milliseconds after
-its reply. Anything else takes one seat. How many objects there are, and who watches, is asked of callables.
+A list takes memory, so its seats follow from the number and size of the objects that it reads. A write takes one seat,
+and more seats for some milliseconds after its reply, for the events that are sent to its watchers. Any other request
+takes one seat. Callables give the numbers of objects and of watchers.
 
 Upstream estimates by size (the default since 1.34) or by number of objects alone: `ListSettings.by_size` chooses.
 """
@@ -22,7 +22,7 @@ from apf_middleware.fairqueuing import Work, duration_per_seat, seat_seconds
 __all__ = ["KubernetesEstimator", "ListSettings", "MutatingSettings", "Watchers", "list_seats", "mutating_work"]
 
 Watchers = Callable[[str, Resource], int]
-"""From a request's verb and resource to how many watches must be told when it has succeeded."""
+"""From a request's verb and resource to the number of watches that get an event when it succeeds."""
 
 _MUTATING: Final = frozenset({"create", "update", "patch", "delete"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
@@ -31,10 +31,10 @@ _UNKNOWN_COUNT: Final = 10**9  # more than any cap allows, whatever the objects'
 
 @dataclass(frozen=True, slots=True)
 class ListSettings:
-    """Constants of lists and watches. ``most_seats`` None is upstream's: 100 by size, 10 by number.
+    """Constants of lists and watches. ``most_seats`` None means upstream's: 100 by size, 10 by number.
 
-    ``consistent_reads``: whether the store lets a cache answer a list without a resource version. ``watch_list``:
-    whether a watch that begins with all objects counts as a list of them, rather than as one seat.
+    ``consistent_reads`` says whether a cache may answer a list without a resource version, ``watch_list`` whether a
+    watch that begins with all objects counts as a list of them instead of one seat.
     """
 
     by_size: bool = True
@@ -61,7 +61,7 @@ class ListSettings:
 
 @dataclass(frozen=True, slots=True)
 class MutatingSettings:
-    """Constants of writes: how many watches one seat serves, and for how long each of those seats is taken."""
+    """Constants of writes: the number of watches that one seat serves, and the time for which it is taken."""
 
     enabled: bool = True
     watches_per_seat: float = 10.0
@@ -79,7 +79,7 @@ class MutatingSettings:
 
 
 class _Options(NamedTuple):
-    """What a list's query asks for."""
+    """The options in the query of a list."""
 
     limit: int
     continued: bool
@@ -112,7 +112,7 @@ def _integer(text: str | None) -> int | None:
 
 
 def _is_from_cache(options: _Options, settings: ListSettings) -> bool:
-    """Whether a cache answers this list; the store needs more of the server for one."""
+    """Return whether a cache answers this list, which is cheaper than the store."""
     if options.match:
         return options.match == "NotOlderThan"
     if options.continued:
@@ -132,8 +132,8 @@ def list_seats(
 ) -> int:
     """Return the seats of a list, or of a ``watch``; ``single`` means one object by its name.
 
-    ``stats`` is asked only where it matters. None from it means that nothing is known about such objects, as where
-    another server stores them: that is cheap here.
+    ``stats`` is only called where it matters. It returns None when such objects are unknown, for example because
+    another server stores them, in which case the list is cheap here.
     """
     options = _options(query)
     if options is None:
@@ -160,7 +160,7 @@ def list_seats(
 
 
 def mutating_work(watchers: int, settings: MutatingSettings) -> Work:
-    """One seat, and afterwards seats in proportion to ``watchers``; beyond the most seats, these for longer."""
+    """Return one seat, and final seats in proportion to ``watchers``; beyond the most seats, these for longer."""
     if not settings.enabled or watchers < int(settings.watches_per_seat):
         return ONE_SEAT
     seats = ceil(watchers / settings.watches_per_seat)
@@ -171,10 +171,10 @@ def mutating_work(watchers: int, settings: MutatingSettings) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesEstimator:
-    """Estimates by verb: lists and watches, writes, and the rest.
+    """An estimator by verb: lists and watches, writes, and the rest.
 
-    Its answers change with objects and watchers, and depend on the query. ``on_watchers`` is told how many watchers
-    each request that writes has.
+    Results change with objects and watchers, and depend on the query. ``on_watchers`` is called with the number of
+    watchers of each write.
     """
 
     inventory: Inventory
@@ -203,7 +203,7 @@ class KubernetesEstimator:
 
     def _mutating(self, verb: str, resource: Resource, classification: Classification) -> Work:
         if resource.resource == "serviceaccounts" and resource.subresource == "token":
-            return ONE_SEAT  # nothing is stored, so nobody is told
+            return ONE_SEAT  # nothing is stored, so there is no event
         watchers = self.watchers(verb, resource)
         self.on_watchers(classification, watchers)
         return mutating_work(watchers, self.mutating)

@@ -1,15 +1,13 @@
-"""What requests of a route took so far, and so what the next will probably take.
+"""Estimates that are learned from earlier requests of the same route.
 
-For each route (verb and resource, or method and shape of the path) two averages are kept: of durations, and of
-seat-seconds. They are plain means at first; later each new observation counts as one of the last ``span``, so that old
-ones fade. Observations are the app's load, not the client's word, but which routes there are may be the client's to
-choose where nobody has declared any. So the table is bounded, keys are short, and the route that was seen least
-recently goes first.
+For each route (verb and resource, or method and shape of the path) there are two averages: of durations, and of
+seat-seconds. They are plain means at first; later each observation weighs as one of the last ``span``, so that old ones
+fade. The observations are the app's own, but where no routes are declared, clients choose the paths. The table is
+therefore bounded, keys are short, and the least recently seen route is removed first.
 
-Seats can be learned in two ways. From durations: a request of a route that takes long gets more seats, one for each
-``duration_per_seat_ns``. Or from widths: what was charged for the others on average, for apps that correct the seats
-of a request when they know better. Not from seat-seconds themselves: wider requests have more of them, so estimates
-would drive themselves up.
+Seats are learned in one of two ways. From durations: a request gets one seat for each ``duration_per_seat_ns``. Or from
+widths: the seats that were charged on average, for apps that correct the seats of a request when they know better. They
+are not learned from seat-seconds, because wider requests have more of them, so that estimates would grow without end.
 """
 
 import re
@@ -20,7 +18,7 @@ from typing import ClassVar, Final
 
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.estimation.base import ONE_SEAT, Dependence, plain_work
-from apf_middleware.estimation.told import require_seats
+from apf_middleware.estimation.declared import require_seats
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.work import round_half_away
@@ -28,17 +26,18 @@ from apf_middleware.fairqueuing.work import round_half_away
 __all__ = ["LONGEST_ROUTE", "Learned", "LearnedCosts", "LearnedCostsSnapshot", "RouteCosts", "route_key"]
 
 LONGEST_ROUTE: Final = 200
-"""Characters; a route with more is not learned about."""
+"""The length in characters up to which a route is learned."""
 
 _MOST_SEGMENTS: Final = 8
-_NAME: Final = re.compile(r"v[0-9]{1,2}|[^0-9%@:,;=+~]{0,24}")  # of one thing: a number, an address, a long token
+# Segments that do not match are names of single objects: numbers, addresses, tokens.
+_NAME: Final = re.compile(r"v[0-9]{1,2}|[^0-9%@:,;=+~]{0,24}")
 _NS_PER_UNIT: Final = 10  # of one seat
 
 
 def route_key(digest: RequestDigest) -> str | None:
     """Return the key that requests of one kind have in common; None when it would be too long.
 
-    Of a path that is no resource's, segments that look like somebody's or something's own name are left out.
+    In a path without a resource, segments that look like the name of one object are replaced.
     """
     resource = digest.resource
     if resource is None:
@@ -67,7 +66,7 @@ class RouteCosts:
 
     @property
     def seats(self) -> float:
-        """How many seats a request held on average, while it ran."""
+        """The average number of seats that a request held while it ran."""
         return self.work * _NS_PER_UNIT / self.duration_ns if self.duration_ns else 1.0
 
     def __repr__(self) -> str:
@@ -76,14 +75,14 @@ class RouteCosts:
 
 @dataclass(frozen=True, slots=True)
 class LearnedCostsSnapshot:
-    """Count, duration in nanoseconds and seats by route, the most work first; and how many routes were forgotten."""
+    """Count, duration in nanoseconds and seats by route, the most work first, and the number of routes removed."""
 
     routes: tuple[tuple[str, int, int, float], ...]
     forgotten: int
 
 
 class LearnedCosts:
-    """Averages of at most ``most_routes`` routes; an average is a ``guess`` after ``enough`` observations."""
+    """Averages of at most ``most_routes`` routes, which are used after ``enough`` observations."""
 
     __slots__ = ("_costs", "_enough", "_most_routes", "_weight", "forgotten")
 
@@ -133,16 +132,17 @@ class LearnedCosts:
             raise InvalidValueError("routes", len(self._costs), f"there must be at most {self._most_routes}")
         for route, costs in self._costs.items():
             if not costs.count or min(costs.duration_ns, costs.work) < 0 or len(route) > LONGEST_ROUTE:
-                raise InvalidValueError(f"costs of {route!r}", costs, "they must be of something, and not negative")
+                raise InvalidValueError(f"costs of {route!r}", costs, "they must have observations and be positive")
 
     def __repr__(self) -> str:
         return f"<LearnedCosts: {len(self)} routes of at most {self._most_routes}>"
 
 
 class Learned:
-    """Seats by what ``costs`` know about a request's route; while that isn't enough, ``otherwise``.
+    """An estimator by the ``costs`` of a request's route; ``otherwise`` while there are too few observations.
 
-    With ``duration_per_seat_ns``, one seat for each of those that a request takes; without it, the average width.
+    With ``duration_per_seat_ns`` a request gets one seat for each of these durations that it takes; without it, the
+    average width.
     """
 
     __slots__ = ("costs", "duration_per_seat_ns", "most_seats", "otherwise")

@@ -1,7 +1,7 @@
-"""How many objects of a kind there are, and how large they are: what the estimate of a list stands on.
+"""Numbers and sizes of objects of each kind, for estimates of lists.
 
-Whoever stores the objects says so from time to time. What was said too long ago is no longer believed: a list of
-unknown length is taken for a long one. Times come in as arguments.
+The storage of the objects reports them from time to time. A report that is too old is no longer used: a list of unknown
+length counts as a long one. Times are arguments.
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ _MINUTE: Final = 60 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class ObjectStats:
-    """Objects of one kind and their average size; an ``average_bytes`` of 0 is not known."""
+    """The number of objects of one kind and their average size; an ``average_bytes`` of 0 means unknown."""
 
     count: int
     average_bytes: int = 0
@@ -31,10 +31,10 @@ class ObjectStats:
 
 
 UNCERTAIN: Final = ObjectStats(0, 0, is_certain=False)
-"""There may be any number."""
+"""The number of objects is unknown."""
 
 Inventory = Callable[[Resource], ObjectStats | None]
-"""From a resource to its objects; None where nothing was ever known about such a resource."""
+"""From a resource to its objects; None if they were never reported."""
 
 
 class _Entry(NamedTuple):
@@ -44,13 +44,13 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectCountsSnapshot:
-    """What was said last, and when, by API group and resource."""
+    """The latest report and its time, by API group and resource."""
 
     entries: tuple[tuple[tuple[str, str], ObjectStats, int], ...]
 
 
 class ObjectCounts:
-    """Remembers what was said about at most ``most`` kinds; of more, those that were spoken of last."""
+    """The latest reports of at most ``most`` kinds; beyond that, the oldest ones are removed."""
 
     __slots__ = ("_entries", "_forget_after_ns", "_most", "_stale_after_ns")
 
@@ -66,7 +66,7 @@ class ObjectCounts:
         return len(self._entries)
 
     def observe(self, now: int, resource: Resource, count: int, average_bytes: int = 0) -> None:
-        """There are so many objects now."""
+        """Note the number of objects and their average size."""
         key = (resource.api_group, resource.resource)
         self._entries[key] = _Entry(ObjectStats(count, average_bytes), now)
         self._entries.move_to_end(key)
@@ -81,7 +81,7 @@ class ObjectCounts:
         return entry.stats if now - entry.at <= self._stale_after_ns else UNCERTAIN
 
     def forget_old(self, now: int) -> int:
-        """Forget kinds of which nothing was heard for long; how many those were."""
+        """Remove kinds without a recent report, and return their number."""
         forgotten = 0
         while self._entries:
             oldest = next(iter(self._entries))

@@ -1,8 +1,8 @@
-"""Who watches what: so that a writer can be charged for all who must be told about what it has written.
+"""Watches by what they watch, so that a write can be charged for the events that it causes.
 
-A watch is for one object, for a namespace, or for all of a resource. A write concerns those of all three that cover it:
-three look-ups, however many watches there are. A new object has no name yet when it is created, so that watches for one
-by its name are missed then, as upstream misses them. Other servers' watches are not known here.
+A watch covers one object, a namespace, or a whole resource. A write concerns the watches of all three kinds that cover
+it: three look-ups, however many watches there are. A new object has no name yet when it is created, so watches of its
+name are missed then, as upstream misses them. Watches of other servers are not known here.
 """
 
 import re
@@ -19,7 +19,7 @@ _ON_NODE: Final = re.compile(r"(?:^|,)\s*spec\.nodeName\s*==?\s*[^\s,=]")
 
 
 class WatchKey(NamedTuple):
-    """What is watched: without a name all of a namespace, without either all of the resource."""
+    """The objects that are watched: without a name a whole namespace, without both the whole resource."""
 
     api_group: str
     resource: str
@@ -28,7 +28,7 @@ class WatchKey(NamedTuple):
 
 
 class Watch:
-    """One watch; whoever registered it forgets it when it ends."""
+    """One watch, from `WatchTracker.register` to `WatchTracker.forget`."""
 
     __slots__ = ("is_counted", "key")
 
@@ -42,7 +42,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class WatchTrackerSnapshot:
-    """How many watches there are for what, most first, and how many came when the tracker was full."""
+    """The number of watches by key, most first, and the number of watches that came when the tracker was full."""
 
     watches: tuple[tuple[WatchKey, int], ...]
     uncounted: int
@@ -51,7 +51,7 @@ class WatchTrackerSnapshot:
 def watch_of(digest: RequestDigest) -> Resource | None:
     """Return what writers should know about a watching request; None if it concerns few of them.
 
-    Those are the watches for pods of one node: there is one for each node, and a write concerns only one of them.
+    A watch for the pods of one node concerns few: there is one for each node, and a write concerns only one of them.
     """
     resource = digest.resource
     if resource is None:
@@ -97,7 +97,7 @@ class WatchTracker:
             del self._counts[watch.key]
 
     def interested(self, verb: str, resource: Resource) -> int:
-        """How many watches a request of this verb concerns; none, when it only reads."""
+        """Return the number of watches that a request of this verb concerns; 0 if it only reads."""
         counts = self._counts
         if verb in _READING or not counts:
             return 0

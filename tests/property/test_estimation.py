@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from apf_middleware.classification import ANONYMOUS, Classification, RequestDigest, Resource
 from apf_middleware.estimation import (
     UNCERTAIN,
-    Claimed,
+    Declared,
     Estimate,
     Estimation,
     KubernetesEstimator,
@@ -159,7 +159,7 @@ def test_a_route_is_short_whatever_the_path(path: str, method: str) -> None:
 
 @given(st.text(max_size=30) | st.integers(-(10**30), 10**30).map(str), st.integers(1, 100), st.integers(1, 10**6))
 def test_a_claim_is_within_bounds_whatever_it_says(told: str, most: int, per_seat: int) -> None:
-    estimator = Claimed("query", "n", Trust(frozenset({"*"})), per_seat=per_seat, most_seats=most)
+    estimator = Declared("query", "n", Trust(frozenset({"*"})), per_seat=per_seat, most_seats=most)
     work = estimator(RequestDigest(ANONYMOUS, "get", "/", query={"n": told}), SOMEWHERE)
 
     assert 1 <= work.seats <= most

@@ -6,9 +6,9 @@ from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.estimation import (
     ANYTHING,
     STEADY,
-    Claimed,
     Computed,
     Constant,
+    Declared,
     Dependence,
     Estimate,
     Estimation,
@@ -73,7 +73,7 @@ def test_final_seats_are_cut_too() -> None:
 
 
 def test_a_choice_can_be_kept_for_requests_like_this_one() -> None:
-    estimation = Estimation(Claimed("query", "n", Trust(frozenset({"*"}))), caps={"level": 4})
+    estimation = Estimation(Declared("query", "n", Trust(frozenset({"*"}))), caps={"level": 4})
     choice = estimation.choose(asking(), SOMEWHERE)
 
     assert choice.dependence == Dependence(query=True)
@@ -111,7 +111,7 @@ def test_what_an_estimator_answers_must_be_work() -> None:
 
 def test_an_estimation_depends_on_what_any_of_its_estimators_does() -> None:
     trust = Trust(frozenset({"*"}))
-    header, query = Claimed("header", "a", trust), Claimed("query", "b", trust)
+    header, query = Declared("header", "a", trust), Declared("query", "b", trust)
 
     assert Estimation().dependence == STEADY
     assert Estimation(header).dependence == Dependence(frozenset({"a"}))

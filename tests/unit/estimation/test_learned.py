@@ -152,7 +152,7 @@ def test_averages_that_cannot_be_are_noticed() -> None:
     costs = learned(1)
     costs._costs[ROUTE].work = -1.0
 
-    with pytest.raises(InvalidValueError, match="not negative"):
+    with pytest.raises(InvalidValueError, match="observations and be positive"):
         costs.check()
 
     costs = learned(1)

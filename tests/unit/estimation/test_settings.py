@@ -88,7 +88,7 @@ def test_a_callable_is_imported() -> None:
         ("{seats: many}", "seats", "whole number"),
         ("{source: size}", "source", "must be"),
         ("{source: header, users: ['*']}", "name", "the source header requires it"),
-        ("{source: header, name: x-seats}", "users", "whose word is believed"),
+        ("{source: header, name: x-seats}", "users", "trusted callers must be named"),
         ("{source: header, name: 'x seats', users: ['*']}", "name", "header's name"),
         ("{source: query, name: n, users: ['']}", "users", "must not be empty"),
         ("{source: query, name: n, networks: [10.0.0.1/8]}", "networks[0]", "network"),
@@ -144,7 +144,7 @@ def test_the_servers_part_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "field", "rule"),
     [
-        ("{default: {source: header, name: a}}", "default.users", "whose word"),
+        ("{default: {source: header, name: a}}", "default.users", "trusted callers"),
         ("{learning: {mostRoutes: 0}}", "learning.mostRoutes", "at least 1"),
         ("{learning: {enough: 0}}", "learning.enough", "at least 1"),
         ("{lists: {bytesPerSeat: 0}}", "lists.bytesPerSeat", "at least 1"),

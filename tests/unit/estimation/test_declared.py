@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apf_middleware.classification import Classification, RequestDigest
-from apf_middleware.estimation import Claimed, Computed, Constant, Dependence, Trust
+from apf_middleware.estimation import Computed, Constant, Declared, Dependence, Trust
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
 from tests.unit.estimation.requests import SOMEWHERE, asking, at_once
@@ -18,7 +18,7 @@ USUAL = Work(2)
 
 
 def claim(told: str | None, **more: Any) -> int:  # noqa: ANN401 (settings of all kinds)
-    estimator = Claimed("header", "X-Seats", EVERYBODY, otherwise=USUAL, **more)
+    estimator = Declared("header", "X-Seats", EVERYBODY, otherwise=USUAL, **more)
     headers = {} if told is None else {"x-seats": told}
     return estimator(asking(headers=headers), SOMEWHERE).seats
 
@@ -64,7 +64,7 @@ def test_a_number_may_stand_for_less_than_a_seat(told: str, seats: int) -> None:
 
 
 def test_a_query_parameter_can_tell() -> None:
-    estimator = Claimed("query", "maxTokens", EVERYBODY)
+    estimator = Declared("query", "maxTokens", EVERYBODY)
 
     assert estimator(asking(query={"maxTokens": "4"}), SOMEWHERE) == Work(4)
     assert estimator(asking(headers={"maxtokens": "4"}), SOMEWHERE) == Work(1)
@@ -87,19 +87,19 @@ def test_a_query_parameter_can_tell() -> None:
 )
 def test_only_those_who_are_trusted_are_believed(trust: Trust, digest: RequestDigest, believed: bool) -> None:  # noqa: FBT001
     digest.headers = {"x-seats": "7"}
-    estimator = Claimed("header", "x-seats", trust, otherwise=USUAL)
+    estimator = Declared("header", "x-seats", trust, otherwise=USUAL)
 
     assert estimator(digest, SOMEWHERE).seats == (7 if believed else USUAL.seats)
     assert estimator.untrusted == (not believed)
 
 
 def test_somebody_must_be_trusted() -> None:
-    with pytest.raises(InvalidValueError, match="whose word is believed"):
+    with pytest.raises(InvalidValueError, match="trusted callers must be named"):
         Trust()
 
 
 def test_claims_are_counted() -> None:
-    estimator = Claimed("header", "x-seats", Trust(users=frozenset({"alice"})))
+    estimator = Declared("header", "x-seats", Trust(users=frozenset({"alice"})))
     for user, told in (("alice", "1"), ("alice", "99"), ("alice", "many"), ("bob", "1"), ("bob", "many")):
         estimator(asking(user=user, headers={"x-seats": told}), SOMEWHERE)
     estimator(asking(), SOMEWHERE)
@@ -111,7 +111,7 @@ def test_claims_are_counted() -> None:
 
 
 def test_books_of_claims_that_are_not_in_order_are_noticed() -> None:
-    estimator = Claimed("header", "x-seats", EVERYBODY)
+    estimator = Declared("header", "x-seats", EVERYBODY)
     estimator.bounded = 1
 
     with pytest.raises(InvalidValueError, match="must be among those believed"):
@@ -119,8 +119,8 @@ def test_books_of_claims_that_are_not_in_order_are_noticed() -> None:
 
 
 def test_a_claim_depends_on_its_header_or_on_the_query() -> None:
-    assert Claimed("header", "X-Seats", EVERYBODY).dependence == Dependence(frozenset({"x-seats"}))
-    assert Claimed("query", "n", EVERYBODY).dependence == Dependence(query=True)
+    assert Declared("header", "X-Seats", EVERYBODY).dependence == Dependence(frozenset({"x-seats"}))
+    assert Declared("query", "n", EVERYBODY).dependence == Dependence(query=True)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_claim_depends_on_its_header_or_on_the_query() -> None:
 )
 def test_settings_of_claims_keep_their_rules(place: Any, name: str, more: dict[str, Any], wrong: str) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=f"^{wrong} is "):
-        Claimed(place, name, EVERYBODY, **more)
+        Declared(place, name, EVERYBODY, **more)
 
 
 # Functions
@@ -167,7 +167,7 @@ def test_a_function_answers_seats_or_work_or_nothing(answer: object, work: Work)
 
 @pytest.mark.parametrize("answer", [0, -1, True, 2.0, "3", Work])
 def test_an_answer_that_is_none_is_an_error(answer: object) -> None:
-    with pytest.raises(InvalidValueError, match=r"answered is .* it must be seats"):
+    with pytest.raises(InvalidValueError, match=r"the result of .* it must be seats"):
         Computed(answering(answer))(asking(), SOMEWHERE)
 
 

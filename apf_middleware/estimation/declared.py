@@ -1,8 +1,7 @@
-"""Estimates that somebody tells: the configuration, a trusted caller, or a function of the app's own.
+"""Estimates that are declared: by the configuration, by a trusted caller, or by a function of the app.
 
-A header, a query parameter or a field of a body is the client's to write, and who understates what a request takes
-gains by it. So only callers who are named are believed, and they too within bounds. What can't be read counts as
-nothing told.
+Clients write headers, query parameters and bodies, and a client gains by understating what its request takes. Only
+callers that are named as trusted are therefore believed, within bounds. A value that can't be parsed counts as absent.
 """
 
 import inspect
@@ -16,27 +15,26 @@ from apf_middleware.estimation.base import ANYTHING, ONE_SEAT, STEADY, Dependenc
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 
-__all__ = ["MOST_SEATS", "Answer", "Claimed", "ClaimedSnapshot", "Computed", "Constant", "Trust", "require_seats"]
+__all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "DeclaredSnapshot", "Trust", "require_seats"]
 
 MOST_SEATS: Final = 10_000
-"""Nobody can allow one request more seats than this."""
+"""The largest number of seats that can be configured for one request."""
 
-_LONGEST: Final = 18
-"""Digits; what is longer is nobody's number of anything."""
+_MOST_DIGITS: Final = 18
 
 _DEPENDENCES: Final = {"header": None, "query": Dependence(query=True), "body": Dependence(body=True)}
 
 Answer = int | Work | None
-"""What a function may answer: seats, work, or None for whatever is usual."""
+"""The result of a function: seats, work, or None for the default."""
 
 
 def require_seats(name: str, value: object) -> int:
-    """``value`` as it came, or an InvalidValueError when one request can't have so many seats."""
+    """Return ``value``, or raise InvalidValueError when one request can't have so many seats."""
     return require_integer(name, value, least=1, most=MOST_SEATS)
 
 
 class Constant:
-    """The same for every request."""
+    """An estimator with the same work for every request."""
 
     __slots__ = ("work",)
 
@@ -56,7 +54,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whose word is believed: that of users and groups by name (``*`` is everybody), and of client addresses."""
+    """The callers that are trusted: by user or group (the user ``*`` means all), or by client address."""
 
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
@@ -64,11 +62,11 @@ class Trust:
 
     def __post_init__(self) -> None:
         if not (self.users or self.groups or self.networks):
-            hint = "Name users, groups or networks; the user '*' is everybody"
-            raise InvalidValueError("users", (), "it must be told whose word is believed", hint)
+            hint = "Name users, groups or networks; the user '*' means all"
+            raise InvalidValueError("users", (), "trusted callers must be named", hint)
 
     def covers(self, digest: RequestDigest) -> bool:
-        """Whether this caller is believed."""
+        """Return whether this caller is trusted."""
         return self._names(digest.identity) or (bool(self.networks) and self._contains(digest.client_address))
 
     def _names(self, identity: Identity) -> bool:
@@ -86,8 +84,8 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedSnapshot:
-    """How many estimates were taken from claims, from claims beyond the bound, and what was passed over and why."""
+class DeclaredSnapshot:
+    """Counts of declarations: believed, reduced to the bound, malformed, and from untrusted callers."""
 
     believed: int
     bounded: int
@@ -95,13 +93,12 @@ class ClaimedSnapshot:
     untrusted: int
 
 
-class Claimed:
-    """Seats by a number in a header, query parameter or field of a JSON body, of those whom ``trust`` covers.
+class Declared:
+    """An estimator that reads a number in a header, query parameter or JSON body of callers that ``trust`` covers.
 
-    A field's name may lead into objects: ``options.max_tokens``.
-
-    One seat for each ``per_seat`` that it says, say 1000 for tokens; at least one and at most ``most_seats``. Without
-    a number, with one that can't be read, and from others: ``otherwise``.
+    The name of a body's field may lead into objects: ``options.max_tokens``. The request gets one seat for each
+    ``per_seat`` of the number (1000 tokens, say), at least one and at most ``most_seats``. Without a number, with a
+    malformed one, and from other callers, it gets ``otherwise``.
     """
 
     __slots__ = (
@@ -136,7 +133,7 @@ class Claimed:
         if place not in _DEPENDENCES:
             raise InvalidValueError("place", place, "it must be header, query or body")
         if not name:
-            raise InvalidValueError("name", name, f"it must name the {place} that tells")
+            raise InvalidValueError("name", name, f"it must name the {place} to read")
         self.name: str = name.lower() if place == "header" else name
         self.trust: Trust = trust
         self.per_seat: int = require_integer("per_seat", per_seat, least=1)
@@ -147,13 +144,13 @@ class Claimed:
         self.believed = self.bounded = self.malformed = self.untrusted = 0
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
-        told = self._told(digest)
-        if told is None:
+        value = self._value(digest)
+        if value is None:
             return self.otherwise
         if not self.trust.covers(digest):
             self.untrusted += 1
             return self.otherwise
-        number = _number(told)
+        number = _number(value)
         if number is None:
             self.malformed += 1
             return self.otherwise
@@ -164,17 +161,17 @@ class Claimed:
             seats = self.most_seats
         return plain_work(seats)
 
-    def _told(self, digest: RequestDigest) -> object:
+    def _value(self, digest: RequestDigest) -> object:
         if self._place == "body":
             return _field(digest.body, self.name)
         return (digest.query if self._place == "query" else digest.headers).get(self.name)
 
     def wants_body(self, digest: RequestDigest) -> bool:
-        """Whether the body of this request is to be read: nobody else's word counts."""
+        """Return whether the body of this request is to be read: its caller must be trusted."""
         return self._place == "body" and self.trust.covers(digest)
 
-    def snapshot(self) -> ClaimedSnapshot:
-        return ClaimedSnapshot(self.believed, self.bounded, self.malformed, self.untrusted)
+    def snapshot(self) -> DeclaredSnapshot:
+        return DeclaredSnapshot(self.believed, self.bounded, self.malformed, self.untrusted)
 
     def check(self) -> None:
         """Check that the counts agree."""
@@ -182,15 +179,15 @@ class Claimed:
             raise InvalidValueError("counters", self.snapshot(), "bounded claims must be among those believed")
 
     def __repr__(self) -> str:
-        return f"<Claimed by {self._place} {self.name!r}: up to {self.most_seats} seats, {self.snapshot()}>"
+        return f"<Declared by {self._place} {self.name!r}: up to {self.most_seats} seats, {self.snapshot()}>"
 
 
-def _number(told: object) -> int | None:
+def _number(value: object) -> int | None:
     """Return a number, from digits or, in a body, from a number."""
-    if isinstance(told, str):
-        told = told.strip(" \t")
-        return int(told) if told.isascii() and told.isdigit() and len(told) <= _LONGEST else None
-    return told if type(told) is int and 0 <= told < 10**_LONGEST else None
+    if isinstance(value, str):
+        text = value.strip(" \t")
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return value if type(value) is int and 0 <= value < 10**_MOST_DIGITS else None
 
 
 def _field(body: Mapping[str, object], name: str) -> object:
@@ -204,10 +201,10 @@ def _field(body: Mapping[str, object], name: str) -> object:
 
 
 class Computed:
-    """Asks a function of the app's own, which may be asynchronous; None from it is ``otherwise``.
+    """An estimator that calls a function of the app, which may be asynchronous; None means ``otherwise``.
 
-    A number of seats is at most ``most_seats``; Work is taken as it is. What the function raises is not caught: a
-    defect there is the server's error, and so is an answer that is none.
+    A number of seats is limited to ``most_seats``; Work is used as it is. Exceptions of the function are not caught: a
+    defect there is an error of the server, and so is a result of another type.
     """
 
     __slots__ = ("_function", "most_seats", "otherwise")
@@ -229,7 +226,7 @@ class Computed:
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work | Awaitable[Work]:
         answer = self._function(digest, classification)
-        if not isinstance(answer, int | Work) and inspect.isawaitable(answer):  # the first is cheaper to tell
+        if not isinstance(answer, int | Work) and inspect.isawaitable(answer):  # the first check is cheaper
             return self._awaited(answer)
         return self._work(answer)
 
@@ -244,7 +241,7 @@ class Computed:
         if answer is None:
             return self.otherwise
         rule = "it must be seats (an integer of at least 1), Work or None"
-        raise InvalidValueError(f"what {self._function!r} answered", answer, rule)
+        raise InvalidValueError(f"the result of {self._function!r}", answer, rule)
 
     def __repr__(self) -> str:
         return f"Computed({self._function!r}, most_seats={self.most_seats})"
