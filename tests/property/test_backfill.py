@@ -184,7 +184,7 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
             seated = [*lending.arrive(crowd.now, homes[ticket], ticket)]
         crowd.seat(seated)
         lending.check()
-        is_saver = wide.is_waiting and lending._survey(crowd.now).saver is level
+        is_saver = wide.is_waiting and lending._scheduler.survey(crowd.now).saver is level
         by_right = [ticket for ticket in seated if ticket not in watched.log and ticket is not wide]
         others = [one for one in by_right if homes[one].queueset.seats_in_use > homes[one].least]
         watch.look(crowd.now, is_first=is_saver and level.queueset.head() is wide, others=others)

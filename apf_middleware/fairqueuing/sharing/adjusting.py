@@ -5,26 +5,33 @@ of each level's demand in the period, `adjust_limits` says what it comes to, and
 
 No timer runs. A call that comes after one or more adjustments were due makes up for them first. Each takes stock at its
 own time, so that averages and smoothing are what they would have been. The limits of the last one count from the call
-on, for nobody could have been told before. Where more than `MOST_MADE_UP` were missed, nothing has happened for long,
-and all that changes from one to the next is that old demand is forgotten a little more: for all but the last of the
-remaining ones that is done in one step.
+on, since no request could have used them before. Where more than `MOST_MADE_UP` were missed, nothing has happened for
+long, and all that changes from one to the next is that old demand is forgotten a little more: for all but the last of
+the remaining ones that is done in one step.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.borrowing import LevelDemand, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
-from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
+from apf_middleware.fairqueuing.queueset import QueueSet
+from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, SharingSnapshot, Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
+from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from apf_middleware.exceptions import InfeasibleError
+    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
 __all__ = ["ADJUSTMENT_PERIOD_NS", "MOST_MADE_UP", "Adjusting"]
 
@@ -37,16 +44,30 @@ MOST_MADE_UP = 60
 _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
-_NOBODY: Final[tuple[Ticket, ...]] = ()
+_NONE: Final[tuple[Ticket, ...]] = ()
 
 
 class Adjusting(Sharing):
-    """Adjusts limits every ten seconds, as `adjust_limits` does with ``deduct_exempt``.
+    """Share ``seats`` among the levels of ``wanted``, adjusting limits as `adjust_limits` does with ``deduct_exempt``.
 
+    ``discipline`` and ``guess_ns`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once.
     ``fair_fraction`` and ``failure`` are those of the last adjustment; each level has its ``record`` of it.
     """
 
-    __slots__ = ("_due_at", "_waiting", "deduct_exempt", "failure", "fair_fraction")
+    __slots__ = (
+        "_due_at",
+        "_levels",
+        "_strict",
+        "_waiting",
+        "deduct_exempt",
+        "draining",
+        "failure",
+        "fair_fraction",
+        "levels",
+        "parents",
+        "quick_until",
+        "seats",
+    )
 
     def __init__(
         self,
@@ -61,30 +82,30 @@ class Adjusting(Sharing):
         deduct_exempt: bool = False,
         now: int = 0,
     ) -> None:
+        self._due_at = require_integer("now", now) + ADJUSTMENT_PERIOD_NS
+        SharedLevels.require(seats, wanted, hierarchy)
+        make_queueset = partial(QueueSet, discipline=discipline, guess_ns=guess_ns, strict_upstream=strict_upstream)
+        self._strict = strict_upstream
+        self._waiting: list[SharedLevel] = []
+        self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest)
+        self.levels: Mapping[str, SharedLevel] = levels.by_name
+        self.draining: Sequence[SharedLevel] = levels.draining
+        self.parents: Mapping[str, Parent] = levels.parents
+        self.seats: int = seats
+        self.quick_until: int = 0
         self.deduct_exempt: bool = deduct_exempt
         self.fair_fraction: float = 0.0
         self.failure: InfeasibleError | None = None
-        super().__init__(
-            seats,
-            wanted,
-            discipline=discipline,
-            guess_ns=guess_ns,
-            strict_upstream=strict_upstream,
-            may_rest=may_rest,
-            hierarchy=hierarchy,
-            now=now,
-        )
-
-    def _prepare(self, now: int) -> None:
-        self._due_at = now + ADJUSTMENT_PERIOD_NS
-        self._waiting: list[SharedLevel] = []
+        levels.adopt(now, wanted, hierarchy)
+        self._adjust(now)
+        self._apply(now)
 
     # What happens to tickets
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         queueset = level.queueset
         if ticket.state is not _NEW:
-            return queueset.arrive(now, ticket)  # which says what is wrong
+            return queueset.arrive(now, ticket)  # which raises the error
         ended = self._advance(now)
         if ticket.width <= level.quick_width and level.seat_alone(now, ticket):
             return [*ended, ticket] if ended else (ticket,)
@@ -99,13 +120,20 @@ class Adjusting(Sharing):
     ) -> Sequence[Ticket]:
         queueset = level.queueset
         if ticket.state is not _WAITING or ticket.queueset is not queueset or reason not in queueset.rejected:
-            return queueset.abandon(now, ticket, reason)  # which says what is wrong
+            return queueset.abandon(now, ticket, reason)  # which raises the error
         ended = self._advance(now)
         if ended and not ticket.is_waiting:
             return ended
         seated = queueset.abandon(now, ticket, reason)
         self._note(now, level)
         return [*ended, *seated] if ended else seated
+
+    def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        ended = self.tick(now)
+        level.wake()
+        level.quick_width = 0
+        level.queueset.arrive_parked(now, ticket)
+        return ended
 
     def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         ended = self._advance(now)
@@ -118,7 +146,7 @@ class Adjusting(Sharing):
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         queueset = level.queueset
         if ticket.state is not _SEATED or ticket.queueset is not queueset:
-            return queueset.release(now, ticket)  # which says what is wrong
+            return queueset.release(now, ticket)  # which raises the error
         ended = self._advance(now)
         if level.alone is ticket:
             return level.release_alone(now, ticket)
@@ -130,7 +158,7 @@ class Adjusting(Sharing):
 
     def tick(self, now: int) -> Sequence[Ticket]:
         seated = list(self._advance(now))
-        for level in list(self._all()):
+        for level in list(self._levels):
             ends_at = level.queueset.next_event_at()
             if ends_at is not None and ends_at <= now:
                 seated += level.queueset.tick(now)
@@ -139,14 +167,14 @@ class Adjusting(Sharing):
 
     def next_event_at(self) -> int | None:
         due = [self._due_at] if self._waiting else []
-        ends = (level.queueset.next_event_at() for level in self._all())
+        ends = (level.queueset.next_event_at() for level in self._levels)
         return min([*due, *(ends_at for ends_at in ends if ends_at is not None)], default=None)
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Make up for the adjustments that were due by ``now``, which the queue sets check."""
+        """Make up for the adjustments that were due by ``now``; the queue sets check that it is an integer."""
         if now.__class__ is not int or now < self._due_at:
-            return _NOBODY
-        self._wake_all()
+            return _NONE
+        self._levels.wake()
         missed = (now - self._due_at) // ADJUSTMENT_PERIOD_NS + 1
         for _ in range(min(missed, MOST_MADE_UP)):
             self._adjust(self._due_at)
@@ -156,7 +184,7 @@ class Adjusting(Sharing):
             self._due_at += skipped * ADJUSTMENT_PERIOD_NS
             self._adjust(self._due_at, skipped)
             self._due_at += ADJUSTMENT_PERIOD_NS
-        return self._tell(now)
+        return self._apply(now)
 
     # Seats
 
@@ -164,9 +192,9 @@ class Adjusting(Sharing):
         return level.queueset.concurrency
 
     def _adjust(self, at: int, skipped: int = 0) -> None:
-        """Take stock at this time, and find new limits; before it so many adjustments were skipped."""
+        """Take stock at this time, after so many adjustments were ``skipped``, and find new limits."""
         # A draining level may have the name of another one.
-        levels = self.levels | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
+        levels = dict(self.levels) | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
         limits = self._limits_now()
         level_demands = {name: _level_demand(at, level, limits[level], skipped) for name, level in levels.items()}
         adjustment = adjust_limits(level_demands, deduct_exempt=self.deduct_exempt)
@@ -174,16 +202,16 @@ class Adjusting(Sharing):
         for name, level in levels.items():
             level.record = LevelRecord(level_demands[name].demand, adjustment.levels[name])
 
-    def _limits_now(self) -> "dict[SharedLevel, LevelLimits]":
+    def _limits_now(self) -> dict[SharedLevel, LevelLimits]:
         """Return the limits of all levels; those that stay have less while others drain.
 
         A draining level has its own limits for as long as requests wait there, and what it uses afterwards. With
         ``strict_upstream`` the seats are divided anew by the shares of all levels, until those that drain are idle.
         """
         if self._strict and self.draining:
-            shares = {one: one.shares or LevelShares(one.limits.nominal, exempt=one.exempt) for one in self._all()}
+            shares = {one: one.shares or LevelShares(one.limits.nominal, exempt=one.exempt) for one in self._levels}
             return limits_from_shares(self.seats, shares, strict_upstream=True)
-        found = {level: level.limits for level in self._all()}
+        found = {level: level.limits for level in self._levels}
         leaving = 0
         for level in self.draining:
             queueset, limits = level.queueset, level.limits
@@ -198,11 +226,11 @@ class Adjusting(Sharing):
             found |= {level: _part_of(level.limits, room, nominal) for level in self.levels.values()}
         return found
 
-    def _tell(self, now: int) -> Sequence[Ticket]:
-        """Give every level its limit, and seat whom that lets in."""
+    def _apply(self, now: int) -> Sequence[Ticket]:
+        """Put the limits of the last adjustment in force, and seat the tickets that they let in."""
         seated: list[Ticket] = []
         limits_now = self._limits_now()
-        for level in list(self._all()):
+        for level in list(self._levels):
             assert level.record is not None, "an adjustment has been made"
             limits, current = limits_now[level], level.record.adjustment.current
             level.most = limits.max
@@ -225,29 +253,40 @@ class Adjusting(Sharing):
                 self._waiting.remove(level)
         if not waits and queueset.is_idle:
             if level.is_draining:
-                if level in self.draining and not queueset.parked:
-                    self.draining.remove(level)
+                self._levels.forget(level)
             else:
                 level.rest(now)
 
     # Levels
 
-    @staticmethod
-    def _first_ceiling(limits: LevelLimits) -> int | None:  # noqa: ARG004 - its seats aren't steered
-        return None
-
-    def _share_out(self, now: int) -> Sequence[Ticket]:
+    def reconfigure(
+        self, now: int, seats: int, wanted: Wanted, hierarchy: Hierarchy = NO_HIERARCHY
+    ) -> Sequence[Ticket]:
+        SharedLevels.require(seats, wanted, hierarchy)
+        ended = self.tick(now)
+        self._levels.wake()
+        self.seats = seats
+        self._levels.adopt(now, wanted, hierarchy)
         self._adjust(now)
-        return self._tell(now)
+        return [*ended, *self._apply(now)]
 
-    def _retell(self, now: int) -> Sequence[Ticket]:
-        return self._tell(now)
+    def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
+        ended = self.tick(now)
+        self._levels.operate(level, held=held, closing=closing)
+        return [*ended, *self._apply(now)]
+
+    def forget_drained(self, now: int) -> None:
+        for level in self._levels.leaving():
+            self._note(now, level)
 
     # Looking
 
+    def snapshot(self) -> SharingSnapshot:
+        return self._levels.snapshot(self.seats)
+
     def check(self) -> None:
-        super().check()
-        for level in self._all():
+        self._levels.check()
+        for level in self._levels:
             waits = level.queueset.waiting > 0
             assert level.waits is waits is (level in self._waiting), f"whether {level!r} waits"
 
@@ -259,10 +298,12 @@ def _part_of(limits: LevelLimits, seats: int, total: int) -> LevelLimits:
 
 
 def _level_demand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int) -> LevelDemand:
-    """Where ``level`` stands at this time; its next period begins."""
+    """Return the demand of ``level`` at this time, and begin its next period."""
     queueset = level.queueset
     current = queueset.concurrency
-    queueset.concurrency = 0  # seats that lingered until then come free, but it is too late to seat anybody then
+    queueset.concurrency = (
+        0  # seats that lingered until then come free, but it is too late to seat a ticket at that time
+    )
     queueset.tick(at)
     queueset.concurrency = current
     smoothed = 0.0

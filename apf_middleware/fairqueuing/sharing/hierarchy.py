@@ -1,32 +1,29 @@
-"""What levels are to each other beside their own limits: who has which parent, and who borrows first.
+"""Parents, priorities and shares of levels.
 
 A *parent* takes no requests itself. Its min is promised to its children together, and they never use more than its max
-together. For the pool it counts as one level does: for the larger of what its children count for and its min. A child
-counts for its parent as a level without a parent counts for the pool.
+together. The pool of seats counts a parent as one level: for its min, or for the sum of its children where that is
+more. A parent counts its children as the pool counts levels without a parent.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares
 
-if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.sharing.level import SharedLevel
-
 __all__ = ["MOST_PRIORITY", "NO_HIERARCHY", "Hierarchy", "Parent", "require_hierarchy"]
 
 MOST_PRIORITY: Final = 1_000_000
-"""A level's priority is no farther from 0 than this."""
+"""The largest absolute value of a level's priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """The limits of all parents, by name; whose parent is which; priorities that aren't 0; shares.
+    """The limits of parents by name, the parents of levels, the priorities that aren't 0, and the shares of both.
 
-    The shares of a level or parent are its weight where several want the same seats. Nominal seats, which are shares
-    rounded to whole seats, take their place where they are missing.
+    The shares of a level or parent are its weight where several want the same seats. Its nominal seats, which are
+    shares rounded to whole seats, are the weight where shares are missing.
     """
 
     parents: Mapping[str, LevelLimits] = field(default_factory=dict)
@@ -44,9 +41,10 @@ NO_HIERARCHY: Final = Hierarchy()
 
 
 class Parent:
-    """A parent at work. ``least`` seats are promised to its children together, and they never get more than ``most``.
+    """A parent's seats: ``least`` are promised to its children together, and they never get more than ``most``.
 
-    ``total`` is what its children count for together, and ``counted`` what it counts for itself.
+    ``total`` is the sum of what its children count for, and ``counted`` what the parent counts for itself. ``kept`` is
+    the part of its min that is sure while a level drains. `Balance` keeps ``entitled`` and ``deserved``.
     """
 
     __slots__ = (
@@ -75,41 +73,43 @@ class Parent:
         self.name: str = name
         self.limits: LevelLimits = limits
         self.weight: int = weight
-        self.kept: int = kept  # of its min, while a level drains
+        self.kept: int = kept
         self.least = self.most = self.promised = self.total = self.counted = 0
-        self.deserved = self.entitled = 0  # see `balance`
+        self.deserved = self.entitled = 0
 
     def begin(self, promised: int, least: int) -> None:
-        """Promise ``least`` seats, of which its children have ``promised`` each for its own; none is counted yet."""
+        """Promise ``least`` seats, of which ``promised`` are promised to single children; none is counted yet."""
         self.promised = promised
         self.least = max(least, promised)
         self.total = 0
 
     def count(self, change: int) -> int:
-        """What its children count for changes; by how much that changes what it counts for itself."""
+        """Add ``change`` to what the children count for, and return by how much the parent's own count changes."""
         self.total += change
         before, self.counted = self.counted, max(self.total, self.least)
         return self.counted - before
 
-    def room(self, child: "SharedLevel", free: int) -> int:
-        """How many seats ``child`` could use now, its own limits aside, where so many are free in the pool."""
+    # What one child may have. Each takes the seats that this child counts for already, which the total includes.
+
+    def room(self, child_counted: int, free: int) -> int:
+        """Return the seats that a child could use, its own limits aside, where ``free`` are free in the pool."""
         most = max(self.least, min(self.most, free + self.counted))
-        return most - self.total + child.counted
+        return most - self.total + child_counted
 
-    def promised_to(self, child: "SharedLevel") -> int:
-        """How many seats ``child`` could use now that nobody but its siblings could have: they are promised here."""
-        return max(child.least, min(child.most, self.least - self.total + child.counted))
+    def room_in_min(self, child_counted: int) -> int:
+        """Return the seats that a child could use within the parent's min, which only its siblings compete for."""
+        return self.least - self.total + child_counted
 
-    def room_within(self, child: "SharedLevel") -> int:
-        """How many seats its own max leaves to ``child``."""
-        return self.most - self.total + child.counted
+    def room_in_max(self, child_counted: int) -> int:
+        """Return the seats that the parent's max leaves to a child."""
+        return self.most - self.total + child_counted
 
     def __repr__(self) -> str:
         return f"<Parent {self.name!r}: {self.least} to {self.most} seats, {self.total} counted>"
 
 
 def require_hierarchy(names: Mapping[str, object], hierarchy: Hierarchy) -> None:
-    """InvalidValueError unless these levels can be kin in that way."""
+    """Raise InvalidValueError unless ``hierarchy`` fits levels of these ``names``."""
     if not isinstance(hierarchy, Hierarchy):
         raise InvalidValueError("hierarchy", hierarchy, "it must be a Hierarchy")
     for child, parent in hierarchy.parent_of.items():

@@ -13,22 +13,22 @@ found everything idle and left everything idle, so what remains of them is a sum
 turn it was last.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.borrowing import LevelAdjustment
 from apf_middleware.fairqueuing.demand import DemandStatistics
-from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apf_middleware.fairqueuing.allocation import LevelShares
     from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
@@ -69,6 +69,7 @@ class SharedLevel:
         "_booked_ns",
         "_last_entropy",
         "_last_work",
+        "_limit_of",
         "_may_rest",
         "_rested_at",
         "_work",
@@ -81,7 +82,6 @@ class SharedLevel:
         "deserved",
         "entitled",
         "exempt",
-        "find_limit",
         "is_closing",
         "is_common",
         "is_draining",
@@ -135,28 +135,18 @@ class SharedLevel:
         name: str,
         settings: QueueSetSettings,
         limits: LevelLimits,
+        queueset: QueueSet,
         *,
-        discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
-        guess_ns: int = DEFAULT_GUESS_NS,
-        strict_upstream: bool = False,
         may_rest: bool = True,
+        limit_of: "Callable[[SharedLevel], int] | None" = None,
         now: int = 0,
-        ceiling: int | None = None,
     ) -> None:
-        require_level(name, settings, limits)
         self.name: str = name
         self.settings: QueueSetSettings = settings
         self.limits: LevelLimits = limits
         self.exempt: bool = settings.exempt
-        self.queueset: QueueSet = QueueSet(
-            settings,
-            discipline=discipline,
-            guess_ns=guess_ns,
-            strict_upstream=strict_upstream,
-            now=now,
-            ceiling=ceiling,
-        )
-        self.find_limit: Callable[[SharedLevel], int] | None = None
+        self.queueset: QueueSet = queueset
+        self._limit_of = limit_of
         self.is_draining = self.is_held = self.is_closing = self.is_over = self.waits = False
         self.is_common, self.parent, self.shares = True, _NO_PARENT, None
         self.weight = limits.nominal
@@ -164,7 +154,7 @@ class SharedLevel:
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
         self.least = self.most = self.counted = self.kept = 0
-        self._may_rest = may_rest and not strict_upstream
+        self._may_rest = may_rest and not queueset.strict_upstream
         self.quick_width: int = 0  # a request no wider than this finds the level resting
         self.alone: Ticket | None = None
         self.alone_count = self.alone_ns = self.booked_count = self._booked_ns = 0  # of those that came and went alone
@@ -174,7 +164,7 @@ class SharedLevel:
     @property
     def current(self) -> int:
         """The limit in force now."""
-        return self.queueset.concurrency if self.find_limit is None else self.find_limit(self)
+        return self.queueset.concurrency if self._limit_of is None else self._limit_of(self)
 
     @property
     def is_idle(self) -> bool:

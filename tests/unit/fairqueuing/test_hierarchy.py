@@ -1,5 +1,6 @@
 """Parents, priorities and levels that are held or closing, step by step; the twin in tests/property tries the rest."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -217,7 +218,7 @@ BOTH = pytest.mark.parametrize("kind", [Lending, Adjusting])
 
 
 @BOTH
-def test_a_level_that_is_held_seats_nobody_and_lets_those_wait_who_come(kind: type[Sharing]) -> None:
+def test_a_level_that_is_held_seats_nobody_and_lets_those_wait_who_come(kind: Callable[..., Sharing]) -> None:
     sharing = kind(4, {"a": (QUEUED, limits(4, 0))})
     [running] = arrive(sharing, "a")
     level = sharing.levels["a"]
@@ -231,7 +232,7 @@ def test_a_level_that_is_held_seats_nobody_and_lets_those_wait_who_come(kind: ty
 
 
 @BOTH
-def test_a_level_that_closes_serves_those_who_wait_and_takes_nobody_in(kind: type[Sharing]) -> None:
+def test_a_level_that_closes_serves_those_who_wait_and_takes_nobody_in(kind: Callable[..., Sharing]) -> None:
     sharing = kind(1, {"a": (QUEUED, limits(1, 0))})
     [running, waits] = arrive(sharing, "a", 2)
     level = sharing.levels["a"]
@@ -246,7 +247,7 @@ def test_a_level_that_closes_serves_those_who_wait_and_takes_nobody_in(kind: typ
 
 
 @BOTH
-def test_a_request_that_is_alone_is_known_when_its_level_closes(kind: type[Sharing]) -> None:
+def test_a_request_that_is_alone_is_known_when_its_level_closes(kind: Callable[..., Sharing]) -> None:
     sharing = kind(4, {"a": (QUEUED, limits(4, 4))})
     [alone] = arrive(sharing, "a")
     level = sharing.levels["a"]

@@ -283,7 +283,7 @@ def test_a_level_that_goes_keeps_its_seats_until_it_has_drained() -> None:
     arrive(lending, "b", 8, now=1)
     assert seated(tickets) == 2
     assert lending.draining == [gone]
-    assert lending.total == 4
+    assert lending.ledger.total == 4
 
     first, second, third, fourth = tickets
     assert list(lending.release(2, gone, first)) == [third]
@@ -293,7 +293,7 @@ def test_a_level_that_goes_keeps_its_seats_until_it_has_drained() -> None:
 
     lending.check()
     assert lending.draining == []
-    assert lending.total == 4
+    assert lending.ledger.total == 4
 
 
 def test_a_level_that_drains_takes_nobody_in_and_comes_back_when_it_is_wanted_again() -> None:

@@ -117,7 +117,8 @@ def test_what_an_elephant_owes_is_forgotten_with_its_queue(discipline: str) -> N
 
 
 def test_the_flow_that_came_alone_has_its_place() -> None:
-    shared = SharedLevel("a", QueueSetSettings(2, SHARED, 1, 10, exact=1), LevelLimits(2, 2, 2), ceiling=2)
+    settings = QueueSetSettings(2, SHARED, 1, 10, exact=1)
+    shared = SharedLevel("a", settings, LevelLimits(2, 2, 2), QueueSet(settings, ceiling=2))
     shared.least = 2
     shared.rest(0)
     for flow in (1, 2, 3):

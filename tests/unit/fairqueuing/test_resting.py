@@ -1,6 +1,7 @@
 """Requests that are alone in their level are told later, and nothing is different for it."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -84,7 +85,7 @@ class Run:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("way", [Lending, Adjusting])
 def test_resting_changes_neither_decisions_nor_statistics_nor_meters(
-    way: type[Sharing], seed: int, light: float
+    way: Callable[..., Sharing], seed: int, light: float
 ) -> None:
     quick, plain = (Run(way(6, LEVELS, may_rest=rests), seed, light) for rests in (True, False))
     quick.play(400)
@@ -190,7 +191,7 @@ def test_when_an_exempt_request_that_was_alone_ends_who_waits_elsewhere_is_seate
 
 
 @pytest.mark.parametrize("way", [Lending, Adjusting])
-def test_calls_out_of_turn_are_refused_as_everywhere(way: type[Sharing]) -> None:
+def test_calls_out_of_turn_are_refused_as_everywhere(way: Callable[..., Sharing]) -> None:
     sharing = way(6, LEVELS)
     level, ticket = lone(sharing, "queued", 10)
 
@@ -209,7 +210,7 @@ def test_calls_out_of_turn_are_refused_as_everywhere(way: type[Sharing]) -> None
 
 
 @pytest.mark.parametrize("way", [Lending, Adjusting])
-def test_a_clock_that_runs_backwards_is_refused_by_a_level_at_rest(way: type[Sharing]) -> None:
+def test_a_clock_that_runs_backwards_is_refused_by_a_level_at_rest(way: Callable[..., Sharing]) -> None:
     sharing = way(6, LEVELS)
     level, ticket = lone(sharing, "queued", 10)
     sharing.release(20, level, ticket)

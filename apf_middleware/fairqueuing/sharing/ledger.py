@@ -1,0 +1,123 @@
+"""The seats of `Lending` as a ledger: what each level is promised, what it counts for, and what it could have.
+
+T seats are shared: the server's, or all mins together where that is more, for those are promised. Each limited level
+counts for the larger of what it uses and its min; an exempt level for what it uses; a parent for the larger of what its
+children count for and its min. ``free`` is T less what the levels and parents count for.
+
+The sums are kept up to date as levels use seats (`SeatLedger.count`), and computed from scratch when levels, limits or
+states change (`SeatLedger.promise`). The rules by which seats are lent are those of `lending`.
+"""
+
+from collections.abc import Collection, Sequence
+
+from apf_middleware.fairqueuing.sharing.hierarchy import Parent
+from apf_middleware.fairqueuing.sharing.level import SharedLevel
+
+__all__ = ["SeatLedger"]
+
+
+class SeatLedger:
+    """``total`` seats, of which ``free`` are counted for no level."""
+
+    __slots__ = ("free", "total")
+
+    def __init__(self) -> None:
+        self.total: int = 0
+        self.free: int = 0
+
+    # From dispatch to dispatch
+
+    def limit_of(self, level: SharedLevel) -> int:
+        """Return how many seats ``level`` may use at this moment."""
+        if level.exempt:
+            return max(level.limits.min, level.counted)
+        if level.is_held:
+            return 0
+        parent = level.parent
+        room = self.free + level.counted if parent is None else parent.room(level.counted, self.free)
+        return max(level.least, min(level.most, room))
+
+    def count(self, level: SharedLevel, counted: int) -> None:
+        """Let ``level`` count for ``counted`` seats."""
+        change = counted - level.counted
+        level.counted = counted
+        parent = level.parent
+        self.free -= change if parent is None else parent.count(change)
+
+    # From configuration to configuration
+
+    def promise(self, seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
+        """Find what each is promised and could ever have of a server's ``seats``; nothing is counted afterwards."""
+        for level in levels:
+            level.least = _promised(level)
+        for parent in parents:
+            parent.begin(_promised_to_children(parent, levels), parent.limits.min)
+        if any(level.is_draining and (level.least or _has_waiting(level)) for level in levels):
+            _make_room(seats, levels, parents)
+        top = [level for level in levels if level.parent is None]
+        leaving = sum(level.least for level in top if level.is_draining)
+        staying = sum(level.least for level in top) - leaving + sum(one.least for one in parents)
+        self.total = self.free = max(seats, staying + leaving)
+        spare = max(seats - staying, 0)
+        for parent in parents:
+            parent.most = max(parent.least, min(parent.limits.max, spare + parent.least))
+            parent.counted = 0
+            self.free -= parent.count(0)
+        for level in levels:
+            room = self.total - staying - leaving if level.is_draining else spare
+            if level.parent is not None:
+                room = level.parent.most - level.parent.promised
+            level.most = level.limits.max if level.exempt else min(level.limits.max, room + level.least)
+
+    # Looking
+
+    def check(self, seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
+        """Raise AssertionError where the sums aren't those of ``levels`` and ``parents``."""
+        for level in levels:
+            alone = 1 if level.exempt and level.alone else 0
+            assert level.counted == max(level.queueset.seats_in_use, level.least) + alone, f"what counts for {level!r}"
+        for parent in parents:
+            counted = sum(level.counted for level in levels if level.parent is parent)
+            expected = counted, max(counted, parent.least)
+            assert (parent.total, parent.counted) == expected, f"what counts for {parent!r}"
+        members = [(one.counted, one.least) for one in levels if one.parent is None]
+        members += [(one.counted, one.least) for one in parents]
+        assert self.free == self.total - sum(counted for counted, _ in members), f"the free seats of {self!r}"
+        assert self.total == max(seats, sum(least for _, least in members)), f"the seats of {self!r}"
+
+    def __repr__(self) -> str:
+        return f"<SeatLedger: {self.free} of {self.total} seats free>"
+
+
+def _has_waiting(level: SharedLevel) -> bool:
+    return bool(level.queueset.waiting or level.queueset.parked)
+
+
+def _promised(level: SharedLevel) -> int:
+    """Return what ``level`` is promised, unless another one drains."""
+    if level.exempt or (level.is_closing and level.queueset.is_idle):
+        return 0
+    if level.is_draining:
+        return level.kept if _has_waiting(level) else min(level.kept, level.queueset.seats_in_use)
+    return level.limits.min
+
+
+def _promised_to_children(parent: Parent, levels: Sequence[SharedLevel]) -> int:
+    return sum(level.least for level in levels if level.parent is parent)
+
+
+def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
+    """Put off the mins that are new or higher, because requests of a draining level need its seats."""
+    for level in levels:
+        if not level.is_draining:
+            level.least = min(level.least, level.kept)
+    for parent in parents:
+        parent.begin(_promised_to_children(parent, levels), parent.kept)
+    top = [level for level in levels if level.parent is None]
+    promised = sum(level.least for level in top) + sum(parent.least for parent in parents)
+    if promised < seats:
+        return
+    # There are fewer seats than before, or every seat is promised: a draining level keeps one seat, so that it drains.
+    for level in top:
+        if level.is_draining and not level.exempt:
+            level.least = min(level.least, 1) or int(_has_waiting(level))

@@ -1,0 +1,167 @@
+"""The levels among which a server shares its seats: opened, kept through reloads, drained and forgotten.
+
+A level that a new configuration doesn't name *drains*: it takes no requests, keeps its seats for as long as requests
+wait there, and is forgotten when it is idle. Meanwhile a level of the same name may have been opened anew. If a later
+configuration names it again, a draining level of the same kind is revived.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.allocation import LevelLimits
+from apf_middleware.fairqueuing.queueset import QueueSet
+from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.sharing.base import LevelSnapshot, SharingSnapshot, Wanted
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy, Parent, require_hierarchy
+from apf_middleware.fairqueuing.sharing.level import SharedLevel, require_level
+
+__all__ = ["SharedLevels"]
+
+
+class SharedLevels:
+    """The levels ``by_name``, those that are ``draining``, and their ``parents``.
+
+    ``make_queueset`` is `QueueSet` with the options that are the same for all levels, and ``may_rest`` is that of
+    `SharedLevel`. With a function ``limit_of``, seats are lent at each dispatch and queue sets are steered. The
+    containers are changed in place only.
+    """
+
+    __slots__ = ("_limit_of", "_make_queueset", "_may_rest", "by_name", "draining", "parents")
+
+    def __init__(
+        self,
+        make_queueset: Callable[..., QueueSet],
+        *,
+        may_rest: bool,
+        limit_of: Callable[[SharedLevel], int] | None = None,
+    ) -> None:
+        self._make_queueset = make_queueset
+        self._may_rest = may_rest
+        self._limit_of = limit_of
+        self.by_name: dict[str, SharedLevel] = {}
+        self.draining: list[SharedLevel] = []
+        self.parents: dict[str, Parent] = {}
+
+    def __iter__(self) -> Iterator[SharedLevel]:
+        """Iterate over the levels and then those that drain; nothing may be opened or forgotten meanwhile."""
+        yield from self.by_name.values()
+        yield from self.draining
+
+    @staticmethod
+    def require(seats: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
+        """Raise InvalidValueError unless these levels can share so many ``seats``."""
+        require_integer("seats", seats, least=0)
+        for name, (settings, limits) in wanted.items():
+            require_level(name, settings, limits)
+        require_hierarchy(wanted, hierarchy)
+
+    # Changing
+
+    def adopt(self, now: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
+        """Open the levels of ``wanted`` that are missing, and drain those that it doesn't name."""
+        # While a level drains, the others are only sure of what they had before it did. So after several reloads in a
+        # row that is what they had before the first one.
+        drained = not self.draining
+        had = {name: parent.limits.min if drained else parent.kept for name, parent in self.parents.items()}
+        self._adopt_parents(hierarchy, had)
+        before = list(self)
+        self.by_name.clear()
+        for name, (settings, limits) in wanted.items():
+            level = next((one for one in before if _may_stay(one, name, settings)), None)
+            if level is None:
+                level = self._open(now, name, settings, limits)
+            else:
+                before.remove(level)
+                level.kept = min(limits.min, level.limits.min if drained else level.kept)
+                level.settings, level.limits = settings, limits
+                if level.is_draining:
+                    level.is_draining = False
+                    level.queueset.quiesce(reopen=True)
+            self.by_name[name] = level
+            level.parent = self.parents.get(hierarchy.parent_of.get(name, ""))
+            level.weight = hierarchy.weight(name, limits)
+            level.shares = hierarchy.shares.get(name)
+            level.rank_borrower(hierarchy.priorities.get(name, 0))
+        self.draining[:] = (level for level in before if not level.is_idle)
+        for level in before:
+            self._drain(level, had_min=drained)
+
+    def _open(self, now: int, name: str, settings: QueueSetSettings, limits: LevelLimits) -> SharedLevel:
+        ceiling = None if self._limit_of is None else limits.max
+        queueset = self._make_queueset(settings, now=now, ceiling=ceiling)
+        return SharedLevel(name, settings, limits, queueset, may_rest=self._may_rest, limit_of=self._limit_of, now=now)
+
+    def _adopt_parents(self, hierarchy: Hierarchy, had: Mapping[str, int]) -> None:
+        self.parents.clear()
+        for name, limits in hierarchy.parents.items():
+            kept = min(limits.min, had.get(name, 0))
+            self.parents[name] = Parent(name, limits, hierarchy.weight(name, limits), kept)
+
+    def _drain(self, level: SharedLevel, *, had_min: bool) -> None:
+        level.quick_width = level.least = level.counted = 0
+        level.parent = None if level.parent is None else self.parents.get(level.parent.name)
+        level.is_held = level.is_closing = False
+        level.rank_borrower(0)
+        if had_min:
+            level.kept = level.limits.min
+        level.is_draining = True
+        level.queueset.quiesce()
+
+    def forget(self, level: SharedLevel) -> bool:
+        """Forget ``level``, which has drained; return False if that has been done before."""
+        if level not in self.draining:
+            return False
+        self.draining.remove(level)
+        return True
+
+    def operate(self, level: SharedLevel, *, held: bool, closing: bool) -> None:
+        """Set whether requests of ``level`` are kept from their seats and new ones rejected."""
+        self.wake()
+        level.is_held, level.is_closing = held, closing
+        if not level.is_draining:
+            level.queueset.quiesce(reopen=not closing, closing=closing)
+
+    def wake(self) -> None:
+        """Bring the queue sets of all levels up to date (see `SharedLevel.wake`)."""
+        for level in self:
+            level.wake()
+
+    def leaving(self) -> list[SharedLevel]:
+        """Return the levels that drain or close: when the last request leaves, something follows from that."""
+        return [level for level in self if level.is_draining or level.is_closing]
+
+    # Looking
+
+    def snapshot(self, seats: int) -> SharingSnapshot:
+        """Return a frozen picture of now; levels that drain come last."""
+        self.wake()
+        return SharingSnapshot(
+            seats,
+            tuple(
+                LevelSnapshot(
+                    name=level.name,
+                    exempt=level.exempt,
+                    is_draining=level.is_draining,
+                    limits=level.limits,
+                    current=level.current,
+                    alone_count=level.alone_count,
+                    queueset=level.queueset.snapshot(),
+                )
+                for level in self
+            ),
+        )
+
+    def check(self) -> None:
+        """Raise AssertionError where a level contradicts itself, or isn't where it belongs."""
+        for level in self:
+            level.check()
+        assert all(level.is_draining and not level.is_idle for level in self.draining), f"draining levels of {self!r}"
+        assert not any(level.is_draining for level in self.by_name.values()), f"levels that stay in {self!r}"
+
+    def __repr__(self) -> str:
+        return f"<SharedLevels: {len(self.by_name)}, and {len(self.draining)} draining>"
+
+
+def _may_stay(level: SharedLevel, name: str, settings: QueueSetSettings) -> bool:
+    """Return whether ``level`` can be the one that is wanted under this name."""
+    return level.name == name and level.exempt is settings.exempt and not level.is_over
