@@ -1,4 +1,4 @@
-"""Who is this? From a request's digest to its schema, level and flow. Pure, and fast."""
+"""Classification: from a request's digest to its schema, level and flow. Pure."""
 
 from apf_middleware.classification.classifier import Classifier, Explanation
 from apf_middleware.classification.digest import ANONYMOUS, Identity, RequestDigest, Resolution, Resource

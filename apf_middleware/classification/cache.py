@@ -1,8 +1,8 @@
-"""A memory that can't grow without bound, and whose hits cost one look-up.
+"""A bounded cache whose hits cost one look-up.
 
-Two generations: what is asked for lives in the young one; when that is full it becomes the old one, which is forgotten
-when the next is full. So what was used among the last ``generation`` different keys is always there, about twice as
-many are held at most, and nothing is reordered by a hit, as a least-recently-used list would have to.
+It has two generations. Keys that are used are in the young one; when that is full it becomes the old one, and the
+previous old one is dropped. The last ``generation`` different keys are therefore always there, at most about twice as
+many are held, and a hit reorders nothing, unlike in a list of least recently used keys.
 """
 
 from typing import Generic, TypeVar
@@ -16,13 +16,13 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """Remembers at least the last ``generation`` keys and at most twice as many."""
+    """Values of at least the last ``generation`` keys and at most twice as many."""
 
     __slots__ = ("_generation", "_old", "young")
 
     def __init__(self, generation: int) -> None:
         self._generation = require_integer("generation", generation, least=1)
-        self.young: dict[K, V] = {}  # for those who can't afford a call: look here first
+        self.young: dict[K, V] = {}  # public, for callers on the hot path that save the call of a hit
         self._old: dict[K, V] = {}
 
     def __len__(self) -> int:
@@ -41,12 +41,12 @@ class BoundedCache(Generic[K, V]):
         return found
 
     def put(self, key: K, value: V) -> None:
-        """Remember it, which may be at the cost of older ones."""
+        """Keep ``value``, which may drop older ones."""
         if len(self.young) >= self._generation:
             self._old = self.young
             self.young = {}
         self.young[key] = value
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all values."""
         self.young, self._old = {}, {}

@@ -1,13 +1,14 @@
 """The classifier: from a request's digest to schema, level and flow.
 
 The first schema that accepts the request wins, by precedence and then by name. If none does, a fallback takes it, so
-that every request is of exactly one level: the KEP's backstops, one for the group system:masters and one for others.
+that every request has exactly one level. The fallbacks are the KEP's backstops: one for the group system:masters and
+one for all others.
 
-Speed comes from three memories, each bounded in entries and in the length of what it holds, since paths, headers and
-names are the client's to choose. Decisions are remembered by exactly those facts that any rule looks at: mostly who,
-verb and path, or who, verb and resource. Plans are remembered by identity, so that a new path is tried only against
-schemas that could mean it. Flows are remembered with their hash. Where a flow depends on facts outside the key, say a
-header, the schema is remembered and only the flow is found anew.
+Three caches make it fast. Each is bounded in entries and in the length of its keys, because clients choose paths,
+headers and names. Decisions are cached by exactly those facts that any rule reads: usually caller, verb and path, or
+caller, verb and resource. Plans are cached by identity, so that a new path is only compared with schemas that can match
+that identity. Flows are cached with their hash. Where a flow depends on facts outside of the key, such as a header, the
+schema is cached and only the flow is computed again.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,13 +29,13 @@ MASTERS = "system:masters"
 """The group whose requests have a fallback of their own."""
 
 LONGEST_KEY = 1024
-"""A decision is remembered when its texts (path, host, headers…) have at most so many characters."""
+"""The most characters of path, host, headers and the like with which a decision is cached."""
 
 LONGEST_IDENTITY = 2048
-"""An identity is remembered when its name, UID and groups have at most so many characters."""
+"""The most characters of name, UID and groups with which an identity is cached."""
 
 LONGEST_FLOW = 256
-"""A flow is remembered when its distinguisher has at most so many characters."""
+"""The most characters of a distinguisher with which a flow is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Explanation:
 
 
 class _Outcome:
-    """A schema as the end of a decision."""
+    """The schema that a decision ends with, compiled."""
 
     __slots__ = ("flowless", "read", "schema", "settled")
 
@@ -61,10 +62,10 @@ class _Outcome:
 class Classifier:
     """Classifies requests by flow schemas.
 
-    ``hash_flow`` makes 64 bits of a schema's name and a distinguisher. ``fallback`` takes what no schema accepts, and
-    ``masters_fallback``, if given, what comes from system:masters; of both, the rules don't matter, and they may be
-    among ``schemas``. On ``flowless_levels``, where nothing queues or there is one queue only, flows don't matter:
-    the distinguisher is empty and the entropy 0, as upstream's.
+    ``hash_flow`` makes 64 bits of a schema's name and a distinguisher. ``fallback`` takes the requests that no schema
+    accepts, and ``masters_fallback``, if given, those of system:masters; the rules of both are ignored, and they may be
+    among ``schemas``. On ``flowless_levels``, without queues or with only one, flows don't matter: the distinguisher is
+    empty and the entropy 0, as upstream's.
     """
 
     __slots__ = (
@@ -119,7 +120,7 @@ class Classifier:
         return f"Classifier: {len(self.schemas)} schemas, {len(self._decisions)} decisions remembered"
 
     def classify(self, digest: RequestDigest) -> Classification:
-        """Where this request belongs."""
+        """Return the schema, level and flow of this request."""
         key = (self._plain_key if digest.resource is None else self._resource_key)(digest)
         found = self._decisions.young.get(key)
         if found.__class__ is Classification:
@@ -143,7 +144,7 @@ class Classifier:
     def _decide(
         self, digest: RequestDigest, key: tuple[object, ...], found: Classification | _Outcome | None
     ) -> Classification:
-        """Where a request belongs of which nothing, or only the outcome, is at hand."""
+        """Classify a request that isn't cached, or of which only the outcome is."""
         if found is None:
             found = self._decisions.get(key)
         if isinstance(found, Classification):
@@ -180,7 +181,7 @@ class Classifier:
         flow = "" if outcome.flowless else outcome.read(digest)
         schema = outcome.schema
         found = self._flows.get((schema.name, flow))
-        if found is None or found.level != schema.level:  # a fallback may bear the name of a schema
+        if found is None or found.level != schema.level:  # a fallback may have the name of a schema
             entropy = 0 if outcome.flowless else self._hash_flow(schema.name, flow)
             found = Classification(schema.name, schema.level, flow, entropy)
             if len(flow) <= LONGEST_FLOW:
@@ -189,7 +190,7 @@ class Classifier:
 
 
 def _in_order(schemas: Iterable[FlowSchema]) -> tuple[FlowSchema, ...]:
-    """By precedence and name; two of one name would be two flows that can't be told apart."""
+    """Return the schemas by precedence and name; names must differ, because flows are told apart by them."""
     seen = set()
     listed = tuple(schemas)
     for schema in listed:

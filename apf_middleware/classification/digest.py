@@ -1,7 +1,7 @@
-"""What a rule may look at: who asks, what for, and by which way.
+"""The facts of a request that rules may read: the caller, the operation, and the transport.
 
-A digest is made once per request, before anything is decided, and never changed. Whoever makes it has already settled
-what may be believed: an identity is authenticated, a client address is the one behind trusted proxies.
+A digest is made once per request, before any decision, and never changed. Its facts can be trusted: the identity is
+authenticated, and the client address is the one behind trusted proxies.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ __all__ = ["ANONYMOUS", "NO_VALUES", "Identity", "RequestDigest", "Resolution", 
 
 
 class _NoValues(Mapping[str, str]):
-    """Empty for good, and hashable, without which a dataclass won't have it as a default."""
+    """An empty mapping that is hashable, as a dataclass needs it for a default."""
 
     __slots__ = ()
 
@@ -33,12 +33,12 @@ class _NoValues(Mapping[str, str]):
 
 
 NO_VALUES: Mapping[str, str] = _NoValues()
-"""Nothing by any name."""
+"""A mapping without values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks, as authentication has established it."""
+    """The authenticated caller."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -47,12 +47,12 @@ class Identity:
 
 
 ANONYMOUS = Identity("system:anonymous", ("system:unauthenticated",))
-"""Who asks without credentials."""
+"""The caller without credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a resource request is about; an empty string is "none", as a cluster-wide request has no namespace."""
+    """The resource of a request; an empty string means none, such as the namespace of a cluster-wide request."""
 
     resource: str
     api_group: str = ""
@@ -64,20 +64,20 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a resolver makes of method, path and query; ``resource`` is None when they aren't about one."""
+    """The verb and resource of method, path and query; ``resource`` is None for requests without one."""
 
     verb: str
     resource: Resource | None = None
     path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen: that would double what it costs to make one, for each request
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: that would double the cost of making one for each request
 class RequestDigest:
-    """One request; nobody changes it.
+    """The facts of one request, which must not be changed.
 
     ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case. Header names are in lower case;
-    a header or query parameter that comes more than once has its first value. ``resource`` is None for a request that
-    isn't about a resource. ``body`` is what a body of JSON says, where it has been read.
+    a repeated header or query parameter has its first value. ``resource`` is None for a request that isn't about a
+    resource. ``body`` is the parsed JSON body, if it has been read.
     """
 
     identity: Identity

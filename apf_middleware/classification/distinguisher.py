@@ -1,8 +1,8 @@
-"""Which flow of its schema does a request belong to: the distinguisher, compiled to a function.
+"""Distinguishers, compiled to functions from a request to its flow within a schema.
 
-What a request doesn't have is the empty string, and so is what a transformation's regex doesn't match. An address is
-cut to its network, so that one household or one rented server is one flow whatever addresses it uses; what isn't an
-address stands for itself. An IPv4 address written as IPv6 is the IPv4 address.
+A value that the request doesn't have is the empty string, and so is a value that the regex of a transformation doesn't
+match. An address is cut to its network, so that one household or one rented server is one flow, whatever addresses it
+uses; a value that isn't an address is used as it is. An IPv4 address written as IPv6 is the IPv4 address.
 """
 
 import re
@@ -19,9 +19,9 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["ADDRESSES_REMEMBERED", "compile_distinguisher", "depends_only_on_identity_and_resource", "network_of"]
 
 ADDRESSES_REMEMBERED = 4096
-"""So many addresses' networks are remembered, about."""
+"""The approximate number of addresses whose networks are cached."""
 
-_LONGEST_ADDRESS = 64  # of text that is remembered; an IPv6 address with a zone takes less
+_LONGEST_ADDRESS = 64  # characters of an address that is cached; an IPv6 address with a zone has fewer
 
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _QUAD = re.compile(r"\.".join([_OCTET] * 4))
@@ -32,7 +32,7 @@ Reader = Callable[[RequestDigest], str]
 def compile_distinguisher(schema: FlowSchema) -> Reader:
     """Return the function from a request to the flow's distinguisher.
 
-    A path parameter is the one of the request's route, or else of the first path template of the schema's HTTP rules
+    A path parameter is taken from the request's route, or else from the first path template of the schema's HTTP rules
     that has it and matches.
     """
     if schema.distinguisher is None:
@@ -44,20 +44,20 @@ def compile_distinguisher(schema: FlowSchema) -> Reader:
 
     def transformed(digest: RequestDigest) -> str:
         found = match(read(digest))
-        return "" if found is None else found[1] or ""  # a group that took no part is None
+        return "" if found is None else found[1] or ""  # a group that did not take part is None
 
     return transformed
 
 
 def depends_only_on_identity_and_resource(distinguisher: Distinguisher | None) -> bool:
-    """Whether two requests by the same identity and about the same resource are always of one flow."""
+    """Return whether requests by the same identity about the same resource always belong to one flow."""
     return distinguisher is None or distinguisher.source in {Source.USER, Source.GROUP, Source.NAMESPACE}
 
 
 def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
     """Return the network of so many bits, such as ``192.0.2.0/24``."""
     quad = _QUAD.fullmatch(address)
-    if quad is not None:  # the same as below, in a tenth of the time: new clients come all the time
+    if quad is not None:  # the same as below in a tenth of the time, because new clients arrive all the time
         a, b, c, d = map(int, quad.groups())
         bits = (a << 24 | b << 16 | c << 8 | d) & (0xFFFFFFFF << (32 - prefix_v4))
         return f"{bits >> 24}.{bits >> 16 & 255}.{bits >> 8 & 255}.{bits & 255}/{prefix_v4}"

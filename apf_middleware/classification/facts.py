@@ -1,8 +1,8 @@
-"""What any rule looks at: the facts by which a decision can be remembered.
+"""The facts that the rules read, which are the key of a cached decision.
 
-Two requests that agree on all of them are of the same schema. Who asks and the verb always count; then the path for
-requests that aren't about a resource, and the resource's parts for those that are. Whatever else counts only if some
-rule asks for it: so with Kubernetes' schemas, whose rules don't look at a resource's name, all pods of a namespace are
+Two requests that agree on all of these facts have the same schema. Caller and verb are always among them, and so is the
+path for requests without a resource and the parts of the resource for the others. Any other fact is only included if
+some rule reads it: with Kubernetes' schemas, whose rules don't read the name of a resource, all pods of a namespace are
 one entry.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["compile_keys", "facts_of", "looks_at_uid"]
 
 Key = Callable[[RequestDigest], tuple[object, ...]]
 Fact = tuple[str, str]
-"""A kind, and a name: of an attribute of the digest, or of a header or query parameter."""
+"""A kind of fact and its name: an attribute of the digest, a header or a query parameter."""
 
 _ABSENT = ()  # unlike the empty string
 _UID: Fact = ("attribute", "identity.uid")
@@ -44,7 +44,7 @@ def facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
 
 
 def looks_at_uid(facts: frozenset[Fact]) -> bool:
-    """Whether two identities can differ by their UID alone."""
+    """Return whether the rules read UIDs, so that two identities can differ by their UID alone."""
     return _UID in facts
 
 
@@ -60,8 +60,8 @@ def _of_http_rule(rule: HttpRule) -> set[Fact]:
 def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
     """Return the functions from a digest to its cache key, without a resource and with one.
 
-    Name and groups come first. All parts have a length. A key without a resource and one with never equal, because
-    the latter has more parts: four of the resource, and whatever else counts counts for both.
+    Name and groups come first, and all parts have a length. A key with a resource never equals one without, because it
+    has four more parts, while all further facts are in both.
     """
     who = ("identity.name", "identity.groups")
     attributes = {name for kind, name in facts if kind == "attribute"}

@@ -1,8 +1,8 @@
-"""Kubernetes' paths: ``/api/v1/namespaces/x/pods/y/log`` and the like to verb and resource, as upstream reads them.
+"""Kubernetes' paths, such as ``/api/v1/namespaces/x/pods/y/log``, to verb and resource, as upstream reads them.
 
-``/api/VERSION/…`` is the core group, ``/apis/GROUP/VERSION/…`` are the others; then perhaps ``namespaces/NAMESPACE``,
-then resource, name and subresource. Everything else isn't about a resource, and its verb is the method in lower case.
-The API's discovery paths, which end before a resource, are such.
+``/api/VERSION/…`` is the core group, ``/apis/GROUP/VERSION/…`` are the others, followed by an optional
+``namespaces/NAMESPACE``, and by resource, name and subresource. Any other path, such as the API's discovery paths,
+which end before a resource, has no resource, and its verb is the method in lower case.
 """
 
 import re
@@ -24,7 +24,7 @@ _COMMA = re.compile(r"(?:[^\\,]|\\.)+")
 
 
 def resolve_kubernetes(method: str, path: str, query: Mapping[str, str] = NO_VALUES) -> Resolution:
-    """Verb and resource of a request to a Kubernetes-shaped API."""
+    """Return verb and resource of a request to a Kubernetes-like API."""
     parts = path.strip("/").split("/")
     match parts:
         case ["api", version, _, *_]:
@@ -40,7 +40,7 @@ def resolve_kubernetes(method: str, path: str, query: Mapping[str, str] = NO_VAL
         verb, rest = rest[0], rest[1:]
     namespace, rest = _split_namespace(rest)
     name = rest[1] if len(rest) > 1 else ""
-    # A proxied path belongs to whatever is behind the proxy.
+    # A proxied path belongs to the server behind the proxy.
     subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
     if not name:
         verb, name = _collective(verb, query)
@@ -69,7 +69,7 @@ def _split_namespace(parts: list[str]) -> tuple[str, list[str]]:
 
 
 def _collective(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
-    """Without a name it is about many; but a field selector can ask for one by name."""
+    """Return the verb of a request without a name, and the one name that its field selector may ask for."""
     if verb == "delete":
         return "deletecollection", ""
     if verb != "get":
@@ -80,7 +80,7 @@ def _collective(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
 
 def _selected_name(selector: str) -> str:
     terms = [_TERM.fullmatch(term) for term in _COMMA.findall(selector)]
-    if None in terms:  # upstream doesn't understand it either, and then has no selector
+    if None in terms:  # as upstream, which has no selector then
         return ""
     for term in terms:
         if term is not None and term[1] == "metadata.name" and term[2] != "!=":

@@ -1,9 +1,9 @@
-"""What rules mean, said plainly: does a schema accept a request, and if not, why not?
+"""The meaning of rules: whether a schema accepts a request, and if not, why.
 
-This is the semantics to read and the one that `apf explain` speaks; the classifier compiles the same rules for speed.
-Kubernetes' rules mean exactly what upstream's code makes of them, its looseness included: a literal URL ``/healthz``
-also covers everything below it, and ``*`` is a wildcard only as the whole of a list. HTTP rules cover any request,
-about a resource or not.
+This is the reference that `apf explain` uses; the classifier compiles the same rules for speed. Kubernetes' rules have
+exactly the meaning that upstream's code gives them, also where it is loose: a literal URL ``/healthz`` also covers
+everything below it, and ``*`` is a wildcard only as the single item of a list. HTTP rules cover any request, with a
+resource or without.
 """
 
 import re
@@ -32,19 +32,19 @@ from apf_middleware.classification.schema import FlowSchema
 __all__ = ["NO_RESOURCE", "SERVICE_ACCOUNT", "accepts", "host_matches", "plain_host", "values_of", "why_not"]
 
 NO_RESOURCE = Resource("")
-"""What a request that isn't about a resource has of one."""
+"""The resource of a request without one, for rules that read its parts."""
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
-"""What a service account's user name begins with; its namespace, a colon and its name follow."""
+"""The prefix of a service account's user name, followed by its namespace, a colon and its name."""
 
 
 def accepts(what: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> bool:
-    """Whether a schema or one of its rules accepts a request."""
+    """Return whether a schema or one of its rules accepts a request."""
     return why_not(what, digest) is None
 
 
 def why_not(what: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> str | None:
-    """Why a schema or rule doesn't accept a request, in a few words; None when it does."""
+    """Return why a schema or rule doesn't accept a request, in a few words; None if it does."""
     if isinstance(what, FlowSchema):
         reasons = [why_not(rule, digest) for rule in what.rules]
         if None in reasons:
@@ -140,7 +140,7 @@ def plain_host(host: str) -> str:
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """Whether a plain host is the one of a rule, or below it when the rule's begins with ``*.``."""
+    """Return whether a plain host is that of a rule, or below it when the rule's begins with ``*.``."""
     pattern = plain_host(pattern)
     return host.endswith(pattern[1:]) and host != pattern[1:] if pattern.startswith("*.") else host == pattern
 

@@ -1,9 +1,9 @@
-"""Paths: templates of web apps, Kubernetes' URL patterns, and by which first segment either can be found.
+"""Path templates of web apps, Kubernetes' URL patterns, and the first segments by which both are found.
 
-A template is literal segments, ``{name}`` or ``*`` for one segment that isn't empty, and ``/*`` at the end for
-everything below and the path itself; ``*`` and ``/*`` alone are every path. The *head* of a path is its first
-segment. Each pattern knows the heads of all paths that it can match, unless those are unlimited: so a path needs to be
-tried only against the patterns that share its head, however many there are.
+A template has literal segments, ``{name}`` or ``*`` for one segment that isn't empty, and ``/*`` at the end for
+everything below and the path itself; ``*`` and ``/*`` alone match every path. The *head* of a path is its first
+segment. The heads of all paths that a pattern matches are known, unless they are unlimited, so that a path is only
+compared with the patterns that share its head.
 """
 
 import re
@@ -24,12 +24,12 @@ __all__ = [
 ]
 
 ANY_SEGMENT = "*"
-"""A segment of a template that stands for any, without a name."""
+"""A segment of a template that matches any segment, without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathTemplate:
-    """A template taken apart: ``{name}`` stays as it is among ``segments``; ``below`` is a ``/*`` at the end."""
+    """A parsed template: ``{name}`` is kept among ``segments``; ``below`` means a ``/*`` at the end."""
 
     segments: tuple[str, ...]
     below: bool
@@ -55,7 +55,7 @@ class PathTemplate:
 
 
 def is_parameter(segment: str) -> bool:
-    """Whether a segment of a template has a name and stands for any."""
+    """Return whether a segment of a template is a named parameter."""
     return segment[:1] == "{"
 
 
@@ -82,7 +82,7 @@ def parse_template(template: object) -> PathTemplate:
 
 
 def compile_templates(templates: Iterable[str]) -> re.Pattern[str]:
-    """One regex for all of them."""
+    """Return one regex that matches what any of these templates matches."""
     return re.compile("|".join(f"(?:{parse_template(template).regex()})" for template in templates))
 
 
@@ -92,7 +92,7 @@ def head_of(path: str) -> str:
 
 
 def heads_of_templates(templates: Iterable[str]) -> frozenset[str] | None:
-    """Of all paths that one of these matches; None when they are unlimited."""
+    """Return the heads of all paths that these templates match; None when they are unlimited."""
     heads = set()
     for template in templates:
         segments = parse_template(template).segments
@@ -103,7 +103,7 @@ def heads_of_templates(templates: Iterable[str]) -> frozenset[str] | None:
 
 
 def heads_of_urls(urls: Iterable[str]) -> frozenset[str] | None:
-    """Of all paths that one of these patterns of Kubernetes matches; None when they are unlimited."""
+    """Return the heads of all paths that these Kubernetes patterns match; None when they are unlimited."""
     heads = set()
     for url in urls:
         beginning = url.removesuffix("*").removesuffix("/") + "/"

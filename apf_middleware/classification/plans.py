@@ -1,9 +1,9 @@
-"""Which schemas have a chance with an identity, and of these, with the name of what is asked for.
+"""Plans: the schemas that can accept requests of an identity, by the name of the resource or path.
 
-Two indexes, one after the other. The first is made once, from schemas to the users, groups and service accounts'
-namespaces that they name; so a new identity is compared with the schemas that could mean it, and not with the hundreds
-that name others. What is left of the schemas for one identity is its *plan*: steps by the name of the resource, or by
-the first segment of the path. A plan ends with the first step that accepts everything, so most are short.
+There are two indexes. The first is made once, from schemas to the users, groups and namespaces of service accounts that
+they name, so that a new identity is only compared with schemas that can match it. The schemas that remain for one
+identity are its *plan*: steps by the name of the resource, or by the first segment of the path. A plan ends with the
+first step that accepts everything, so most plans are short.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "SchemaIndex"]
 
 _EVERYBODY = "everybody"
-_PLANS_SHARED = 1024  # distinct sets of alternatives, which is what identities differ by
-_Key = tuple[str, str]  # what kind of subject, and its name
+_PLANS_SHARED = 1024  # distinct sets of alternatives; identities with the same set share a plan
+_Key = tuple[str, str]  # the kind of subject, and its name
 _Step = tuple[int, Predicate | None]
 _NamedStep = tuple[int, Predicate | None, frozenset[str] | None]
 
@@ -49,20 +49,20 @@ class _Steps:
             if names is None:
                 unnamed.append((number, test))
                 if test is None:
-                    break  # nobody comes further
+                    break  # no request goes on
             for name in names or ():
                 self._by_name.setdefault(name, []).append((number, test))
         self._unnamed = tuple(unnamed)
         self._merged: dict[str, tuple[_Step, ...]] = {}
 
     def named(self, name: str) -> tuple[_Step, ...]:
-        """For a request that bears this name."""
+        """Return the alternatives for a request with this name."""
         merged = self._merged.get(name)
         if merged is not None:
             return merged
         own = self._by_name.get(name)
         if own is None:
-            return self._unnamed  # not remembered: such names are the client's to invent
+            return self._unnamed  # not cached: clients can invent such names
         merged = self._merged[name] = tuple(sorted([*own, *self._unnamed], key=lambda step: step[0]))
         return merged
 
@@ -83,7 +83,7 @@ class _Side:
         self._shared: BoundedCache[tuple[int, ...], _Steps] = BoundedCache(_PLANS_SHARED)
 
     def steps(self, candidates: Iterable[int], identity: Identity) -> _Steps:
-        """Of these schemas, for this identity; identities that may go the same ways share them."""
+        """Return the steps of these schemas for this identity; identities with the same steps share them."""
         chosen = []
         for schema in candidates:
             for place in self._of_schema[schema]:
@@ -100,7 +100,7 @@ class _Side:
 
 
 class Plan:
-    """The schemas that have a chance with one identity."""
+    """The schemas that can accept requests of one identity."""
 
     __slots__ = ("_about_resource", "_others")
 
@@ -123,7 +123,7 @@ class Plan:
 
 
 class SchemaIndex:
-    """Schemas, which come in order, by the subjects that they name."""
+    """Schemas in order of precedence, by the subjects that they name."""
 
     __slots__ = ("_about_resource", "_longest_account", "_numbers", "_others")
 
@@ -150,7 +150,7 @@ class SchemaIndex:
 
 
 def _keys_of(rule: Rule | Conjunction) -> set[_Key]:
-    """By which an identity finds the rule: one of them is enough, and each that the rule can accept has one."""
+    """Return the keys by which identities find the rule: each identity that it can accept has at least one."""
     if isinstance(rule, Conjunction):
         return _keys_of_conjunction(rule)
     keys: set[_Key] = set()
@@ -166,7 +166,7 @@ def _keys_of(rule: Rule | Conjunction) -> set[_Key]:
 
 
 def _keys_of_conjunction(conjunction: Conjunction) -> set[_Key]:
-    """One test that an identity must pass by its name or by a group is enough to find it by."""
+    """Return the keys of one test of name or groups, which every accepted identity must pass."""
     for test in conjunction.tests:
         if test.inverted or test.operator is Operator.PATTERN_MATCH or test.field not in {Field.USER, Field.GROUPS}:
             continue

@@ -1,9 +1,9 @@
-"""Rules compiled for speed: what is settled by the identity, and closures for the rest.
+"""Rules compiled for speed: guards on the identity, and closures for the rest of the request.
 
-A schema's alternatives (its rules) are compiled apart for requests about a resource and for others. Each becomes a
-*guard* on the identity, which is asked once per identity and not per request, and a *test* of what for. Beside the
-test stand the *names* that a request must bear to have a chance: a resource's name or the first segment of a path;
-None means any. They only narrow the search; the test still decides. What the rules mean stands in matching.py.
+A schema's alternatives (its rules) are compiled separately for requests with a resource and for others. Each becomes a
+*guard* on the identity, which is evaluated once per identity instead of once per request, and a *test* of the request.
+With the test come the *names* of which a request must have one: a resource or the first segment of a path; None means
+any. They only narrow the search, and the test decides. matching.py defines the meaning of rules.
 """
 
 import re
@@ -35,7 +35,7 @@ Predicate = Callable[[RequestDigest, Resource], bool]
 Guard = Callable[[Identity], bool]
 
 IDENTITY_FIELDS = frozenset({Field.USER, Field.UID, Field.GROUPS})
-"""What atomic tests can ask of an identity."""
+"""The fields of atomic tests that belong to the identity."""
 
 _RESOURCE_FIELDS = frozenset(
     {Field.API_GROUP, Field.VERSION, Field.RESOURCE, Field.SUBRESOURCE, Field.NAMESPACE, Field.NAME}
@@ -57,7 +57,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One way to be accepted: ``guard`` holds for who asks, then ``test`` for what for (None: it always holds)."""
+    """One way to be accepted: ``guard`` holds for the identity, and ``test`` (None: always) for the request."""
 
     guard: Guard
     test: Predicate | None
@@ -70,7 +70,7 @@ def compile_rule(rule: Rule | Conjunction, *, about_resource: bool) -> Alternati
         return _compile_conjunction(rule, about_resource=about_resource)
     compiled: list[tuple[Predicate | None, frozenset[str] | None]]
     if about_resource:
-        # A name isn't looked for in the path too: with an HTTP rule any resource has a chance.
+        # A resource isn't looked up by its path as well, so with an HTTP rule any resource can match.
         compiled = [_compile_resource_rule(one) for one in rule.resource_rules]
         compiled += [(_compile_http_rule(http), None) for http in rule.http_rules]
     else:
@@ -118,7 +118,7 @@ def _compile_subjects(subjects: tuple[AnySubject, ...]) -> Guard:
             accounts.append(f"{SERVICE_ACCOUNT}{subject.namespace}:")
         else:
             users.add(f"{SERVICE_ACCOUNT}{subject.namespace}:{subject.name}")
-    # A service account may be called * in no namespace, but a user subject * is everybody.
+    # A service account with the name * and no namespace can exist, but a user subject * matches all users.
     if "*" in users or "*" in groups:
         return lambda _: True
     beginnings = tuple(accounts)
@@ -130,7 +130,7 @@ def _compile_subjects(subjects: tuple[AnySubject, ...]) -> Guard:
 
 
 def _as_set(listed: tuple[str, ...]) -> frozenset[str] | None:
-    """None is everything."""
+    """Return the items as a set, or None if they match everything."""
     return None if listed == ("*",) else frozenset(listed)
 
 

@@ -1,9 +1,9 @@
 """An ordinary web app's paths as resources, by a table of templates such as ``/tenants/{namespace}/orders/{name}``.
 
-The table is one trie of segments. Literal segments go before parameters, from the left, and a route for everything
-below goes last; when the better branch leads nowhere the other is tried. A node has one parent, so each is visited at
-most once: the cost is linear in the path's length, whatever it says. Verbs are Kubernetes': get and delete are about
-one thing, list and deletecollection about many.
+The table is a trie of segments. Literal segments take precedence over parameters, from the left, and a route for
+everything below comes last; if the preferred branch has no match, the other one is tried. A node has one parent, so
+each is visited at most once, and the cost is linear in the length of the path. Verbs are Kubernetes': get and delete
+refer to one object, list and deletecollection to many.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _COLLECTIVE = {"get": "list", "delete": "deletecollection"}
 
 
 class RouteTemplate(Protocol):
-    """What a table is made of; no methods means all."""
+    """The interface of a route; no methods means all."""
 
     @property
     def path(self) -> str: ...
@@ -36,7 +36,7 @@ class RouteTemplate(Protocol):
 
 
 class _Target:
-    """The end of a route: the parameters in the order of their segments, and what it is about."""
+    """The end of a route: its parameters in the order of their segments, and its resource."""
 
     __slots__ = ("names", "resource", "subresource")
 
@@ -57,7 +57,7 @@ class _Node:
 
 
 class RouteTable:
-    """Resolves method, path and query by routes; what no route covers isn't about a resource."""
+    """Resolves method, path and query by routes; other requests have no resource."""
 
     __slots__ = ("_root", "_size")
 
@@ -75,7 +75,7 @@ class RouteTable:
         return f"RouteTable: {self._size} routes"
 
     def resolve(self, method: str, path: str, query: Mapping[str, str] = NO_VALUES) -> Resolution:  # noqa: ARG002
-        """As `resolve_kubernetes`, so that either can serve; the query decides nothing here."""
+        """Return verb and resource, with the signature of `resolve_kubernetes`; the query is ignored."""
         if not self._size:
             return _PLAIN.get(method) or Resolution(method.lower())
         method = method.upper()

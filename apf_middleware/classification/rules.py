@@ -1,9 +1,9 @@
-"""Rules: what a flow schema accepts, as plain data. Several rules of a schema are alternatives.
+"""The rules of flow schemas, as plain data. Several rules of a schema are alternatives.
 
-Two ways to say it. A `Rule` is Kubernetes': one of its subjects asks, and one of its resource, non-resource or HTTP
-rules covers what for. A `Conjunction` is the KEP's: all of its atomic tests hold, each of which can be inverted.
-Kubernetes' lists are taken as they come, since what may stand in them is the API's to say; regexes and templates can
-fail to mean anything at all, so they are checked here.
+There are two forms. A `Rule` is Kubernetes': one of its subjects matches the caller, and one of its resource,
+non-resource or HTTP rules matches the operation. A `Conjunction` is the KEP's: all of its atomic tests hold, each of
+which can be inverted. Kubernetes' lists are not checked, because the API defines their values; regexes and templates
+are checked here.
 """
 
 from dataclasses import dataclass
@@ -32,21 +32,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class UserSubject:
-    """A user by name; ``*`` is everybody."""
+    """A user by name; ``*`` means all."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSubject:
-    """Whoever is in a group; ``*`` is everybody, also without any group."""
+    """The members of a group; ``*`` means all callers, also those without any group."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccountSubject:
-    """A service account of a namespace; the name ``*`` is all of that namespace."""
+    """A service account of a namespace; the name ``*`` means all of the namespace."""
 
     namespace: str
     name: str
@@ -71,7 +71,7 @@ class ResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class NonResourceRule:
-    """Verbs on paths that aren't about a resource."""
+    """Verbs on paths without a resource."""
 
     verbs: tuple[str, ...]
     urls: tuple[str, ...]
@@ -79,15 +79,15 @@ class NonResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class ValueMatch:
-    """A header or query parameter that must be there: with one of ``values``, matching ``pattern``, or anyhow.
+    """A header or query parameter that must have one of ``values``, match ``pattern``, or just be present.
 
-    With both ``values`` and ``pattern`` either will do. A pattern must match completely.
+    With both ``values`` and ``pattern`` one of them suffices. A pattern must match completely.
     """
 
     name: str
     values: tuple[str, ...] = ()
     pattern: str | None = None
-    absent: bool = False  # it must not be there
+    absent: bool = False  # it must be absent
 
     def __post_init__(self) -> None:
         require_text("name of a header or query parameter", self.name)
@@ -99,10 +99,10 @@ class ValueMatch:
 
 @dataclass(frozen=True, slots=True)
 class HttpRule:
-    """What web apps go by; an empty list accepts anything.
+    """Methods, paths, hosts, headers and query parameters; an empty list accepts anything.
 
-    A path is a template: ``{name}`` stands for one segment, ``*`` for one segment too, and ``/*`` at the end for
-    everything below (and the path itself). A host may begin with ``*.``.
+    A path is a template: ``{name}`` and ``*`` match one segment, and ``/*`` at the end matches everything below and the
+    path itself. A host may begin with ``*.``.
     """
 
     methods: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class HttpRule:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One of ``subjects`` asks, and one of the other rules covers what for."""
+    """One of ``subjects`` matches the caller, and one of the other rules matches the operation."""
 
     subjects: tuple[AnySubject, ...]
     resource_rules: tuple[ResourceRule, ...] = ()
@@ -133,7 +133,7 @@ class Rule:
 
 
 class Field(StrEnum):
-    """What an atomic test looks at."""
+    """The field that an atomic test reads."""
 
     USER = "user"
     UID = "uid"
@@ -151,7 +151,7 @@ class Field(StrEnum):
 
 
 class Operator(StrEnum):
-    """How an atomic test compares."""
+    """The comparison of an atomic test."""
 
     EQUALS = "equals"
     IN_SET = "inSet"
@@ -165,8 +165,8 @@ class AtomicTest:
 
     ``values`` is the one value of ``equals``, the set of ``inSet`` and ``superSet``, the one regex of ``patternMatch``,
     which must match completely. On a field with several values (groups), ``equals``, ``inSet`` and ``patternMatch``
-    hold when they hold for one of them; ``superSet`` holds when all of the set is among them. What a request doesn't
-    have, say a namespace, is the empty string.
+    hold when they hold for one of them; ``superSet`` holds when all of the set is among them. A value that the request
+    doesn't have, such as a namespace, is the empty string.
     """
 
     field: Field
@@ -186,6 +186,6 @@ class AtomicTest:
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """All ``tests`` hold; without any it accepts everything."""
+    """A conjunction of ``tests``; without any it accepts everything."""
 
     tests: tuple[AtomicTest, ...] = ()

@@ -1,4 +1,4 @@
-"""Flow schemas: which requests, to which level, and which of them belong to one flow."""
+"""Flow schemas: the requests that they match, their level, and the flows within it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ __all__ = ["Classification", "Distinguisher", "FlowSchema", "Source"]
 
 
 class Source(StrEnum):
-    """What tells the flows of a schema apart."""
+    """The property that tells the flows of a schema apart."""
 
     USER = "user"
     NAMESPACE = "namespace"
@@ -30,12 +30,12 @@ _NAMED = frozenset({Source.HEADER, Source.PATH_PARAMETER, Source.QUERY})
 
 @dataclass(frozen=True, slots=True)
 class Distinguisher:
-    """How a request's flow is found: a source, and perhaps a regex that picks a part of it.
+    """The rule that gives a request's flow: a source, and an optional regex that selects a part of it.
 
-    ``argument`` names the header, path parameter or query parameter. ``groups`` is the configured set of which the
-    identity's first one tells the tenant; an entry may end with ``*``. Addresses are cut to ``prefix_v4`` or
-    ``prefix_v6`` bits. A regex in ``transform`` must match completely and have one capturing group; what doesn't match
-    is the empty string, and so is a source that a request doesn't have.
+    ``argument`` names the header, path parameter or query parameter. ``groups`` is a set of groups, of which the first
+    one that the identity has is used as the tenant; an entry may end with ``*``. Addresses are cut to ``prefix_v4`` or
+    ``prefix_v6`` bits. A regex in ``transform`` must match completely and have one capturing group. A value that
+    doesn't match, or that the request doesn't have, is the empty string.
     """
 
     source: Source
@@ -76,8 +76,8 @@ class Distinguisher:
 class FlowSchema:
     """Requests that one of ``rules`` accepts go to ``level``; the lowest precedence wins, then the name.
 
-    Without a distinguisher all of them are one flow. A ``queue`` finds in each request the name of the level that it
-    goes to instead; ``level`` takes those in which it finds nothing.
+    Without a distinguisher they are all one flow. A ``queue`` reads the name of the level from each request instead;
+    ``level`` takes the requests without such a name.
     """
 
     name: str
@@ -95,9 +95,9 @@ class FlowSchema:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """Where a request belongs: its schema, level and flow, and the flow's 64 bits of entropy."""
+    """The schema, level and flow of a request, and the flow's 64 bits of entropy."""
 
     schema: str
     level: str
-    flow: str  # the distinguisher
+    flow: str  # the value of the distinguisher
     entropy: int

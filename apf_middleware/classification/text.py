@@ -1,4 +1,4 @@
-"""What people write: checks of names and regexes, and how it is shown."""
+"""Checks of names and regexes, and text made safe for display."""
 
 import re
 import warnings
@@ -12,26 +12,26 @@ _LONGEST_NAME: Final = 256
 
 
 def compile_regex(name: str, pattern: object) -> re.Pattern[str]:
-    """``pattern`` compiled, or an InvalidValueError that says what is wrong with it."""
+    """Return ``pattern`` compiled, or raise InvalidValueError with the reason."""
     if not isinstance(pattern, str):
         raise InvalidValueError(name, pattern, "it must be a regular expression")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # a set that Python will read otherwise one day
+            warnings.simplefilter("error", FutureWarning)  # a set whose meaning Python announces to change
             return re.compile(pattern)
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
         raise InvalidValueError(name, pattern, f"it must be a regular expression: {error}") from error
 
 
 def require_text(name: str, value: object) -> str:
-    """``value`` as it came, or an InvalidValueError when it isn't a string or is empty."""
+    """Return ``value``, or raise InvalidValueError if it isn't a string or is empty."""
     if not isinstance(value, str) or not value:
         raise InvalidValueError(name, value, "it must be a string that isn't empty")
     return value
 
 
 def printable(name: str, *, most: int = _LONGEST_NAME) -> str:
-    """On one line and harmless; of a long one the beginning, for all rows become as wide as the widest."""
+    """Return ``text`` on one line without control characters, cut to its beginning if it is long."""
     if len(name) > most:
         name = f"{name[:most]}..."
     if name.isprintable():
