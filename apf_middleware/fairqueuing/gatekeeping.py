@@ -78,7 +78,7 @@ class Parking(Seats, ABC):
         """A gate keeps ``ticket`` waiting: until `unpark`, it is no demand and gets no turn."""
         queue = ticket.queue
         assert queue is not None, "who waits has a queue"
-        self._withdraw(queue, ticket)
+        self._withdraw(now, queue, ticket)
         queue.parked += 1
         self.parked += 1
         self.note_demand(now)
@@ -94,7 +94,7 @@ class Parking(Seats, ABC):
         queue.insert(ticket)
         self.waiting += 1
         self.seats_waiting += ticket.width
-        self._note_wait(queue, ticket.width)
+        self._note_wait(now, queue, ticket.width)
         if ticket.newer is not None:
             self.discipline.rejoin(queue, ticket)
         seated = self._dispatch(now)
@@ -105,7 +105,7 @@ class Parking(Seats, ABC):
         """A gate refuses ``ticket``, whose turn it is or which is parked."""
         queue = ticket.queue
         assert queue is not None, "who waits has a queue"
-        self._take_out(queue, ticket)
+        self._take_out(now, queue, ticket)
         self._turn_down(queue, ticket, Reason.GATE)
         self.note_demand(now)
 
@@ -115,15 +115,15 @@ class Parking(Seats, ABC):
         ticket.arrived_at = now
         self._reject(ticket, reason)
 
-    def _take_out(self, queue: "Queue", ticket: Ticket) -> None:
+    def _take_out(self, now: int, queue: "Queue", ticket: Ticket) -> None:
         """It leaves unserved, from the chain or from among the parked."""
         if self.gatekeeper is not None and self.gatekeeper.is_parked(ticket):
             queue.parked -= 1
             self.parked -= 1
         else:
-            self._withdraw(queue, ticket)
+            self._withdraw(now, queue, ticket)
 
-    def _withdraw(self, queue: "Queue", ticket: Ticket) -> None:
+    def _withdraw(self, now: int, queue: "Queue", ticket: Ticket) -> None:
         if self.reservation.rounds:
             self.reservation.end(ticket)
         was_oldest = queue.oldest is ticket
@@ -132,7 +132,7 @@ class Parking(Seats, ABC):
         self.seats_waiting -= ticket.width
         self.discipline.leave(queue, ticket, was_oldest=was_oldest)
         if self.guarantee is not None:
-            self.guarantee.leave(queue, ticket.width)
+            self.guarantee.leave(now, queue, ticket.width)
 
     def _turn_down(self, queue: "Queue", ticket: Ticket, reason: Reason) -> None:
         """Reject ``ticket``, which isn't in ``queue`` any more or didn't get into it."""
@@ -154,7 +154,7 @@ class Parking(Seats, ABC):
     def _dispatch(self, now: int) -> Sequence[Ticket]: ...
 
     @abstractmethod
-    def _note_wait(self, queue: "Queue", width: int) -> None:
+    def _note_wait(self, now: int, queue: "Queue", width: int) -> None:
         """A request of this ``width`` has joined ``queue`` and waits there."""
 
     @abstractmethod

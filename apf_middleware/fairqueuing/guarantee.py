@@ -16,16 +16,23 @@ all that are overdue.
 
 **Meters.** ``r`` is the integral of the fair share of a queue that cannot have all it demands (see `MaxMinShares`), in
 grains of 2**-20 seat-nanoseconds. A waiting queue counts as one of these. (A queue whose whole demand is within the
-fair share lacks less than that; serving it early costs nobody more than it is entitled to.) The service of a queue is
-``seats x now + offset``, where only a change of seats changes the offset. The shortfall is the distance of
-``r - service`` from its least value, and that is reached when seats come free.
+fair share lacks less than that; serving it early costs the others no more than it is entitled to.) The service of a
+queue is ``seats * now + offset``, where only a change of seats changes the offset. The shortfall is the distance of
+``r - service`` from its least value. That is reached when the queue gives back seats, or when the fair share rises
+above the seats that the queue has. The rises are kept in a log, which each queue reads when something happens to it
+(see `RiseLog`).
 
-**Cost.** Waiting queues stand on an agenda under the ``r`` at which their shortfall was zero at the earliest. An entry
-may be outdated, but only so that it overstates the shortfall; it is put right when it comes to the top. Usually one
-comparison tells that no queue lacks much. Each call is O(log n) amortised. Demands are tracked only while there is
-competition: tracking begins with a look at all queues, and ends after as many requests without competition.
+**Cost.** Waiting queues are listed by the ``r`` at which their shortfall was zero at the earliest. This is the current
+``r`` when a queue begins to wait, so most are listed in the order in which they began to wait; the few that have to be
+listed again stand in a heap. An entry may be outdated, but only so that it overstates the shortfall; it is corrected
+when it comes first. A queue that lacks much and has its fair share at the moment is postponed: it is looked at again
+when the share has added up to an eighth of the threshold. Usually one comparison shows that no queue lacks much. Each
+call is O(log n) amortised. Demands are tracked only while there is competition: tracking begins with a look at all
+queues, and ends after as many requests without competition.
 """
 
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,30 +41,86 @@ from apf_middleware.fairqueuing.claim import Claim
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue import Queue
 
-__all__ = ["Guarantee"]
+__all__ = ["Guarantee", "RiseLog"]
 
 _GRAIN_BITS: Final = 20
 _REMEMBERED: Final = 1000  # requests for which the longest one is remembered, at least
+_ANY_SHARE: Final = 1 << 62  # more seats than any share has
+
+
+class RiseLog:
+    """The moments at which the fair share rose above a whole number of seats.
+
+    A queue with a constant number of seats falls behind faster from such a moment on, so ``r - service`` may have had
+    its least value there. Each rise is read once for each number of seats that is asked for.
+    """
+
+    __slots__ = ("_rises", "_suffixes", "count")
+
+    def __init__(self) -> None:
+        self.count: int = 0
+        self._rises: list[tuple[int, int, int, int]] = []
+        # By seats: how many rises have been read, the numbers of those that matter, and their values. The values
+        # ascend: a rise with a lower value makes all earlier ones with higher values irrelevant.
+        self._suffixes: dict[int, tuple[int, list[int], list[int]]] = {}
+
+    def add(self, r: int, now: int, low: int, high: int) -> None:
+        """Add the rise of the share above ``low``, ``low + 1``, … ``high - 1`` seats at ``now``, with this ``r``."""
+        self._rises.append((r, now, low, high))
+        self.count += 1
+
+    def least(self, seats: int, since: int) -> int | None:
+        """Return the least ``r - seats * now`` in grains, of the rises from number ``since`` on; None without any."""
+        read, numbers, values = self._suffixes.get(seats) or (0, [], [])
+        if read < self.count:
+            for number in range(read, self.count):
+                r, now, low, high = self._rises[number]
+                if low <= seats < high:
+                    value = r - (seats * now << _GRAIN_BITS)
+                    while values and values[-1] >= value:
+                        values.pop()
+                        numbers.pop()
+                    numbers.append(number)
+                    values.append(value)
+            self._suffixes[seats] = self.count, numbers, values
+        place = bisect_left(numbers, since)
+        return values[place] if place < len(values) else None
+
+    def clear(self) -> None:
+        """Forget all rises, once each queue has read them."""
+        self.count = 0
+        self._rises.clear()
+        self._suffixes.clear()
 
 
 class Guarantee:
-    """The shortfalls of one queue set's queues."""
+    """The shortfalls of one queue set's queues.
+
+    The queue set reports each change of a queue's seats or waiting requests, with the time.
+    """
 
     __slots__ = (
         "_agenda",
         "_claims",
+        "_earliest",
         "_former",
         "_free_claims",
+        "_has_fallen",
+        "_held",
+        "_in_order",
         "_is_decided",
+        "_last_listed",
         "_longest",
         "_most_work",
         "_now",
         "_overdue",
+        "_postponed",
         "_queues",
         "_quiet",
         "_remaining",
-        "_seats",
+        "_rises",
         "_seats_at_most",
+        "_share_rounded_up",
         "_shares",
         "_threshold",
         "_waiting_queues",
@@ -71,7 +134,6 @@ class Guarantee:
         self.is_tracking: bool = False
         self.overridden: int = 0  # how often a queue was served out of turn
         self._now = now
-        self._seats = 0
         self._waiting_queues = 0
         self._quiet = 0
         self._seats_at_most = seats
@@ -83,24 +145,58 @@ class Guarantee:
         self._forget()
 
     def _forget(self) -> None:
+        self._held = 0  # the seats in use
         self._claims: list[Claim] = []
         self._queues: list[Queue] = []  # whose claim it is, or was last
         self._free_claims: list[Claim] = []
         self._shares = MaxMinShares(0, self._claims)
-        self._agenda = Agenda()
+        self._share_rounded_up = 0
+        self._rises = RiseLog()
+        self._in_order: OrderedDict[Claim, None] = OrderedDict()  # waiting queues, by rising `listed`
+        self._agenda = Agenda()  # other waiting queues, by `listed`
+        self._postponed = Agenda()  # the rest of them: `listed` tells when to look again
+        self._earliest = self._last_listed = self.r  # no queue is listed before the former
+        self._has_fallen = False  # whether `r` has ever gone back, because less was billed than held
 
-    # Time
+    # Time and shares
 
-    def advance(self, now: int, seats: int) -> None:
-        """Let time pass until ``now``, with so many ``seats`` in use since the latest call."""
+    def _pass_time(self, now: int) -> None:
         if self._waiting_queues:
             shares = self._shares
-            if seats != self._seats:
-                self._seats = seats
+            seats = self._held if self._held < self._seats_at_most else self._seats_at_most  # noqa: FURB136 - faster
+            if seats != shares.capacity:
                 shares.resize(seats)
+                self._note_share()
             if shares.limited:
                 self.r += (shares.free * (now - self._now) << _GRAIN_BITS) // shares.limited
         self._now = now
+
+    def _demand(self, claim: Claim, rho: int) -> None:
+        """Set the demand of a queue that may cross the boundary between granted and limited."""
+        self._shares.change(claim, rho)
+        self._note_share()
+        if not rho:
+            self._queues[claim.index].claim = None
+            self._free_claims.append(claim)
+
+    def _note_share(self) -> None:
+        """Log the rise if the fair share has come to exceed more whole numbers of seats."""
+        shares = self._shares
+        former = self._share_rounded_up
+        self._share_rounded_up = rounded_up = -(-shares.free // shares.limited) if shares.limited else 0
+        if rounded_up > former and rounded_up > 1:  # without seats, a queue falls behind at any share
+            self._log_rise(self.r, former, rounded_up)
+
+    def _log_rise(self, r: int, low: int, high: int) -> None:
+        rises = self._rises
+        if rises.count > 2 * len(self._claims) + 64:  # so often that a look at all queues costs O(1), amortised
+            for claim, queue in zip(self._claims, self._queues, strict=True):
+                if queue.claim is claim:
+                    if queue.length:
+                        self._note_rises(claim, queue.seats_in_use)
+                    claim.noted = 0
+            rises.clear()
+        rises.add(r, self._now, low, high)
 
     # What happens to queues
 
@@ -117,26 +213,33 @@ class Guarantee:
         queue.claim = claim
         return claim
 
-    def _demand(self, claim: Claim, rho: int) -> None:
-        if claim.is_limited and rho >= claim.at_least:
-            claim.rho = rho  # it stays limited
-            return
-        self._shares.change(claim, rho)
-        if not rho:
-            self._queues[claim.index].claim = None
-            self._free_claims.append(claim)
-
-    def wait(self, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
+    def wait(self, now: int, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
         """A request of this ``width`` has joined ``queue``, one of ``queues``, to wait there."""
         if not self.is_tracking:
             self._track(queues)
+        if now != self._now:
+            self._pass_time(now)
         claim = queue.claim or self._claim(queue)
-        self._demand(claim, claim.rho + width)
+        if claim.is_limited:
+            claim.rho += width  # it stays limited
+        else:
+            self._demand(claim, claim.rho + width)
         if queue.length == 1:
+            r = self.r
+            if not self._waiting_queues:
+                self._earliest = r
             self._waiting_queues += 1
-            claim.least = self._ahead(queue, claim)
+            claim.least = r - (queue.seats_in_use * now + claim.offset << _GRAIN_BITS)
+            claim.noted = self._rises.count
             claim.debt = 0
-            self._list(claim, self.r)
+            claim.is_postponed = False
+            claim.listed = r
+            if r >= self._last_listed:
+                self._last_listed = r
+                self._in_order[claim] = None
+            else:  # `r` has gone back
+                self._agenda.put(claim.index, r)
+                self._earliest = min(self._earliest, r)
         self._is_decided = False
 
     def _track(self, queues: Iterable[Queue]) -> None:
@@ -145,12 +248,16 @@ class Guarantee:
         self._quiet = 0
         for queue in queues:
             if queue.seats_in_use:
+                self._held += queue.seats_in_use
                 self._demand(self._claim(queue), queue.seats_in_use)
 
-    def occupy(self, queue: Queue, width: int, queues: int) -> None:
+    def occupy(self, now: int, queue: Queue, width: int, queues: int) -> None:
         """A request has been seated that did not have to wait, and there are so many ``queues``."""
+        if now != self._now:
+            self._pass_time(now)
+        self._held += width
         claim = queue.claim or self._claim(queue)
-        claim.offset -= width * self._now
+        claim.offset -= width * now
         self._demand(claim, claim.rho + width)
         self._quiet += 1
         if self._quiet > queues:
@@ -161,59 +268,87 @@ class Guarantee:
         self.is_tracking = False
         for queue in self._queues:
             queue.claim = None
-        self._seats = 0
         self._forget()
 
-    def leave(self, queue: Queue, width: int) -> None:
+    def leave(self, now: int, queue: Queue, width: int) -> None:
         """A request has left ``queue`` unserved."""
+        if now != self._now:
+            self._pass_time(now)
         claim = queue.claim
         assert claim is not None, "a queue where a request waits has a claim"
-        self._end_wait(queue, claim)
+        if not queue.length:
+            self._end_wait(claim)
         self._demand(claim, claim.rho - width)
+        self._is_decided = False
 
-    def dispatch(self, queue: Queue, width: int, cut: int) -> None:
+    def dispatch(self, now: int, queue: Queue, width: int, cut: int) -> None:
         """A request has left ``queue`` for seats: ``width`` of them, and ``cut`` fewer than it waited for."""
+        if now != self._now:
+            self._pass_time(now)
+        self._held += width
         claim = queue.claim
         assert claim is not None, "a queue where a request waits has a claim"
-        claim.offset -= width * self._now
-        self._end_wait(queue, claim)
+        if not queue.length:
+            self._end_wait(claim)
+        elif claim.noted != self._rises.count:
+            self._note_rises(claim, queue.seats_in_use - width)
+        claim.offset -= width * now
         if cut:
             self._demand(claim, claim.rho - cut)
-
-    def _end_wait(self, queue: Queue, claim: Claim) -> None:
-        """One request fewer waits in ``queue``."""
         self._is_decided = False
-        if not queue.length:
-            self._waiting_queues -= 1
-            self._quiet = 0
+
+    def _end_wait(self, claim: Claim) -> None:
+        """No request waits any more in the queue of ``claim``."""
+        self._waiting_queues -= 1
+        self._quiet = 0
+        self._unlist(claim)
+
+    def _unlist(self, claim: Claim) -> None:
+        if claim.is_postponed:
+            self._postponed.drop(claim.index)
+        elif claim in self._in_order:
+            del self._in_order[claim]
+        else:
             self._agenda.drop(claim.index)
 
-    def vacate(self, queue: Queue, width: int, held_ns: int) -> None:
+    def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
         """A request is about to give back the seats of ``queue`` that it has held for so long."""
-        work = width * held_ns
-        if work > self._most_work or held_ns > self._longest:
-            self._most_work, self._longest = max(work, self._most_work), max(held_ns, self._longest)
-            self._set_threshold()
         self._remaining -= 1
+        if width * held_ns > self._most_work or held_ns > self._longest or not self._remaining:
+            self._remember(width * held_ns, held_ns)
+        claim = queue.claim
+        if claim is None:
+            return
+        if now != self._now:
+            self._pass_time(now)
+        if queue.length:
+            seats = queue.seats_in_use
+            ahead = self.r - (seats * now + claim.offset << _GRAIN_BITS)
+            if ahead < claim.least:  # noqa: PLR1730 - min() is slower
+                claim.least = ahead
+            if claim.noted != self._rises.count:
+                self._note_rises(claim, seats)
+            if claim.is_postponed or self._has_fallen:
+                self._list(claim, min(claim.listed, self.r - ahead + claim.least + claim.debt))
+        self._held -= width
+        claim.offset += width * now
+        rho = claim.rho - width
+        if claim.is_limited and rho >= claim.at_least:
+            claim.rho = rho  # it stays limited
+        else:
+            self._demand(claim, rho)
+        self._is_decided = False
+
+    def _remember(self, work: int, held_ns: int) -> None:
+        """A request has done so much work, more than any before, or it is time to forget what was long ago."""
+        self._most_work, self._longest = max(work, self._most_work), max(held_ns, self._longest)
         if not self._remaining:
             self._remaining = _REMEMBERED
             self._former = (self._most_work, self._longest)
             self._most_work = self._longest = 0
-            self._set_threshold()
-        claim = queue.claim
-        if claim is None:
-            return
-        if queue.length:
-            ahead = self._ahead(queue, claim)
-            claim.least = min(claim.least, ahead)
-            at = self.r - (ahead - claim.least - claim.debt)
-            if at < claim.listed:
-                self._list(claim, at)
-        claim.offset += width * self._now
-        self._demand(claim, claim.rho - width)
-        self._is_decided = False
+        self._set_threshold()
 
-    def bill(self, queue: Queue, work: int) -> None:
+    def bill(self, now: int, queue: Queue, work: int) -> None:
         """``queue`` is charged for so much ``work`` beyond the seats that it held, or for less if negative.
 
         The work counts as service of this queue, and so all have a part in it as in the seats in use.
@@ -221,10 +356,15 @@ class Guarantee:
         claim = queue.claim
         if claim is None or not queue.length:
             return
+        if now != self._now:
+            self._pass_time(now)
         claim.debt += work << _GRAIN_BITS
         if self._shares.limited:
+            before = self.r
             self.r += (work << _GRAIN_BITS) // self._shares.limited
-        at = self.r - (self._ahead(queue, claim) - claim.least - claim.debt)
+            self._has_fallen = self._has_fallen or self.r < before
+            self._log_rise(min(before, self.r), 0, _ANY_SHARE)
+        at = self._note(queue, claim)
         if at < claim.listed:
             self._list(claim, at)
         self._is_decided = False
@@ -233,59 +373,116 @@ class Guarantee:
         work, longest = max(self._most_work, self._former[0]), max(self._longest, self._former[1])
         self._threshold = (2 * work + self._seats_at_most * longest) << _GRAIN_BITS - 2
 
-    def resize(self, seats: int) -> None:
+    def resize(self, now: int, seats: int) -> None:
         """The level has at most so many ``seats`` from now on."""
+        if now != self._now:
+            self._pass_time(now)
         self._seats_at_most = seats
         self._set_threshold()
 
     # Which queue lacks service
 
-    def _ahead(self, queue: Queue, claim: Claim) -> int:
-        """Return ``r - service`` of ``queue``, but for a constant."""
-        return self.r - (queue.seats_in_use * self._now + claim.offset << _GRAIN_BITS)
+    def _note(self, queue: Queue, claim: Claim) -> int:
+        """Bring the least value up to date; return the ``r`` at which the shortfall was zero at the earliest."""
+        seats = queue.seats_in_use
+        ahead = self.r - (seats * self._now + claim.offset << _GRAIN_BITS)
+        claim.least = min(claim.least, ahead)
+        if claim.noted != self._rises.count:
+            self._note_rises(claim, seats)
+        return self.r - ahead + claim.least + claim.debt
 
-    def _list(self, claim: Claim, at: int) -> None:
+    def _note_rises(self, claim: Claim, seats: int) -> None:
+        """Read the rises since the latest call; the queue has had so many ``seats`` all the time."""
+        least = self._rises.least(seats, claim.noted)
+        claim.noted = self._rises.count
+        if least is not None:
+            claim.least = min(claim.least, least - (claim.offset << _GRAIN_BITS))
+
+    def _list(self, claim: Claim, at: int, *, is_postponed: bool = False) -> None:
+        """List ``claim`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
+        self._unlist(claim)
         claim.listed = at
-        self._agenda.put(claim.index, at)
+        claim.is_postponed = is_postponed
+        (self._postponed if is_postponed else self._agenda).put(claim.index, at)
+        self._earliest = min(self._earliest, at)
 
-    def overdue(self) -> Queue | None:
-        """Return the queue that has to be served next although it may not be its turn, if there is one."""
-        if not self._is_decided:
-            self._is_decided = True
-            self._overdue = self._find_overdue()
-        return self._overdue
+    def overdue(self, now: int) -> Queue | None:
+        """Return the queue that has to be served next although it may not be its turn, if there is one.
+
+        The answer holds until something happens to a queue: that time passes does not change it.
+        """
+        if self._is_decided:
+            return self._overdue
+        self._is_decided = True
+        if now != self._now:
+            self._pass_time(now)
+        is_possible = self._waiting_queues and self._earliest < self.r - self._threshold
+        self._overdue = found = self._find_overdue() if is_possible else None
+        return found
 
     def _find_overdue(self) -> Queue | None:
-        agenda, shares, latest = self._agenda, self._shares, self.r - self._threshold
-        while self._waiting_queues and agenda.floor() < latest:
-            index = agenda.least()
-            assert index is not None, "waiting queues are listed"
-            claim, queue = self._claims[index], self._queues[index]
-            if claim.listed >= latest:
-                break  # what stood before it on the agenda was outdated
-            ahead = self._ahead(queue, claim)
-            claim.least = min(claim.least, ahead)
-            at = self.r - (ahead - claim.least - claim.debt)
-            if queue.seats_in_use * shares.limited >= shares.free:
-                # It has its fair share now. Look again when the share has added up to an eighth of the threshold.
-                self._list(claim, max(at, latest + (self._threshold >> 3)))
-                continue
-            if at <= claim.listed:
+        latest = self.r - self._threshold
+        self._look_again(latest)
+        while (claim := self._first()) is not None and claim.listed < latest:
+            queue = self._queues[claim.index]
+            at = self._note(queue, claim)
+            if at > claim.listed:
+                self._list(claim, at)
+            elif self._has_share(queue):
+                self._list(claim, latest + (self._threshold >> 3), is_postponed=True)
+            else:
+                self._earliest = claim.listed
                 self.overridden += 1
                 return queue
-            self._list(claim, at)
+        ends = [claim.listed] if claim is not None else []
+        if (index := self._postponed.least()) is not None:
+            ends.append(self._claims[index].listed)
+        self._earliest = min(ends, default=self.r)
         return None
+
+    def _look_again(self, latest: int) -> None:
+        """List the postponed queues that are due, unless they have their fair share still."""
+        while (index := self._postponed.least()) is not None and self._claims[index].listed < latest:
+            claim, queue = self._claims[index], self._queues[index]
+            if self._has_share(queue):
+                self._list(claim, latest + (self._threshold >> 3), is_postponed=True)
+            else:
+                self._list(claim, self._note(queue, claim))
+
+    def _has_share(self, queue: Queue) -> bool:
+        """Return whether ``queue`` has its fair share now; where no queue is limited, that is all it demands."""
+        shares = self._shares
+        return shares.limited > 0 and queue.seats_in_use * shares.limited >= shares.free
+
+    def _first(self) -> Claim | None:
+        """Return the claim that is listed first, and not postponed."""
+        index = self._agenda.least()
+        listed = None if index is None else self._claims[index]
+        if not self._in_order:
+            return listed
+        first = next(iter(self._in_order))
+        return listed if listed is not None and listed.listed < first.listed else first
 
     def check(self) -> None:
         """Raise AssertionError where the claims are not those of the queues."""
         self._shares.check()
         self._agenda.check()
+        self._postponed.check()
+        in_heaps = self._agenda.members() | self._postponed.members()
+        held, listed = 0, self._in_order.keys() | {self._claims[index] for index in in_heaps}
         for claim, queue in zip(self._claims, self._queues, strict=True):
             if queue.claim is claim:
                 waiting = sum(ticket.width for ticket in queue)
                 assert claim.rho == waiting + queue.seats_in_use, f"the claim of {queue!r}"
+                assert (claim in listed) is (queue.length > 0), f"whether {queue!r} is listed"
+                assert not queue.length or claim.listed >= self._earliest, f"{queue!r} is listed before all"
+                held += queue.seats_in_use
             else:
                 assert not claim.rho, f"a claim that was of {queue!r}"
+        in_order = [claim.listed for claim in self._in_order]
+        assert in_order == sorted(in_order), "the order of the waiting queues"
+        assert self._waiting_queues == len(listed), f"{len(listed)} queues wait"
+        assert self._held == held, f"{held} seats are held"
 
     def __repr__(self) -> str:
         return f"<Guarantee: {self._waiting_queues} queues wait, {self.overridden} served out of turn>"

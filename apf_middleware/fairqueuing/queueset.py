@@ -146,16 +146,16 @@ class QueueSet(Serving):
                 self.seats_in_use += width
                 queue.seats_in_use += width
                 if guarantee is not None and guarantee.is_tracking:
-                    guarantee.occupy(queue, width, len(self.deck.queues))
+                    guarantee.occupy(now, queue, width, len(self.deck.queues))
                 seated = (ticket,)
             else:
-                self._join(queue, ticket)
+                self._join(now, queue, ticket)
                 seated = self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
-    def _join(self, queue: Queue, ticket: Ticket) -> None:
+    def _join(self, now: int, queue: Queue, ticket: Ticket) -> None:
         """Let ``ticket`` wait in ``queue``, unless that is full."""
         is_open = self.strict_upstream and self.seats_in_use < self.concurrency
         if queue.length + queue.parked >= min(self._limit, self.room) and not is_open:
@@ -166,7 +166,7 @@ class QueueSet(Serving):
         ticket.state = _WAITING
         self.waiting += 1
         self.seats_waiting += ticket.width
-        self._note_wait(queue, ticket.width)
+        self._note_wait(now, queue, ticket.width)
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.
@@ -181,7 +181,7 @@ class QueueSet(Serving):
         ended = self._advance(now)
         if ended and not ticket.is_waiting:
             return ended
-        self._take_out(queue, ticket)
+        self._take_out(now, queue, ticket)
         self._reject(ticket, reason)
         if self.deck.is_watchful and (not self.strict_upstream or self.deck.places):
             self.deck.leave(queue, ticket.entropy)
@@ -200,7 +200,7 @@ class QueueSet(Serving):
         if self._charges:
             billed = self.billed_ns(ticket, held)
             if self.guarantee is not None and queue is not None:
-                self.guarantee.bill(queue, ticket.work.seats * (billed - held))
+                self.guarantee.bill(now, queue, ticket.work.seats * (billed - held))
             held = billed
             self._charges.pop(ticket, None)
         if queue is not None:
@@ -212,7 +212,7 @@ class QueueSet(Serving):
         else:
             guarantee = self.guarantee
             if guarantee is not None and queue is not None:
-                guarantee.vacate(queue, ticket.width, now - ticket.seated_at)
+                guarantee.vacate(now, queue, ticket.width, now - ticket.seated_at)
             if queue is None or self.passed:
                 self._vacate(ticket)
             else:  # likewise, written out for speed
@@ -250,8 +250,6 @@ class QueueSet(Serving):
             if elapsed < 0:
                 raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
             self._now = now
-            if self.guarantee is not None:
-                self.guarantee.advance(now, self._seats_of_queues())
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(elapsed, demand if self.is_steered else demand + self.seats_waiting)
         if not lets_in or not self.waiting or self.seats_in_use >= self.concurrency:
@@ -265,15 +263,13 @@ class QueueSet(Serving):
         for ends_at, ticket in self._lingering.pop_until(now):
             if ends_at > self._now:
                 waiting = 0 if self.is_steered else self.seats_waiting
-                if self.guarantee is not None:
-                    self.guarantee.advance(ends_at, self._seats_of_queues())
                 self.discipline.advance(ends_at - self._now, self.seats_in_use + waiting - self._queueless_seats)
                 self._now = ends_at
             queue = ticket.queue
             if queue is not None:
                 self.discipline.vacate(queue, ticket)
                 if self.guarantee is not None:
-                    self.guarantee.vacate(queue, ticket.width, ends_at - ticket.seated_at)
+                    self.guarantee.vacate(ends_at, queue, ticket.width, ends_at - ticket.seated_at)
             self._vacate(ticket)
             if queue is not None and self.deck.is_watchful:
                 self.deck.leave(queue, ticket.entropy)
@@ -301,14 +297,9 @@ class QueueSet(Serving):
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
-    def _note_wait(self, queue: Queue, width: int) -> None:
+    def _note_wait(self, now: int, queue: Queue, width: int) -> None:
         if self.guarantee is not None:
-            self.guarantee.wait(queue, width, self.deck)
-
-    def _seats_of_queues(self) -> int:
-        """The seats in use that count for fair shares: no more than the level has."""
-        seats = self.seats_in_use - self._queueless_seats
-        return min(seats, self.ceiling)
+            self.guarantee.wait(now, queue, width, self.deck)
 
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Where nobody waits, who doesn't fit is rejected."""
@@ -344,7 +335,7 @@ class QueueSet(Serving):
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
         self.discipline.resize(self.ceiling)
         if self.guarantee is not None:
-            self.guarantee.resize(self.ceiling)
+            self.guarantee.resize(now, self.ceiling)
         self.deck.resize(settings)
         for queue in self.deck.surplus():
             self.deck.close(queue)

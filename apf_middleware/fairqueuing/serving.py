@@ -36,6 +36,7 @@ class Serving(Parking):
     seats_in_use: int
     seats_waiting: int
     waiting: int
+    _now: int
 
     def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
         super().__init__(concurrency, ceiling, cuts=cuts, strict=strict)
@@ -45,7 +46,7 @@ class Serving(Parking):
 
     def next_queue(self) -> "Queue":
         """Return the queue that is served next; LookupError when no request waits."""
-        overdue = self.guarantee.overdue() if self.guarantee is not None else None
+        overdue = self.guarantee.overdue(self._now) if self.guarantee is not None else None
         return overdue or self.deck.queues[self.discipline.pick()]
 
     def head(self) -> Ticket:
@@ -67,7 +68,7 @@ class Serving(Parking):
         self._occupy(now, ticket)
         self.discipline.dispatch(queue, ticket)
         if self.guarantee is not None:
-            self.guarantee.dispatch(queue, ticket.width, asked - ticket.width)
+            self.guarantee.dispatch(now, queue, ticket.width, asked - ticket.width)
 
     def _dispatch(self, now: int) -> Sequence[Ticket]:
         """Seat whoever is next, until one doesn't fit: for that one, seats are saved up."""
@@ -75,7 +76,7 @@ class Serving(Parking):
         discipline, queues, guarantee = self.discipline, self.deck.queues, self.guarantee
         gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
         while self.waiting and self.seats_in_use < self.concurrency:
-            overdue = guarantee.overdue() if guarantee is not None else None
+            overdue = guarantee.overdue(now) if guarantee is not None else None
             queue = overdue or queues[discipline.pick()]  # `head` and `seat_head`, written out for speed
             ticket = queue.oldest
             assert ticket is not None, "a discipline picks a queue where somebody waits"
@@ -107,6 +108,6 @@ class Serving(Parking):
             queue.seats_in_use += width
             discipline.dispatch(queue, ticket)
             if guarantee is not None:
-                guarantee.dispatch(queue, width, asked - width)
+                guarantee.dispatch(now, queue, width, asked - width)
             seated.append(ticket)
         return seated

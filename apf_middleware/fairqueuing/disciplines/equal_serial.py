@@ -136,12 +136,13 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         """Return the meter of ``queue``, which has so many ``seats``, at the latest event."""
         attained = seats * self._read_at - queue.starts
         guessed = seats * queue.guess_ns
-        return queue.finished + (max(guessed, attained))
+        return queue.finished + max(attained, guessed)
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Put ``queue``, in which ``oldest`` is next and which has so many ``seats``, where it belongs."""
         agenda = self._agenda
-        queue.listed = meter = self._meter(queue, seats)
+        attained, guessed = seats * self._read_at - queue.starts, seats * queue.guess_ns  # `_meter`
+        queue.listed = meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
         if oldest.width == 1 and not agenda.wide:
             agenda.put(queue.index, meter)
         else:
@@ -155,13 +156,6 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         following = self._queues[self.pick()]
         attained = following.finished + following.seats_in_use * self.now - following.starts
         return min(attained, self._served_r + (self.now - self._served_at) * self._concurrency)
-
-    def _vacated(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        """The ticket gives back its seats."""
-        now, width, began = self.now, ticket.width, ticket.seated_at
-        began = max(began, self._period_began_at)
-        queue.finished += width * (now - began)
-        queue.starts -= width * began
 
     # What happens to tickets
 
@@ -205,53 +199,65 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if queue.oldest is not None:
             self._list(queue, queue.oldest, queue.seats_in_use)
         else:
-            self._unlist(queue)
-
-    def _unlist(self, queue: EqualSerialQueue) -> None:
-        self._agenda.drop(queue.index)
-        self._waiting_queues -= 1
+            self._agenda.drop(queue.index)
+            self._waiting_queues -= 1
 
     def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
-        now, seats = self.now, queue.seats_in_use
-        self._read_at = now
+        now, seats, width = self.now, queue.seats_in_use, ticket.width
+        self._read_at = self._served_at = now
         self._turn = queue.index
-        self._served_r = attained = queue.finished + (seats - ticket.width) * now - queue.starts
-        self._served_at = now
-        self.r = max(self.r, attained)
-        queue.starts += ticket.width * now
+        starts = queue.starts
+        self._served_r = attained = queue.finished + (seats - width) * now - starts
+        if attained > self.r:  # noqa: PLR1730 - min() and max() are slower
+            self.r = attained
+        queue.starts = starts + width * now
         oldest = queue.oldest
         if oldest is not None:
             self._list(queue, oldest, seats)
         else:
-            self._unlist(queue)
+            self._agenda.drop(queue.index)
+            self._waiting_queues -= 1
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         if not self._waiting_queues:
             return
-        held, seats = self.now - ticket.seated_at, queue.seats_in_use
-        self._read_at = self.now
-        queue.guess_ns += (held - queue.guess_ns) // _OF_A_QUEUE
+        now, seats, began = self.now, queue.seats_in_use, ticket.seated_at
+        held = now - began
+        self._read_at = now
+        queue.guess_ns = guess = queue.guess_ns + (held - queue.guess_ns) // _OF_A_QUEUE
         self._guess_ns += (held - self._guess_ns) // _OF_THE_LEVEL
         if queue.period != self._period:
             self._enter(queue, seats)
         if held != duration_ns:
             queue.finished += ticket.work.seats * (duration_ns - held)
-        if not ticket.work.linger_ns:
-            self._vacated(queue, ticket)
-            seats -= ticket.width
-        if queue.oldest is not None:
-            self._list(queue, queue.oldest, seats)
+        if not ticket.work.linger_ns:  # as `vacate`
+            width = ticket.width
+            if began < self._period_began_at:  # noqa: PLR1730 - min() and max() are slower
+                began = self._period_began_at
+            queue.finished += width * (now - began)
+            queue.starts -= width * began
+            seats -= width
+        oldest = queue.oldest
+        if oldest is None:
+            return
+        # Where all requests are narrow, a meter that has grown is put right when the queue comes to the top.
+        attained, guessed = seats * now - queue.starts, seats * guess
+        meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
+        if meter < queue.listed or oldest.width > 1 or self._agenda.wide:
+            self._list(queue, oldest, seats)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if not self._waiting_queues:
             return
-        seats = queue.seats_in_use
-        self._read_at = self.now
+        now, seats, width = self.now, queue.seats_in_use, ticket.width
+        self._read_at = now
         if queue.period != self._period:
             self._enter(queue, seats)
-        self._vacated(queue, ticket)
+        began = max(ticket.seated_at, self._period_began_at)
+        queue.finished += width * (now - began)
+        queue.starts -= width * began
         if queue.oldest is not None:
-            self._list(queue, queue.oldest, seats - ticket.width)
+            self._list(queue, queue.oldest, seats - width)
 
     @property
     def is_at_rest(self) -> bool:
@@ -277,7 +283,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             if index is None:
                 raise LookupError("no queue has anything waiting")
             queue = queues[index]
-            meter = self._meter(queue, queue.seats_in_use)
+            seats = queue.seats_in_use
+            attained, guessed = seats * self._read_at - queue.starts, seats * queue.guess_ns  # `_meter`
+            meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
             if meter <= queue.listed:
                 return index
             queue.listed = meter

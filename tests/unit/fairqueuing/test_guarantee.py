@@ -15,6 +15,8 @@ from apf_middleware.fairqueuing import (
     UpstreamEqualSerial,
     Work,
 )
+from apf_middleware.fairqueuing.guarantee import Guarantee, RiseLog
+from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.testing import Caller, observe
 
 SECOND = 10**9
@@ -211,3 +213,35 @@ def test_there_is_none_with_strict_upstream_nor_where_nothing_waits() -> None:
     assert QueueSet(SETTINGS, strict_upstream=True).guarantee is None
     assert QueueSet(SETTINGS, discipline=UpstreamEqualSerial).guarantee is None
     assert QueueSet(QueueSetSettings.without_limit()).guarantee is None
+
+
+def test_a_queue_that_waits_is_overdue_also_where_no_queue_is_limited() -> None:
+    """The seats in use may be enough for all demands while the queue that waits has none of them."""
+    guarantee = Guarantee(seats=2)
+    deck = [Queue(0), Queue(1)]
+    waiting = Ticket("waiting", 1, Work())
+    waiting.total_work = 0
+    deck[0].seats_in_use = 2
+    deck[1].append(waiting)
+    guarantee.wait(0, deck[1], 1, deck)
+    guarantee.vacate(3 * SECOND, deck[0], 1, SECOND)
+    deck[0].seats_in_use = 1
+
+    assert guarantee.overdue(3 * SECOND) is deck[1]
+
+
+def test_a_rise_is_the_least_value_of_a_queue_that_has_too_few_seats_from_then_on() -> None:
+    rises = RiseLog()
+    rises.add(r=5 << 20, now=10, low=0, high=2)
+    rises.add(r=3 << 20, now=20, low=1, high=3)
+    rises.add(r=90 << 20, now=30, low=2, high=9)
+
+    assert rises.least(1, since=0) == 3 - 20 << 20
+    assert rises.least(2, since=0) == 3 - 40 << 20
+    assert rises.least(2, since=2) == 90 - 60 << 20
+    assert rises.least(1, since=2) is None
+    rises.add(r=100 << 20, now=40, low=1, high=2)
+    assert rises.least(1, since=1) == 3 - 20 << 20
+    assert rises.least(1, since=2) == 100 - 40 << 20
+    rises.clear()
+    assert rises.least(1, since=0) is None
