@@ -328,7 +328,7 @@ class Guarantee:
                 claim.least = ahead
             if claim.noted != self._rises.count:
                 self._note_rises(claim, seats)
-            if claim.is_postponed or self._has_fallen:
+            if (claim.is_postponed and not self._is_share(seats - width)) or self._has_fallen:
                 self._list(claim, min(claim.listed, self.r - ahead + claim.least + claim.debt))
         self._held -= width
         claim.offset += width * now
@@ -426,10 +426,10 @@ class Guarantee:
         while (claim := self._first()) is not None and claim.listed < latest:
             queue = self._queues[claim.index]
             at = self._note(queue, claim)
-            if at > claim.listed:
+            if self._is_share(queue.seats_in_use):
+                self._list(claim, max(at, latest + (self._threshold >> 3)), is_postponed=True)
+            elif at > claim.listed:
                 self._list(claim, at)
-            elif self._has_share(queue):
-                self._list(claim, latest + (self._threshold >> 3), is_postponed=True)
             else:
                 self._earliest = claim.listed
                 self.overridden += 1
@@ -444,15 +444,15 @@ class Guarantee:
         """List the postponed queues that are due, unless they have their fair share still."""
         while (index := self._postponed.least()) is not None and self._claims[index].listed < latest:
             claim, queue = self._claims[index], self._queues[index]
-            if self._has_share(queue):
+            if self._is_share(queue.seats_in_use):
                 self._list(claim, latest + (self._threshold >> 3), is_postponed=True)
             else:
                 self._list(claim, self._note(queue, claim))
 
-    def _has_share(self, queue: Queue) -> bool:
-        """Return whether ``queue`` has its fair share now; where no queue is limited, that is all it demands."""
+    def _is_share(self, seats: int) -> bool:
+        """Return whether a queue with so many ``seats`` has its fair share, where others want more than they have."""
         shares = self._shares
-        return shares.limited > 0 and queue.seats_in_use * shares.limited >= shares.free
+        return shares.limited > 0 and seats * shares.limited >= shares.free
 
     def _first(self) -> Claim | None:
         """Return the claim that is listed first, and not postponed."""
