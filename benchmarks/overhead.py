@@ -6,7 +6,8 @@ quartiles: what else happens on the machine happens to both.
 
 alone      one request after the other, so that a seat is always free. ours: one caller, 20 paths that come again;
            -new-path: each path is new; -new-caller: each client's address is; -kubernetes: its 11 schemas instead of
-           the defaults; -token: callers have a bearer token of a file
+           the defaults; -token: callers have a bearer token of a file; -post: with a body that has arrived, which the
+           app reads; -on-seats: where bodies are received on seats only
 contended  64 tasks for 10 seats, and an app that yields once: almost all requests wait. 16 flows
 memory     10,000 requests wait for 10 seats: bytes each, beyond what the same tasks take without a middleware
 """
@@ -63,6 +64,7 @@ class OverheadRow:
 
 _NEW_PATH: Final = {"new_paths": True}
 _TENANTS: Final = {"tenants": True}
+_POST: Final = {"body": True}
 
 ROWS: Final = (
     OverheadRow("alone", "bare"),
@@ -76,6 +78,10 @@ ROWS: Final = (
     OverheadRow("alone", "ours-kubernetes", wrapper="ours", config="kubernetes"),
     OverheadRow("alone", "ours-kubernetes-new-path", wrapper="ours", config="kubernetes", requests=_NEW_PATH),
     OverheadRow("alone", "ours-token", wrapper="ours", config="tokens", requests={"token": True}),
+    OverheadRow("alone", "bare-post", base="reading", requests=_POST),
+    OverheadRow("alone", "noop-post", base="reading", wrapper="noop", requests=_POST),
+    OverheadRow("alone", "ours-post", base="reading", wrapper="ours", requests=_POST),
+    OverheadRow("alone", "ours-post-on-seats", base="reading", wrapper="ours", config="on-seats", requests=_POST),
     OverheadRow("alone", "bare-starlette", base="starlette"),
     OverheadRow("alone", "noop-starlette", base="starlette", wrapper="noop"),
     OverheadRow("alone", "semaphore-starlette", base="starlette", wrapper="semaphore"),

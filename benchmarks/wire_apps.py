@@ -44,6 +44,14 @@ async def raw(_scope: Scope, _receive: Receive, send: Send) -> None:
     await send(_BODY)
 
 
+async def reading(_scope: Scope, receive: Receive, send: Send) -> None:
+    """Receive the whole body, and answer as `raw` does."""
+    while (await receive()).get("more_body"):
+        pass
+    await send(_START)
+    await send(_BODY)
+
+
 async def _hello(_request: Request) -> PlainTextResponse:
     return PlainTextResponse("ok")
 
@@ -66,6 +74,7 @@ def _fastapi() -> ASGIApp:
 
 APPS: Final[Mapping[str, Callable[[], ASGIApp]]] = {
     "raw": lambda: raw,
+    "reading": lambda: reading,
     "starlette": _starlette,
     "fastapi": _fastapi,
     "backend": lambda: Backend(Scoreboard.from_environment()),

@@ -14,6 +14,12 @@ kind: Server
 spec: {defaults: kubernetes}
 """
 
+_ON_SEATS: Final = """
+apiVersion: apf/v1
+kind: Server
+spec: {bodies: {holdSeats: true}}
+"""
+
 # Requests are few and their flow is known; what costs is finding out whose token that is.
 _TOKENS: Final = """
 apiVersion: apf/v1
@@ -51,6 +57,7 @@ spec:
 CONFIGS: Final[Mapping[str, str]] = {
     "kubernetes": _KUBERNETES,
     "tokens": _TOKENS,
+    "on-seats": _ON_SEATS,
     "contended": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=50),
     "memory": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=10_000),
     # Callers give up after a second: whoever can't be served by then had better be told so before.

@@ -47,17 +47,28 @@ class Receiver:
 
 
 class RequestMaker:
-    """Makes requests. With ``new_paths`` or ``new_callers``, no path or client's address occurs twice."""
+    """Makes requests. With ``new_paths`` or ``new_callers``, no path or client's address occurs twice.
 
-    __slots__ = ("_count", "_headers", "_new_callers", "_new_paths")
+    With ``body`` they are POST requests whose bodies have arrived.
+    """
+
+    __slots__ = ("_count", "_headers", "_method", "_new_callers", "_new_paths")
 
     def __init__(
-        self, *, new_paths: bool = False, new_callers: bool = False, token: bool = False, tenants: bool = False
+        self,
+        *,
+        new_paths: bool = False,
+        new_callers: bool = False,
+        token: bool = False,
+        tenants: bool = False,
+        body: bool = False,
     ) -> None:
         self._count = 0
         self._new_paths = new_paths
         self._new_callers = new_callers
+        self._method = "POST" if body else "GET"
         more = [("authorization", f"Bearer {TOKEN}")] if token else []
+        more += [("content-type", "application/json"), ("content-length", "0002")] if body else []
         names = [[("x-tenant", f"tenant-{number}")] for number in range(_TENANTS)] if tenants else [[]]
         self._headers = [[*_HEADERS, *more, *name] for name in names]
 
@@ -75,7 +86,7 @@ class RequestMaker:
             "server": ("127.0.0.1", 8000),
             "client": (self._address(count) if self._new_callers else "192.0.2.17", 40000 + count % 20000),
             "scheme": "http",
-            "method": "GET",
+            "method": self._method,
             "root_path": "",
             "path": path,
             "raw_path": path.encode(),

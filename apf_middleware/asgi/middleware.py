@@ -13,9 +13,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.body import Body, announcement
+from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of_client
 from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
-from apf_middleware.asgi.hangup import Allowance, Client, Hearing
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reception import GatedSeen, Seen, Unseated
@@ -30,7 +29,6 @@ from apf_middleware.asgi.responses import (
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.streams import Extras, begin_response, follow, is_event_stream, prepare, send_timed
 from apf_middleware.asgi.telemetry import observed
-from apf_middleware.asgi.upload import Upload
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
@@ -45,8 +43,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 """A configuration, or the files, directories and globs to read it from."""
 
 _SEATED: Final = TicketState.SEATED
-_UNHEARD: Hearing | None = None
-_UNREAD: Body | None = None
+_NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until so few have been read
 _E: Final = frozenset(b"eE")  # of text/event-stream
@@ -84,7 +81,6 @@ class APFMiddleware:
         allow_empty: bool = False,
     ) -> None:
         self._app = app
-        self._listen = Allowance().begin_to_listen
         self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
@@ -127,7 +123,7 @@ class APFMiddleware:
             await self._other(scope, receive, send)
             return
         service = self._service
-        now, body = service.now(), _UNREAD
+        now, body = service.now(), _NO_BODY
         seen = service.reception.recall(scope)
         if seen is None or seen.awaits_body or seen.until <= now or service.due <= now:
             if (found := await self._receive(scope, receive, send, now, seen)) is None:
@@ -137,15 +133,16 @@ class APFMiddleware:
                 sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
         controller, extras = service.controller, seen.extras
-        admission, hearing = Admission(seen), _UNHEARD
+        admission = Admission(seen)
         try:
             if (extras is None and body is None) or _may_arrive(now, admission, extras, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                hearing = await service.wait(admission, seen.runtime.wait_limit_ns, self._listen, (scope, receive))
-                receive, send = (receive, send) if hearing is None else hearing.hand_over(send)
+                client = admission, scope, receive, body
+                body = await service.wait(admission, seen.runtime.wait_limit_ns, watch_of_client, client) or body
             if admission.state is not _SEATED:
-                await self._reject(admission, hearing, scope, send)
+                _end(admission, body)
+                await self._reject(admission, scope, send)
                 return
             if extras is not None or body is not None:
                 receive, send = self._follow(admission, extras, body, (scope, receive, send))
@@ -157,14 +154,14 @@ class APFMiddleware:
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if hearing is not None or admission.stream is not None or seen.gates or (body and body.is_open):
-                _end(admission, hearing, body)
+            if admission.stream is not None or seen.gates or (body is not None and body.is_open):
+                _end(admission, body)
 
     async def _receive(
         self, scope: Scope, receive: Receive, send: Send, now: int, seen: Seen | None
-    ) -> tuple[Seen, Body | None] | None:
+    ) -> tuple[Seen, RequestBody | None] | None:
         """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
-        service, body, told = self._service, _UNREAD, ""
+        service, body = self._service, _NO_BODY
         try:
             while True:
                 if seen is None or seen.until <= now or service.due <= now:
@@ -172,17 +169,16 @@ class APFMiddleware:
                     if seen is None:
                         break
                     body = seen.body or body
-                if not seen.awaits_body or service.controller.is_closing or not (body or (told := announcement(scope))):
+                if not seen.awaits_body or service.controller.is_closing:
                     return seen, body
-                bodies, reception = service.controller.bodies, service.reception
-                body = body or Body(bodies, seen.classification, receive)
-                if told == "expected":
-                    return seen, body  # it is asked for when there are seats
-                await body.gather(bodies.settings.buffer)
+                reception = service.reception
+                if body is None and ((body := _begin_body(seen, scope, receive)) is None or body.is_there):
+                    return seen, body
+                await body.gather(service.controller.bodies.settings.buffer)
                 now = service.now()
                 if service.reception is reception and seen.until > now:
                     return seen, body
-                seen = None  # it took so long that something else may hold
+                seen = None  # it took so long that the request may belong elsewhere now
         except BaseException:
             if body is not None:
                 body.close()
@@ -191,7 +187,7 @@ class APFMiddleware:
             body.close()
         return None
 
-    async def _find(self, scope: Scope, receive: Receive | Body, send: Send, now: int) -> Seen | None:
+    async def _find(self, scope: Scope, receive: Receive | RequestBody, send: Send, now: int) -> Seen | None:
         """Find out where a request goes; None when it has been answered already."""
         service = self._service
         if service.due <= now:
@@ -204,7 +200,7 @@ class APFMiddleware:
         else:
             found = await service.reception.receive(scope, now, receive)
         if not isinstance(found, Seen):
-            await self._answer(found, scope, receive.receive if isinstance(receive, Body) else receive, send)
+            await self._answer(found, scope, receive.receive if isinstance(receive, RequestBody) else receive, send)
             return None
         if found.gates and service.startup_gates.lacks(found.gates):
             await answer_unavailable(scope, send)
@@ -224,12 +220,7 @@ class APFMiddleware:
         else:
             await self.app(scope, receive, send)
 
-    async def _reject(self, admission: Admission, hearing: Hearing | None, scope: Scope, send: Send) -> None:
-        """End a request that won't be served."""
-        _end(admission, hearing, None)
-        await self._tell(admission, scope, send)
-
-    async def _tell(self, admission: Admission, scope: Scope, send: Send) -> None:
+    async def _reject(self, admission: Admission, scope: Scope, send: Send) -> None:
         """Answer a request that won't be served."""
         service = self._service
         service.rejections.note(admission)
@@ -242,22 +233,27 @@ class APFMiddleware:
             await send_answer(answer, scope, send)
 
     def _follow(
-        self, admission: Admission, extras: Extras | None, body: Body | None, exchange: tuple[Scope, Receive, Send]
+        self,
+        admission: Admission,
+        extras: Extras | None,
+        body: RequestBody | None,
+        exchange: tuple[Scope, Receive, Send],
     ) -> tuple[Receive, Send]:
-        """What to call an app with whose body was received before, or whose request is more than a seat."""
+        """Return the ``receive`` and ``send`` that the app is called with, and note what its request watches."""
         _, receive, send = exchange
         if extras is not None:
             follow(admission, extras)
         if body is None:
             return receive, send
-        if body.is_whole:
+        if body.is_whole or not body.is_ahead:
             return body.hand_over(receive, send)
-        return Upload(body, admission, exchange, wait=self._wait, tell=self._tell).hand_over()
+        upload = Upload(body, admission, exchange, wait=self._wait, reject=self._reject)
+        return upload.receive, upload.send
 
-    def _wait(self, admission: Admission, client: Client) -> Awaitable[Hearing | None]:
+    def _wait(self, admission: Admission, scope: Scope, receive: Receive, body: RequestBody) -> Awaitable[object]:
         """Wait once more for seats."""
         limit_ns = admission.destination.runtime.wait_limit_ns
-        return self._service.wait(admission, limit_ns, self._listen, client)
+        return self._service.wait(admission, limit_ns, watch_of_client, (admission, scope, receive, body))
 
     def _observe(self) -> None:
         """Call the app as the configuration in force wants it observed."""
@@ -292,7 +288,7 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return tuple(source)
 
 
-def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: Body | None, scope: Scope) -> bool:
+def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: RequestBody | None, scope: Scope) -> bool:
     """Whether a request asks for seats; it is refused otherwise."""
     if body is not None and body.reason is not None:
         admission.destination.controller.refuse(now, admission, body.reason)
@@ -300,16 +296,25 @@ def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: Bod
     return extras is None or prepare(now, admission, extras, scope)
 
 
-def _end(admission: Admission, hearing: Hearing | None, body: Body | None) -> None:
-    """Nobody listens to the client any more, and what lasts as long as the request is over."""
+def _begin_body(seen: Seen, scope: Scope, receive: Receive) -> RequestBody | None:
+    """Return the body of a request as far as it has arrived; None if no body is announced."""
+    announced = announcement(scope)
+    if not announced:
+        return None
+    body = RequestBody(seen.controller.bodies, seen.classification, receive, is_silent=announced == "expected")
+    if not body.is_silent:
+        body.receive_at_once()
+    return body
+
+
+def _end(admission: Admission, body: RequestBody | None) -> None:
+    """Let go what lasts as long as the request."""
     destination = admission.destination
     destination.controller.end(admission)
     if isinstance(destination, GatedSeen):
         destination.forget_scope()
     if admission.stream is not None:
         admission.stream.close()
-    if hearing is not None:
-        hearing.stop()
     if body is not None:
         body.close()
 

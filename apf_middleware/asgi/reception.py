@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.admin import Details
-from apf_middleware.asgi.body import LONGEST_BODY, Body, is_readable
+from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
 from apf_middleware.asgi.memory import REMEMBERED, Memory
@@ -80,7 +80,7 @@ class Seen(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.extras: Extras | None = None
-        self.body: Body | None = None  # what was read of it, for this request alone
+        self.body: RequestBody | None = None  # what was read of it, for this request alone
         self.awaits_body: bool = False  # whether its body is received before it asks for seats, if it has one
 
 
@@ -104,7 +104,7 @@ Found = Seen | Refused | UnknownQueue | Unseated
 """What a reception finds out about a request."""
 
 
-def _with_body(found: Found, body: Body | None) -> Found:
+def _with_body(found: Found, body: RequestBody | None) -> Found:
     """What another reception has found, for a request of which ``body`` had been read before."""
     if body is None or not isinstance(found, Seen) or found.body is not None:
         return found
@@ -124,7 +124,7 @@ class _Cost(NamedTuple):
 
     choice: Choice | None
     estimate: Estimate
-    body: Body | None
+    body: RequestBody | None
 
 
 class _Costs:
@@ -143,7 +143,7 @@ class _Costs:
         digest: RequestDigest,
         classification: Classification,
         scope: Scope,
-        body: Callable[[Classification], Body],
+        body: Callable[[Classification], RequestBody],
     ) -> "_Cost":
         """The estimate, for which the body may have to be read, and functions to be awaited."""
         assert self._estimation is not None, "then what it costs is usual"
@@ -203,7 +203,7 @@ class Reception:
         """Where costs are to be noted, if estimates are learned from them."""
         return self._learned
 
-    async def receive(self, scope: Scope, now: int, messages: Receive | Body) -> Found:
+    async def receive(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
         """Find out about a request that wasn't seen lately, and remember it. ``messages`` may have been read before."""
         key = self._key(scope)
         known = None if key is None else self._memory.get(key)
@@ -222,7 +222,7 @@ class Reception:
         if not isinstance(classification, Classification):
             return classification
         usual = self._costs.usual
-        body_of = partial(Body.of, self._controller.bodies, messages)
+        body_of = partial(RequestBody.of, self._controller.bodies, messages)
         choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
         messages = messages if body is None else body
         if self.successor is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
-from apf_middleware.asgi.hangup import Client, Hearing
+from apf_middleware.asgi.body import Client, RequestBody
 from apf_middleware.asgi.timing import timed
 from apf_middleware.config import Configuration
 from apf_middleware.exceptions import MissingExtraError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Wait", "build_tracing", "choose_wait", "observed"]
 
-Wait = Callable[[Admission, int, Callable[[Client], Hearing], Client], Awaitable[Hearing | None]]
-"""Waits at most so many nanoseconds for the seats of a request, which is listened to meanwhile."""
+Wait = Callable[[Admission, int, Callable[[Client], RequestBody], Client], Awaitable[RequestBody | None]]
+"""Wait at most so many nanoseconds for the seats of a request, and watch its client meanwhile."""
 
 
 def build_tracing(configuration: Configuration) -> "Tracing | None":

@@ -24,7 +24,7 @@ from apf_middleware.runtime.log import LOG
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apf_middleware.asgi.hangup import Client, Hearing
+    from apf_middleware.asgi.body import Client, RequestBody
 
 __all__ = ["Tracing"]
 
@@ -58,12 +58,12 @@ class Tracing:
         self._tracer = trace.get_tracer("apf_middleware", __version__)  # a later provider counts too
 
     async def wait(
-        self, admission: Admission, limit_ns: int, begin_to_listen: "Callable[[Client], Hearing]", client: "Client"
-    ) -> "Hearing | None":
+        self, admission: Admission, limit_ns: int, begin_to_watch: "Callable[[Client], RequestBody]", client: "Client"
+    ) -> "RequestBody | None":
         """As `wait_for_seat`, in a span."""
-        span = self._begin(client[0])
+        span = self._begin(client[1])
         try:
-            return await wait_for_seat(admission, limit_ns, begin_to_listen, client)
+            return await wait_for_seat(admission, limit_ns, begin_to_watch, client)
         finally:
             span.set_attributes(self._facts(admission))
             span.end()

@@ -13,12 +13,13 @@ from apf_middleware.runtime.picture import picture_server
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, QueueStatus, UnknownQueue
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import OpenStreams
-from apf_middleware.runtime.vigil import Listener
+from apf_middleware.runtime.vigil import ClientWatch
 from apf_middleware.runtime.waiting import wait_for_seat
 
 __all__ = [
     "SETTLED_AT_START",
     "Admission",
+    "ClientWatch",
     "Controller",
     "Destination",
     "DrainMeter",
@@ -27,7 +28,6 @@ __all__ = [
     "Incoming",
     "IncomingBodies",
     "LevelRuntime",
-    "Listener",
     "NamedQueues",
     "OpenStreams",
     "QueueAction",

@@ -193,10 +193,7 @@ class IncomingBodies:
             del self._levels[incoming.level]
 
     def keep(self, incoming: Incoming, size: int) -> bool:
-        """Note ``size`` bytes that have come and are kept; False if the flow may keep no more."""
-        if not size:
-            return True
-        incoming.arrived += size
+        """Note that ``size`` bytes more are kept; False if the flow may keep no more."""
         incoming.kept += size
         own = self._bytes[incoming.flow] = self._bytes.get(incoming.flow, 0) + size
         self._kept += size

@@ -1,13 +1,13 @@
 """Who looks after the requests that wait on an asyncio loop: when to listen to a client, and when a wait is up.
 
 Most waits are over in a moment, so at first nothing is done but to note them. Whoever still waits after
-`LISTEN_AFTER_NS`, at most twice that, settles down: a task listens to its client, and its deadline counts. Timers take
+`WATCH_AFTER_NS`, at most twice that, settles down: a task listens to its client, and its deadline counts. Timers take
 hundreds of bytes, and those who wait at one level are equally patient: whoever came first is the first whose time is
 up, and one timer serves them all.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.admission import Admission
 
 __all__ = [
-    "LISTENING",
-    "LISTEN_AFTER_NS",
+    "WATCHING",
+    "WATCH_AFTER_NS",
     "Cancellable",
+    "ClientWatch",
     "Deadlines",
-    "Listener",
     "Sleeper",
+    "Start",
     "Vigil",
     "Vigils",
     "Waiter",
     "Wakeable",
 ]
 
-LISTEN_AFTER_NS: Final = 3_000_000
+WATCH_AFTER_NS: Final = 3_000_000
 """A client that has hung up is noticed when its request has waited for so long, at most twice that."""
 
 _SECOND: Final = 10**9
-_LISTEN_AFTER: Final = LISTEN_AFTER_NS / _SECOND
-LISTENING: Final = "apf: listen to the client of a waiting request"
+_WATCH_AFTER: Final = WATCH_AFTER_NS / _SECOND
+WATCHING: Final = "apf: watch the client of a waiting request"
 _GRAIN_NS: Final = 1_000_000  # loops' timers tell no less apart: whoever has less than that to wait has waited enough
 
 
@@ -58,41 +59,41 @@ class Cancellable(Protocol):
     def cancel(self) -> object: ...
 
 
-class Listener(Protocol):
-    """Listens to the client of a request that waits."""
+Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
+"""Run a coroutine function in a task of its own, which doesn't end with the wait."""
 
-    def begin(self, listening: Cancellable) -> None:
-        """Note the task that is about to `listen`; it may go on when the wait is over, to lose nothing."""
+
+class ClientWatch(Protocol):
+    """Notices that the client of a waiting request hangs up."""
+
+    def watch(self, waiter: Waiter, start: Start) -> None:
+        """Tell ``waiter`` if the client hangs up; the task for that is started with ``start``."""
         ...
 
-    async def listen(self, waiter: "Waiter") -> None:
-        """Listen until the client has gone, which ``waiter`` is told, or there is more to hear than can be kept."""
-        ...
-
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the task, because the request is over."""
         ...
 
 
-L = TypeVar("L", bound=Listener)
+L = TypeVar("L", bound=ClientWatch)
 C = TypeVar("C")
 
 
 class Sleeper(Generic[C, L]):
     """A task's wait on asyncio: the future that wakes it, and a deadline and a listener if the wait isn't a short one.
 
-    ``begin_to_listen`` makes the one who listens to ``client``.
+    ``begin_to_watch`` returns what watches ``client``.
     """
 
     __slots__ = (
         "_admission",
-        "_begin_to_listen",
+        "_begin_to_watch",
         "_client",
         "_context",
         "_limit_ns",
         "_loop",
+        "client_watch",
         "deadlines",
-        "listener",
         "woken",
     )
 
@@ -100,17 +101,17 @@ class Sleeper(Generic[C, L]):
         self,
         admission: "Admission",
         limit_ns: int,
-        begin_to_listen: Callable[[C], L],
+        begin_to_watch: Callable[[C], L],
         client: C,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._admission = admission
         self._limit_ns = limit_ns
-        self._begin_to_listen = begin_to_listen
+        self._begin_to_watch = begin_to_watch
         self._client = client
         self._loop = loop
         self._context = copy_context()  # the request's own, in which its listener runs
-        self.listener: L | None = None
+        self.client_watch: L | None = None
         self.deadlines: Deadlines | None = None
         self.woken: asyncio.Future[None] = loop.create_future()
 
@@ -141,9 +142,11 @@ class Sleeper(Generic[C, L]):
         if self.woken.done():
             return
         vigil.deadlines(self._limit_ns).enter(self)
-        self.listener = listener = self._begin_to_listen(self._client)
-        listening = self._loop.create_task(listener.listen(self), name=LISTENING, context=self._context)
-        listener.begin(listening)
+        self.client_watch = client_watch = self._begin_to_watch(self._client)
+        client_watch.watch(self, self._start)
+
+    def _start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
+        return self._loop.create_task(run(), name=WATCHING, context=self._context)
 
 
 class Deadlines:
@@ -210,7 +213,7 @@ class Vigil:
         self._newcomers.append(sleeper)
         if not self._is_set:
             self._is_set = True
-            self._loop.call_later(_LISTEN_AFTER, self._look)
+            self._loop.call_later(_WATCH_AFTER, self._look)
 
     def deadlines(self, limit_ns: int) -> Deadlines:
         """Of those who wait no longer than that."""
@@ -228,7 +231,7 @@ class Vigil:
         self._newcomers = []
         self._is_set = bool(self._young)
         if self._is_set:
-            self._loop.call_later(_LISTEN_AFTER, self._look)
+            self._loop.call_later(_WATCH_AFTER, self._look)
 
     def __repr__(self) -> str:
         return f"<Vigil: {len(self._young) + len(self._newcomers)} have begun to wait, {self._deadlines!r}>"

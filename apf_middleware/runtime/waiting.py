@@ -12,14 +12,14 @@ doesn't cancel the listening task: a server's ``receive`` that is cancelled may 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime.vigil import LISTEN_AFTER_NS, LISTENING, Listener, Sleeper, Waiter
+from apf_middleware.runtime.vigil import WATCH_AFTER_NS, WATCHING, Cancellable, ClientWatch, Sleeper
 
 if TYPE_CHECKING:
     from trio import CancelScope
@@ -30,24 +30,22 @@ __all__ = ["wait_for_seat", "wait_in_scope"]
 
 _SECOND: Final = 10**9
 
-L = TypeVar("L", bound=Listener)
+L = TypeVar("L", bound=ClientWatch)
 C = TypeVar("C")
 
 
-async def wait_for_seat(
-    admission: "Admission", limit_ns: int, begin_to_listen: Callable[[C], L], client: C
-) -> L | None:
+async def wait_for_seat(admission: "Admission", limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L | None:
     """Wait until ``admission``, which is queued, is seated or rejected, at most ``limit_ns``.
 
-    Returns who listened to its ``client``, if anybody did.
+    Return what watched its ``client``, if it was watched.
     """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return await wait_in_scope(admission, limit_ns, begin_to_listen, client)
-    admission.waiter = sleeper = Sleeper(admission, limit_ns, begin_to_listen, client, loop)
+        return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
+    admission.waiter = sleeper = Sleeper(admission, limit_ns, begin_to_watch, client, loop)
     vigil = admission.destination.controller.vigils[loop]
-    if limit_ns > 2 * LISTEN_AFTER_NS:
+    if limit_ns > 2 * WATCH_AFTER_NS:
         vigil.watch(sleeper)
     else:
         vigil.deadlines(limit_ns).enter(sleeper)
@@ -55,38 +53,38 @@ async def wait_for_seat(
         await sleeper.woken
     except BaseException:
         admission.destination.controller.leave(admission)
-        if sleeper.listener is not None:
-            sleeper.listener.stop()
+        if sleeper.client_watch is not None:
+            sleeper.client_watch.close()
         raise
     finally:
         admission.waiter = None
         if sleeper.deadlines is not None:
             sleeper.deadlines.leave(sleeper)
-    return sleeper.listener
+    return sleeper.client_watch
 
 
-async def wait_in_scope(admission: "Admission", limit_ns: int, begin_to_listen: Callable[[C], L], client: C) -> L:
+async def wait_in_scope(admission: "Admission", limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L:
     """The same on whatever anyio knows, trio above all: the task sleeps, and waking it ends its scope."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
-    listener = begin_to_listen(client)
+    client_watch = begin_to_watch(client)
     try:
-        _start(listener, waiter)
+        client_watch.watch(waiter, _start)
         with scope:
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)  # unless it was woken
     except BaseException:
         controller.leave(admission)
-        listener.stop()
+        client_watch.close()
         raise
     finally:
         admission.waiter = None
-    return listener
+    return client_watch
 
 
-def _start(listener: Listener, waiter: Waiter) -> None:
-    """Have ``listener`` listen in a task that no cancel scope of the request's ends."""
+def _start(run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
+    """Run ``run`` in a task that no cancel scope of the request's ends."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -94,15 +92,14 @@ def _start(listener: Listener, waiter: Waiter) -> None:
         from trio.lowlevel import spawn_system_task  # noqa: PLC0415
 
         scope = CancelScope()
-        spawn_system_task(_listen_in, scope, listener, waiter, name=LISTENING, context=copy_context())
-        listener.begin(scope)
-    else:
-        listener.begin(loop.create_task(listener.listen(waiter), name=LISTENING))
+        spawn_system_task(_run_in, scope, run, name=WATCHING, context=copy_context())
+        return scope
+    return loop.create_task(run(), name=WATCHING)
 
 
-async def _listen_in(scope: "CancelScope", listener: Listener, waiter: Waiter) -> None:
+async def _run_in(scope: "CancelScope", run: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with scope:
-        await listener.listen(waiter)
+        await run()
 
 
 class _ScopeWaiter:

@@ -1,6 +1,6 @@
 """Receiving in an app's place: what is kept, when it ends, and what the app receives afterwards."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
 import anyio
 import anyio.abc
@@ -8,14 +8,17 @@ import httpx
 import pytest
 from starlette.types import Message, Receive
 
-from apf_middleware.asgi.hangup import MOST_KEPT, Allowance, Hearing
+from apf_middleware.asgi.body import MOST_MESSAGES, RequestBody
+from apf_middleware.classification import Classification
+from apf_middleware.config.bodies import BodySettings
+from apf_middleware.runtime import IncomingBodies
 from tests.integration.stage import Stage
 
 pytestmark = pytest.mark.anyio
 
 WHOLE: Message = {"type": "http.request", "body": b"all", "more_body": False}
 PART: Message = {"type": "http.request", "body": b"some", "more_body": True}
-LONG: Message = {"type": "http.request", "body": b"x" * MOST_KEPT, "more_body": True}
+LONG: Message = {"type": "http.request", "body": b"x" * (BodySettings().buffer + 1), "more_body": True}
 EMPTY: Message = {"type": "http.request", "body": b"", "more_body": False}
 GONE: Message = {"type": "http.disconnect"}
 LAST: Message = {"type": "http.response.body", "body": b"", "more_body": False}
@@ -46,39 +49,40 @@ class Server:
 
 
 class Client:
-    """Who waits, as its listener knows it."""
+    """The waiter of a request, as its watch knows it."""
 
     has_gone = False
 
     def wake(self) -> None:
-        raise AssertionError("a listener wakes nobody")
+        raise AssertionError("a watch wakes nothing")
 
     def hang_up(self) -> None:
         self.has_gone = True
 
 
-class Scoped:
-    """A task that is ended by its cancel scope."""
-
-    def __init__(self) -> None:
-        self.scope = anyio.CancelScope()
-
-    def cancel(self) -> None:
-        self.scope.cancel()
-
-    async def run(self, hearing: Hearing, client: Client) -> None:
-        with self.scope:
-            await hearing.listen(client)
+def bodies_of(total: int = BodySettings().max_buffered) -> IncomingBodies:
+    bodies = IncomingBodies(lambda: 0)
+    bodies.adopt(BodySettings(max_buffered=total, buffer=min(total, BodySettings().buffer)), {})
+    return bodies
 
 
-async def heard(server: Server, client: Client, tasks: anyio.abc.TaskGroup, allowance: Allowance) -> Hearing:
-    """Return what has listened to ``server`` while it said something."""
-    hearing = Hearing(server.receive, allowance)
-    task = Scoped()
-    hearing.begin(task)
-    tasks.start_soon(task.run, hearing, client)
+async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bodies: IncomingBodies) -> RequestBody:
+    """Return the body that was watched for as long as ``server`` says something."""
+    body = RequestBody(bodies, Classification("schema", "level", "flow", 0), server.receive, is_ahead=False)
+
+    def start(run: Callable[[], Coroutine[None, None, None]]) -> anyio.CancelScope:
+        scope = anyio.CancelScope()
+
+        async def run_in_scope() -> None:
+            with scope:
+                await run()
+
+        tasks.start_soon(run_in_scope)
+        return scope
+
+    body.watch(client, start)
     await anyio.wait_all_tasks_blocked()
-    return hearing
+    return body
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ async def heard(server: Server, client: Client, tasks: anyio.abc.TaskGroup, allo
         ([PART, GONE], True, 2),
         ([LONG, WHOLE, GONE], False, 1),
         ([{**LONG, "more_body": False}, GONE], True, 2),
-        ([{**PART, "body": b""}] * 1000, False, MOST_KEPT // 256),
+        ([{**PART, "body": b""}] * 1000, False, MOST_MESSAGES),
         ([WHOLE, WHOLE, WHOLE, GONE], False, 2),
         ([{"type": "something.new"}, GONE], False, 1),
         ([{"type": "websocket.connect"}, {"type": "websocket.disconnect"}], True, 2),
@@ -103,49 +107,49 @@ async def test_it_listens_until_the_client_has_gone_or_there_is_too_much_to_keep
     gone: bool,  # noqa: FBT001
     asked: int,
 ) -> None:
-    everything, server, client, allowance = list(said), Server(said), Client(), Allowance()
+    everything, server, client, bodies = list(said), Server(said), Client(), bodies_of()
     async with anyio.create_task_group() as tasks:
-        hearing = await heard(server, client, tasks, allowance)
-        receive, _ = hearing.hand_over(server.send)
+        body = await watched(server, client, tasks, bodies)
+        receive, _ = body.hand_over(server.receive, server.send)
         assert client.has_gone is gone
         assert server.asked == asked
         messages = [await receive() for _ in range(len(said))]
 
     assert messages == everything
-    assert allowance.left == Allowance().left
+    assert bodies.kept == 0
 
 
-async def test_all_together_keep_no_more_than_their_allowance() -> None:
+async def test_all_together_keep_no_more_than_may_be_buffered() -> None:
     """What comes beyond it stays with the client; a body that is complete needs no more of it."""
-    allowance, client = Allowance(60_000), Client()
-    long = {**PART, "body": b"x" * 30_000}
+    bodies, client = bodies_of(60_000), Client()
+    long = {**PART, "body": b"x" * 10_000}
     async with anyio.create_task_group() as tasks:
-        servers = [Server([long, long, PART]) for _ in range(4)]
-        hearings = [await heard(server, client, tasks, allowance) for server in servers]
+        servers = [Server([long, long, long, PART]) for _ in range(3)]
+        kept = [await watched(server, client, tasks, bodies) for server in servers]
         whole = Server([WHOLE, GONE])
-        await heard(whole, client, tasks, allowance)
+        await watched(whole, client, tasks, bodies)
 
-        assert [server.asked for server in servers] == [4, 2, 1, 1]
+        assert [server.asked for server in servers] == [3, 1, 1], "a flow has at most half of it, and a message of each"
         assert client.has_gone
-        for hearing in hearings:
-            hearing.stop()
-        assert allowance.left == 60_000
+        for body in kept:
+            body.close()
         later = Server([PART, PART, GONE])
-        await heard(later, client, tasks, allowance)
+        await watched(later, client, tasks, bodies)
         assert later.asked == 3
         tasks.cancel_scope.cancel()
+    bodies.check()
 
 
-async def test_an_app_whose_hearing_is_cancelled_hears_the_same_message_later() -> None:
+async def test_an_app_whose_receive_is_cancelled_receives_the_same_message_later() -> None:
     server, client = Server([]), Client()
     async with anyio.create_task_group() as tasks:
-        hearing = await heard(server, client, tasks, Allowance())
-        receive, _ = hearing.hand_over(server.send)
+        body = await watched(server, client, tasks, bodies_of())
+        receive, _ = body.hand_over(server.receive, server.send)
         with anyio.move_on_after(0.01) as scope:
             await receive()
         assert scope.cancelled_caught
         assert server.asked == 1, "the call goes on"
-        hearing.stop()
+        body.close()
 
 
 async def test_a_servers_error_is_the_apps_to_see() -> None:
@@ -156,8 +160,8 @@ async def test_a_servers_error_is_the_apps_to_see() -> None:
     server, client = Server([]), Client()
     server.receive = broken  # type: ignore[method-assign]
     async with anyio.create_task_group() as tasks:
-        hearing = await heard(server, client, tasks, Allowance())
-        receive, _ = hearing.hand_over(server.send)
+        body = await watched(server, client, tasks, bodies_of())
+        receive, _ = body.hand_over(server.receive, server.send)
         with pytest.raises(OSError, match="broken pipe"):
             await receive()
 
@@ -183,18 +187,18 @@ async def test_after_its_response_an_app_receives_a_disconnect_at_once(
     said: list[Message], answer: list[Message]
 ) -> None:
     """As the specification says, and so that a single look is enough to see it."""
-    server, client, allowance = Server(said), Client(), Allowance()
+    server, client, bodies = Server(said), Client(), bodies_of()
     async with anyio.create_task_group() as tasks:
-        hearing = await heard(server, client, tasks, allowance)
-        receive, send = hearing.hand_over(server.send)
+        body = await watched(server, client, tasks, bodies)
+        receive, send = body.hand_over(server.receive, server.send)
         for message in answer:
             await send(message)
         for _ in range(3):
             assert await at_once(receive) == GONE
-        hearing.stop()
+        body.close()
 
     assert server.sent == answer
-    assert allowance.left == Allowance().left
+    assert bodies.kept == 0
 
 
 async def at_once(receive: Receive) -> Message | None:
@@ -208,8 +212,8 @@ async def at_once(receive: Receive) -> Message | None:
 async def test_before_the_end_of_its_response_an_app_receives_what_has_come() -> None:
     server, client = Server([PART, WHOLE]), Client()
     async with anyio.create_task_group() as tasks:
-        hearing = await heard(server, client, tasks, Allowance())
-        receive, send = hearing.hand_over(server.send)
+        body = await watched(server, client, tasks, bodies_of())
+        receive, send = body.hand_over(server.receive, server.send)
         await send(START)
         await send({"type": "http.response.body", "body": b"x", "more_body": True})
         assert [await receive(), await receive()] == [PART, WHOLE]
@@ -225,7 +229,7 @@ async def test_before_the_end_of_its_response_an_app_receives_what_has_come() ->
         await send(LAST)
         with anyio.fail_after(10):
             await waiting.wait()
-        hearing.stop()
+        body.close()
 
 
 async def test_of_a_client_that_has_gone_an_app_receives_no_empty_body() -> None:
@@ -233,8 +237,8 @@ async def test_of_a_client_that_has_gone_an_app_receives_no_empty_body() -> None
     async with anyio.create_task_group() as tasks:
         for said in ([EMPTY, GONE], [WHOLE, GONE]):
             server = Server(said)
-            hearing = await heard(server, Client(), tasks, Allowance())
-            receive, _ = hearing.hand_over(server.send)
+            body = await watched(server, Client(), tasks, bodies_of())
+            receive, _ = body.hand_over(server.receive, server.send)
             assert await receive() == said[bool(said[0]["body"]) - 1]
 
 

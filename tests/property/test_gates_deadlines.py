@@ -22,9 +22,9 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, Controller, Listener, wait_for_seat
+from apf_middleware.runtime import Admission, ClientWatch, Controller, wait_for_seat
 from apf_middleware.runtime.destination import Destination
-from apf_middleware.runtime.vigil import Cancellable, Waiter
+from apf_middleware.runtime.vigil import Cancellable, Start, Waiter
 from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
 
@@ -55,24 +55,21 @@ def _run(backend: str, live: Callable[[Callable[[], float]], Any]) -> None:
         assert not failed
 
 
-def _begin_to_listen(_client: None) -> "_Silence":
+def _begin_to_watch(_client: None) -> "_Silence":
     return _Silence()
 
 
-class _Silence(Listener):
-    """A client that stays and says nothing."""
+class _Silence(ClientWatch):
+    """The watch of a client that stays and sends nothing."""
 
-    listening: Cancellable | None = None
+    task: Cancellable | None = None
 
-    def begin(self, listening: Cancellable) -> None:
-        self.listening = listening
+    def watch(self, waiter: Waiter, start: Start) -> None:  # noqa: ARG002 - the client never hangs up
+        self.task = start(anyio.sleep_forever)
 
-    async def listen(self, waiter: Waiter) -> None:  # noqa: ARG002 - who stays tells nothing
-        await anyio.sleep_forever()
-
-    def stop(self) -> None:
-        if self.listening is not None:
-            self.listening.cancel()
+    def close(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
 
 
 class _Destination(Destination):
@@ -166,7 +163,7 @@ class _Scene:
             self.controller.arrive(self.now(), admission)
             if admission.is_waiting:
                 await wait_for_seat(
-                    admission, int(_LIMIT * 1e9), _begin_to_listen, None
+                    admission, int(_LIMIT * 1e9), _begin_to_watch, None
                 )  # cancelled, it gives back all by itself
             try:
                 self._check_waited(request, admission, anyio.current_time() - came_at)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from apf_middleware.asgi.body import _received
+from apf_middleware.asgi.body import RequestBody
+from apf_middleware.classification import Classification
+from apf_middleware.runtime import IncomingBodies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,22 +49,27 @@ async def plain(future: "asyncio.Future[None]") -> "Message":
 
 async def _run(kind: type[Bare], ends: str) -> None:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waits: list[str] = []
+    bodies = IncomingBodies(lambda: 0)
 
     def receive() -> Awaitable["Message"]:
         return kind(future)  # type: ignore[return-value]
 
+    body = RequestBody(bodies, Classification("schema", "level", "flow", 0), receive)
+
     async def call() -> "Message":
-        return await _received(receive, lambda: waits.append("waits"))
+        body.receive_at_once()
+        await body.gather(1)
+        return await body.receive()
 
     if ends == "at once":
         future.set_result(None)
+        body.receive_at_once()
+        assert body.is_whole
         assert await call() is MESSAGE
-        assert not waits
         return
     task = asyncio.create_task(call())
     await asyncio.sleep(0)
-    assert waits == ["waits"]
+    assert bodies.number == 1
     if ends == "later":
         future.set_result(None)
         assert await task is MESSAGE
