@@ -1,20 +1,26 @@
-"""What a configuration says about authentication, as frozen objects that keep their own rules.
+"""Settings of authentication: the ``authentication`` and ``trustedProxies`` of a Server document.
 
-They are what YAML becomes and what a Python program writes by hand, so their rules stand here, once; the models of the
-dialect ask them. Whether files can be read and functions imported is found out when the chain is built.
+Whether files can be read and functions imported is found out when the chain of authenticators is built.
 """
 
+import difflib
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
+from pydantic import Field, WrapValidator
+
+from apf_middleware.config.problems import Path
+from apf_middleware.config.settings import Rules, Settings, Violation, without_tag
+from apf_middleware.config.values import LowerCase, LowerCaseSet, Nanoseconds, NonEmpty, Texts, TextSet
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "ALGORITHMS",
+    "AnyAuthenticator",
     "AuthenticatorSettings",
     "CertificateSettings",
     "FunctionSettings",
@@ -33,6 +39,11 @@ ALGORITHMS: Final = (
 )
 """The signatures that can be allowed; ``none`` is not among them."""
 
+_ALGORITHMS_SCHEMA: Final[dict[str, Any]] = {
+    "items": {"type": "string", "enum": list(ALGORITHMS)},
+    "minItems": 1,
+    "uniqueItems": True,
+}
 _TOKEN: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _CALLABLE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -41,14 +52,14 @@ _SECOND: Final = 10**9
 
 
 def credential_scheme(header: str, scheme: str | None) -> str:
-    """The scheme before a credential: Bearer where that is usual, none in a header of its own, if nothing is told."""
+    """Return the word before a credential; if it isn't given, Bearer in ``authorization`` and none elsewhere."""
     if scheme is not None:
         return scheme
     return "Bearer" if header == "authorization" else ""
 
 
 def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """The network that this text names; ``name`` is what an error calls it."""
+    """Return the network that this text names; ``name`` is what an error calls it."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
@@ -60,45 +71,71 @@ def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netwo
         raise InvalidValueError(name, text, rule, hint) from None
 
 
-def _require_header(name: str, header: str) -> None:
+def _network_rules(field: str, networks: Iterable[str]) -> Iterator[Violation]:
+    for place, one in enumerate(networks):
+        try:
+            network("", one)
+        except InvalidValueError as error:
+            yield Violation((field, place), one, error.rule, error.hint)
+
+
+def _header_rules(path: Path, headers: Iterable[str]) -> Iterator[Violation]:
+    for place, header in enumerate(headers):
+        if not _TOKEN.fullmatch(header):
+            rule, hint = "it must be a header's name in lower case", "Write it like x-api-key"
+            yield Violation((*path, place), header, rule, hint)
+
+
+def _credential_rules(header: str, scheme: str | None) -> Iterator[Violation]:
     if not _TOKEN.fullmatch(header):
-        raise InvalidValueError(name, header, "it must be a header's name in lower case", "Write it like x-api-key")
-
-
-def _require_scheme(scheme: str | None) -> None:
+        rule, hint = "it must be a header's name in lower case", "Write it like x-api-key"
+        yield Violation(("header",), header, rule, hint)
     if scheme and not _SCHEME.fullmatch(scheme):
         hint = "Write it like Bearer, or '' for a header that has nothing but the token"
-        raise InvalidValueError("scheme", scheme, "it must be one word", hint)
+        yield Violation(("scheme",), scheme, "it must be one word", hint)
 
 
-def _require_file(name: str, file: str) -> None:
+def _file_rules(field: str, file: str) -> Iterator[Violation]:
     if not file or "\0" in file:
-        raise InvalidValueError(name, file, "it must be the path of a file")
+        yield Violation((field,), file, "it must be the path of a file")
+
+
+_TAG: Final = frozenset({"type"})
 
 
 @dataclass(frozen=True, slots=True)
-class UserSettings:
+class UserSettings(Settings):
     """``scope["user"]``, as an authentication middleware outside of ours has set it."""
 
+    always_written: ClassVar[frozenset[str]] = _TAG
+
+    type: Literal["user"] = field(default="user", kw_only=True)
     scopes_as_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class TokenSettings:
+class TokenSettings(Settings):
     """Static tokens in a file of Kubernetes' form."""
 
-    file: str
-    header: str = "authorization"
+    always_written: ClassVar[frozenset[str]] = _TAG
+    renamed: ClassVar[Mapping[str, str]] = {
+        "path": "file",
+        "tokenFile": "file",
+        "tokens": "Put the tokens into a file and name it in file",
+    }
+
+    type: Literal["tokens"] = field(default="tokens", kw_only=True)
+    file: NonEmpty
+    header: LowerCase = "authorization"
     scheme: str | None = None
 
-    def __post_init__(self) -> None:
-        _require_file("file", self.file)
-        _require_header("header", self.header)
-        _require_scheme(self.scheme)
+    def rules(self) -> Iterator[Violation]:
+        yield from _file_rules("file", self.file)
+        yield from _credential_rules(self.header, self.scheme)
 
 
 @dataclass(frozen=True, slots=True)
-class JwtSettings:
+class JwtSettings(Settings):
     """Signed tokens: whose, for whom, how signed, where the keys are, and which claims say who it is.
 
     Keys come from exactly one of ``key_file`` (PEM, or the secret of HS algorithms), ``jwks_file`` and ``jwks_url``.
@@ -106,135 +143,167 @@ class JwtSettings:
     their own (system:masters is exempt), so tokens can't claim them unless ``system_names`` says so.
     """
 
-    algorithms: tuple[str, ...]
+    always_written: ClassVar[frozenset[str]] = _TAG
+    renamed: ClassVar[Mapping[str, str]] = {
+        "audience": "audiences",
+        "algorithm": "algorithms",
+        "publicKey": "keyFile",
+        "key": "keyFile",
+        "jwksUri": "jwksUrl",
+        "clockSkew": "leeway",
+        "claims": "requiredClaims",
+        "userClaim": "usernameClaim",
+    }
+
+    type: Literal["jwt"] = field(default="jwt", kw_only=True)
+    algorithms: Annotated[Texts, Field(json_schema_extra=_ALGORITHMS_SCHEMA)]
     issuer: str = ""
-    audiences: tuple[str, ...] = ()
-    key_file: str = ""
+    audiences: TextSet = ()
+    key_file: Annotated[str, Field(description="PEM, or the secret of HS algorithms.")] = ""
     jwks_file: str = ""
     jwks_url: str = ""
-    jwks_interval_ns: int = 300 * _SECOND
+    jwks_interval_ns: Nanoseconds = 300 * _SECOND
     plain_http: bool = False
-    leeway_ns: int = 10 * _SECOND
+    leeway_ns: Nanoseconds = 10 * _SECOND
     require_expiry: bool = True
-    username_claim: str = "sub"
+    username_claim: NonEmpty = "sub"
     username_prefix: str = ""
     groups_claim: str = "groups"
     groups_prefix: str = ""
     required_claims: Mapping[str, str] = field(default_factory=dict, hash=False)
     system_names: bool = False
-    header: str = "authorization"
+    header: LowerCase = "authorization"
     scheme: str | None = None
-
-    def __post_init__(self) -> None:
-        _require_header("header", self.header)
-        _require_scheme(self.scheme)
-        self._check_algorithms()
-        self._check_keys()
-        if not self.username_claim:
-            raise InvalidValueError("username_claim", "", "it must name a claim", "Take sub")
-        if self.leeway_ns < 0:
-            raise InvalidValueError("leeway_ns", self.leeway_ns, "it must be at least 0")
-        if self.jwks_interval_ns < _SECOND:
-            raise InvalidValueError("jwks_interval_ns", self.jwks_interval_ns, "it must be at least a second")
 
     @property
     def symmetric(self) -> bool:
-        """Whether who can check a token could also have signed it."""
+        """Whether the key that checks a token could also have signed it."""
         return self.algorithms[0].startswith("HS")
 
-    def _check_algorithms(self) -> None:
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self.rules, self._algorithm_rules, self._key_rules, self._url_rules)
+
+    def rules(self) -> Iterator[Violation]:
+        yield from _credential_rules(self.header, self.scheme)
+        if self.jwks_interval_ns < _SECOND:
+            yield Violation(("jwks_interval_ns",), self.jwks_interval_ns, "it must be at least a second")
+
+    def _algorithm_rules(self) -> Iterator[Violation]:
         if not self.algorithms:
             hint = "Name those that the issuer signs with, say [RS256]; a token doesn't choose by itself"
-            raise InvalidValueError("algorithms", self.algorithms, "there must be at least one", hint)
+            yield Violation(("algorithms",), self.algorithms, "there must be at least one", hint)
         for place, one in enumerate(self.algorithms):
             if one not in ALGORITHMS:
-                raise InvalidValueError(f"algorithms[{place}]", one, f"it must be one of {', '.join(ALGORITHMS)}")
+                close = difflib.get_close_matches(one[:60], ALGORITHMS, 1)
+                hint = f"Did you mean {close[0]}?" if close else ""
+                yield Violation(("algorithms", place), one, f"it must be one of {', '.join(ALGORITHMS)}", hint)
         if len({one.startswith("HS") for one in self.algorithms}) > 1:
-            rule = "HS algorithms must not be mixed with others: a public key would become a secret that everybody has"
-            raise InvalidValueError("algorithms", self.algorithms, rule, "Write two authenticators")
+            rule = "HS algorithms cannot be combined with others: a public key would become a secret that is public"
+            yield Violation(("algorithms",), self.algorithms, rule, "Write two authenticators")
 
-    def _check_keys(self) -> None:
+    def _key_rules(self) -> Iterator[Violation]:
         given = {"keyFile": self.key_file, "jwksFile": self.jwks_file, "jwksUrl": self.jwks_url}
         named = [key for key, value in given.items() if value]
         if len(named) != 1:
             rule = "the keys must come from exactly one of keyFile, jwksFile and jwksUrl"
-            raise InvalidValueError("key_file", ", ".join(named), rule)
-        _require_file("key_file", self.key_file or self.jwks_file or self.jwks_url)
+            yield Violation(("key_file",), ", ".join(named), rule)
+            return
+        yield from _file_rules("key_file", self.key_file or self.jwks_file or self.jwks_url)
         if not self.issuer and not self.key_file:
             hint = "It is the iss claim of the issuer's tokens"
-            raise InvalidValueError("issuer", self.issuer, "it must be told where keys come as a JWKS", hint)
-        if self.jwks_url:
-            self._check_url()
+            yield Violation(("issuer",), self.issuer, "it is required where keys come as a JWKS", hint)
 
-    def _check_url(self) -> None:
-        if self.symmetric:
+    def _url_rules(self) -> Iterator[Violation]:
+        if not self.jwks_url:
+            return
+        if self.algorithms and self.symmetric:
             rule = "HS algorithms need a secret, and what is fetched from a URL is none"
-            raise InvalidValueError("algorithms", self.algorithms, rule, "Take keyFile or jwksFile")
+            yield Violation(("algorithms",), self.algorithms, rule, "Take keyFile or jwksFile")
         try:
             url = urlsplit(self.jwks_url)
             scheme, host = url.scheme, url.hostname
         except ValueError:
             scheme, host = "", None
         if scheme not in ("http", "https") or not host:
-            raise InvalidValueError("jwks_url", self.jwks_url, "it must be a URL that begins with https://")
-        if scheme == "http" and host not in _LOOPBACK and not self.plain_http:
-            rule = "it must be https, or who stands between could put in keys of his own"
+            yield Violation(("jwks_url",), self.jwks_url, "it must be a URL that begins with https://")
+        elif scheme == "http" and host not in _LOOPBACK and not self.plain_http:
+            rule = "it must be https, or a process on the way could replace the keys by its own"
             hint = "On a network that you trust, write plainHttp: true"
-            raise InvalidValueError("jwks_url", self.jwks_url, rule, hint)
+            yield Violation(("jwks_url",), self.jwks_url, rule, hint)
 
 
 @dataclass(frozen=True, slots=True)
-class ProxySettings:
+class ProxySettings(Settings):
     """Headers of a front proxy that authenticates, believed from listed peers alone.
 
     ``networks`` are those of its address, ``unix`` means peers on a unix socket, ``common_names`` those of its verified
-    TLS certificate. Address and certificate must both be right where both are told. They are told apart from the
-    proxies that are trusted with client addresses: a content network may know those, and nothing of users.
+    TLS certificate. Address and certificate must both be right where both are given. They are separate from the proxies
+    that are trusted with client addresses: a content network may know those, and nothing of users.
     """
 
-    networks: tuple[str, ...] = ()
-    unix: bool = False
-    common_names: tuple[str, ...] = ()
-    user_headers: tuple[str, ...] = ("x-remote-user",)
-    group_headers: tuple[str, ...] = ("x-remote-group",)
-    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+    always_written: ClassVar[frozenset[str]] = _TAG
+    renamed: ClassVar[Mapping[str, str]] = {
+        "userHeader": "userHeaders",
+        "groupHeader": "groupHeaders",
+        "trustedProxies": "networks",
+    }
 
-    def __post_init__(self) -> None:
+    type: Literal["proxy"] = field(default="proxy", kw_only=True)
+    networks: TextSet = ()
+    unix: bool = False
+    common_names: TextSet = ()
+    user_headers: LowerCaseSet = ("x-remote-user",)
+    group_headers: LowerCaseSet = ("x-remote-group",)
+    extra_prefixes: LowerCaseSet = ("x-remote-extra-",)
+
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self.rules, self._name_rules)
+
+    def rules(self) -> Iterator[Violation]:
         if not (self.networks or self.unix or self.common_names):
             hint = "Write the proxy's address, say networks: [10.0.0.7]"
-            raise InvalidValueError("networks", (), "it must be told which peers are believed", hint)
-        for place, one in enumerate(self.networks):
-            network(f"networks[{place}]", one)
-        if not self.user_headers:
-            raise InvalidValueError("user_headers", (), "there must be at least one")
-        for name in ("user_headers", "group_headers", "extra_prefixes"):
-            for place, header in enumerate(getattr(self, name)):
-                _require_header(f"{name}[{place}]", header)
+            yield Violation(("networks",), self.networks, "it must name which peers are believed", hint)
+        yield from _network_rules("networks", self.networks)
         if "" in self.common_names:
-            raise InvalidValueError("common_names", self.common_names, "a common name must not be empty")
+            yield Violation(("common_names",), self.common_names, "a common name must not be empty")
+
+    def _name_rules(self) -> Iterator[Violation]:
+        if not self.user_headers:
+            yield Violation(("user_headers",), (), "there must be at least one")
+        for name in ("user_headers", "group_headers", "extra_prefixes"):
+            yield from _header_rules((name,), getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateSettings:
+class CertificateSettings(Settings):
     """The client's verified TLS certificate: its common name is the user, its organizations are the groups."""
 
+    always_written: ClassVar[frozenset[str]] = _TAG
+
+    type: Literal["certificate"] = field(default="certificate", kw_only=True)
+
 
 @dataclass(frozen=True, slots=True)
-class FunctionSettings:
+class FunctionSettings(Settings):
     """The user's own function, ``package.module:name``.
 
     ``headers`` are all that its answer depends on, beside ``scope["user"]``, ``scope["auth"]`` and the certificate; its
-    answers are remembered by them. None: it may depend on anything, so it is asked each time.
+    answers are cached by them. With None the answer may depend on anything, so the function is called each time.
     """
 
-    callable: str
-    headers: tuple[str, ...] | None = None
+    always_written: ClassVar[frozenset[str]] = _TAG
+    renamed: ClassVar[Mapping[str, str]] = {"name": "callable", "path": "callable"}
 
-    def __post_init__(self) -> None:
+    type: Literal["function"] = field(default="function", kw_only=True)
+    callable: Annotated[NonEmpty, Field(description="package.module:function")]
+    headers: Annotated[
+        LowerCaseSet | None, Field(description="All that its answer depends on; then its answers are cached.")
+    ] = None
+
+    def rules(self) -> Iterator[Violation]:
         if not _CALLABLE.fullmatch(self.callable):
-            raise InvalidValueError("callable", self.callable, "it must be like package.module:function")
-        for place, header in enumerate(self.headers or ()):
-            _require_header(f"headers[{place}]", header)
+            yield Violation(("callable",), self.callable, "it must be like package.module:function")
+        yield from _header_rules(("headers",), self.headers or ())
 
 
 AuthenticatorSettings = (
@@ -242,17 +311,22 @@ AuthenticatorSettings = (
 )
 """Any of them."""
 
+AnyAuthenticator = Annotated[AuthenticatorSettings, Field(discriminator="type"), WrapValidator(without_tag)]
+"""An item of ``authentication``, told apart by its ``type``."""
+
 
 @dataclass(frozen=True, slots=True)
-class TrustedProxySettings:
-    """The proxies in front, which are trusted to tell the client's address, and the one header in which they do."""
+class TrustedProxySettings(Settings):
+    """The proxies in front, which are trusted with the client's address, and the header in which they write it."""
 
-    networks: tuple[str, ...] = ()
+    renamed: ClassVar[Mapping[str, str]] = {
+        "addresses": "networks",
+        "hops": "Name the proxies' networks instead of counting them",
+    }
+
+    networks: TextSet = ()
     header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     unix: bool = False
 
-    def __post_init__(self) -> None:
-        for place, one in enumerate(self.networks):
-            network(f"networks[{place}]", one)
-        if self.header not in ("x-forwarded-for", "forwarded"):
-            raise InvalidValueError("header", self.header, "it must be 'x-forwarded-for' or 'forwarded'")
+    def rules(self) -> Iterator[Violation]:
+        yield from _network_rules("networks", self.networks)

@@ -1,10 +1,8 @@
 """Domain objects as documents of ``apf/v1``. What has its default isn't written."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, Final
-
-from pydantic.alias_generators import to_camel
 
 from apf_middleware.classification import Distinguisher, FlowSchema
 from apf_middleware.classification.rules import (
@@ -18,16 +16,6 @@ from apf_middleware.classification.rules import (
     Rule,
     UserSubject,
     ValueMatch,
-)
-from apf_middleware.config.authentication import (
-    AuthenticatorSettings,
-    CertificateSettings,
-    FunctionSettings,
-    JwtSettings,
-    ProxySettings,
-    TokenSettings,
-    TrustedProxySettings,
-    UserSettings,
 )
 from apf_middleware.config.dialects.apf import VERSION
 from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
@@ -51,14 +39,6 @@ __all__ = [
     "server_document",
 ]
 
-_AUTHENTICATORS: Final[Mapping[type, str]] = {
-    CertificateSettings: "certificate",
-    FunctionSettings: "function",
-    JwtSettings: "jwt",
-    ProxySettings: "proxy",
-    TokenSettings: "tokens",
-    UserSettings: "user",
-}
 _NAMELESS: Final = "only a callable that can be imported by its name can be written"
 _NAME_IT: Final = "Define it at the top of a module"
 _OPERATOR_NAMES: Final = {meaning: name for name, meaning in OPERATORS.items()}
@@ -100,8 +80,8 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
         estimation.pop("default", None)
     more = _said(
         routes=routes,
-        authentication=[{"type": _AUTHENTICATORS[type(one)]} | _changed(one) for one in settings.authentication],
-        trustedProxies=_changed(settings.trusted_proxies),
+        authentication=[as_mapping(one) for one in settings.authentication],
+        trustedProxies=as_mapping(settings.trusted_proxies),
         estimation=estimation,
         metrics=as_mapping(settings.metrics),
         responses=as_mapping(settings.responses),
@@ -127,25 +107,6 @@ def _gate_part(gate: GateSettings) -> dict[str, Any]:
         part["per"] = gate.per
     part |= {"status": gate.status, "release": gate.release, "onError": gate.on_error, "cost": gate.cost}
     return part | _said(maxParked=gate.max_parked)
-
-
-_Told = AuthenticatorSettings | TrustedProxySettings
-
-
-def _changed(told: _Told) -> dict[str, Any]:
-    """By their keys, the fields that haven't their defaults; durations as they are written."""
-    part: dict[str, Any] = {}
-    for one in fields(told):
-        value = getattr(told, one.name)
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        if value == default:
-            continue
-        if one.name.endswith("_ns"):
-            part[to_camel(one.name.removesuffix("_ns"))] = written_duration(value)
-        else:
-            plain = list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
-            part[to_camel(one.name)] = plain
-    return part
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:

@@ -47,6 +47,11 @@ def json_schema() -> dict[str, Any]:
         Annotated[PriorityLevelModel | FlowSchemaModel | ServerModel, Field(discriminator="kind")]
     )
     schema = kinds.json_schema(by_alias=True, schema_generator=_Generator)
+    for model in schema["$defs"].values():
+        tag = model["properties"].get("type", {})
+        if "const" in tag and tag.pop("default", None) is not None:  # documents have to name it
+            model["required"] = ["type", *model.get("required", ())]
+            model["properties"] = {"type": tag} | model["properties"]
     _describe(schema["$defs"], yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8")))
     return {"$schema": _DRAFT, "title": "apf/v1"} | schema
 

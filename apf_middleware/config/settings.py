@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import partial
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
@@ -37,6 +37,7 @@ __all__ = [
     "path_of",
     "rules_error",
     "with_rules",
+    "without_tag",
 ]
 
 Rules = Callable[[], Iterator["Violation"]]
@@ -202,6 +203,10 @@ def _changed_fields(settings: Settings, write: core_schema.SerializerFunctionWra
 # Bounds of single values. Pydantic checks them in documents; here they hold for objects that are made in Python too.
 
 
+def _is_one_of(value: object, choices: tuple[object, ...]) -> bool:
+    return value in choices
+
+
 def _out_of_bounds(settings: Settings) -> Iterator[Violation]:
     for name, declared in declared_fields(type(settings)).items():
         for words, bound, holds in declared.bounds:
@@ -216,6 +221,8 @@ def _bounds(annotation: Any) -> Iterator[tuple[str, Any, Callable[[Any, Any], bo
         if type(one) in _BOUNDS:
             attribute, words, holds = _BOUNDS[type(one)]
             yield words, getattr(one, attribute), holds
+    if get_origin(annotation) is Literal:
+        yield "be one of", get_args(annotation), _is_one_of
     if get_origin(annotation) in (Annotated, Union, UnionType):
         for one in get_args(annotation):
             yield from _bounds(_without_names(one))
@@ -251,6 +258,19 @@ def with_rules(model: type, data: object, error: ValidationError) -> ValidationE
 
 def _is_own(details: ErrorDetails) -> bool:
     return not details["loc"] and isinstance(details.get("ctx", {}).get("error"), _ViolationsError)
+
+
+def without_tag(given: object, validate: core_schema.ValidatorFunctionWrapHandler) -> object:
+    """Validate a tagged union, and report errors without the step that names the tag, which no document has."""
+    try:
+        return validate(given)
+    except ValidationError as error:
+        lines = []
+        for details in error.errors(include_url=False):
+            if not details["type"].startswith("union_tag"):
+                details["loc"] = details["loc"][1:]
+            lines.append(_line(details))
+        raise ValidationError.from_exception_data(error.title, lines) from None
 
 
 def _line(details: ErrorDetails) -> InitErrorDetails:

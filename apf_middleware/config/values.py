@@ -23,6 +23,7 @@ __all__ = [
     "Duration",
     "IpNetwork",
     "LowerCase",
+    "LowerCaseSet",
     "Nanoseconds",
     "NetworkSet",
     "NonEmpty",
@@ -113,6 +114,10 @@ def _set(values: _Values) -> _Values:
 
 def _distinct_texts(values: object) -> object:
     return _set(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else values
+
+
+def _lower_case(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(text.lower() for text in texts)
 
 
 def _read_network(text: object) -> IPv4Network | IPv6Network:
@@ -268,6 +273,9 @@ Size = Annotated[int, Ge(0), PlainValidator(_read_size), PlainSerializer(written
 Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
 Transform = Annotated[Pattern, AfterValidator(_transform)]
 LowerCase = Annotated[NonEmpty, AfterValidator(str.lower)]
+Texts = Annotated[tuple[str, ...], Field(strict=False)]
+TextSet = Annotated[Texts, AfterValidator(_set), _schema(uniqueItems=True)]
+LowerCaseSet = Annotated[TextSet, AfterValidator(_lower_case)]
 IpNetwork = Annotated[
     IPv4Network | IPv6Network, PlainValidator(_read_network), PlainSerializer(str), WithJsonSchema({"type": "string"})
 ]
@@ -278,8 +286,6 @@ Amount = Annotated[int, Field(ge=0, le=MAX_INT32)]
 Percent = Annotated[int, Field(ge=0, le=100)]
 StringSet = Annotated[list[str], AfterValidator(_set), _schema(uniqueItems=True)]
 WildcardSet = Annotated[StringSet, AfterValidator(_wildcard), _schema(uniqueItems=True, minItems=1)]
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-TextSet = Annotated[Texts, AfterValidator(_set), _schema(uniqueItems=True)]
 Verbs = Annotated[
     WildcardSet, AfterValidator(_verbs), _schema(items={"enum": ["*", *VERBS], "type": "string"}, minItems=1)
 ]

@@ -101,6 +101,7 @@ _WANTED: Final[Mapping[str, str]] = {
     "dict_type": "it must be a mapping",
     "dataclass_type": "it must be a mapping",
     "model_type": "it must be a mapping",
+    "model_attributes_type": "it must be a mapping",
     "missing": "it is required",
 }
 
@@ -151,10 +152,23 @@ def _explained(model: type[Model], details: ErrorDetails, data: object, *, hinti
         for one in context["found"]:
             yield Violation((*path, *one.path), one.value, one.rule, one.hint)
     elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        yield Violation(path, details["input"], "there is no such key here", _nearest(model, path) if hinting else "")
+        yield Violation(
+            path, details["input"], "there is no such key here", _nearest(model, path, data) if hinting else ""
+        )
+    elif kind in ("union_tag_not_found", "union_tag_invalid"):
+        known = sorted(str(_tag_of(one)) for one in _models_at(model, path, data))
+        yield _unknown_tag(context["discriminator"].strip("'"), path, details["input"], known)
     else:
         value = Absent.ABSENT if kind == "missing" else details["input"]
         yield Violation(path, value, *_rule(kind, context, value, details["msg"]))
+
+
+def _unknown_tag(key: str, path: Path, given: object, known: list[str]) -> Violation:
+    """Return what is wrong with the key that says which kind of object it is."""
+    value = given.get(key, Absent.ABSENT) if isinstance(given, Mapping) else Absent.ABSENT
+    if not isinstance(value, str) or not value:
+        return Violation((*path, key), value, f"it must name its {key}", f"Known are {', '.join(known)}")
+    return Violation((*path, key), value, f"it must be one of {', '.join(known)}", _close(value, known))
 
 
 def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) -> tuple[str, str]:
@@ -196,19 +210,40 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
     return tuple(path)
 
 
-def _nearest(model: type[Model], path: Path) -> str:
-    """What a misspelt key may have meant."""
-    inner: type[Model | Settings] | None = model
-    for step in path[:-1]:
-        if inner is not None and isinstance(step, str):
-            inner = _inside(inner, step)
-    if inner is None:
+def _nearest(model: type[Model], path: Path, data: object) -> str:
+    """Return what a misspelt key may have meant, or which keys there are."""
+    candidates = _models_at(model, path[:-1], data)
+    if not candidates:
         return ""
-    key = str(path[-1])
+    key, inner = str(path[-1]), candidates[0]
     if key in inner.renamed:
         return inner.renamed[key] if " " in inner.renamed[key] else f"Here it is called {inner.renamed[key]}"
     known = [declared.key for declared in declared_fields(inner).values()]
     return _close(key, known) or f"Known are {', '.join(sorted(known))}"
+
+
+def _models_at(model: type[Model], path: Path, data: object) -> list[type[Model | Settings]]:
+    """Return the models of the value there: several for a union in which no tag tells which one it is."""
+    candidates: list[type[Model | Settings]] = [model]
+    for step in path:
+        if isinstance(step, str):
+            candidates = [inner for one in candidates[:1] for inner in _models_of(one, step)]
+        data = _item(data, step)
+        if len(candidates) > 1 and isinstance(data, Mapping):
+            tagged = [one for one in candidates if _tag_of(one) == data.get("type")]
+            candidates = tagged or candidates
+    return candidates
+
+
+def _item(data: object, step: str | int) -> object:
+    if isinstance(data, Mapping):
+        return data.get(step)
+    return data[step] if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
+
+
+def _tag_of(model: type[Model | Settings]) -> object:
+    declared = declared_fields(model).get("type")
+    return declared.default() if declared is not None and declared.default is not None else None
 
 
 def _close(given: object, known: list[str]) -> str:
@@ -216,17 +251,14 @@ def _close(given: object, known: list[str]) -> str:
     return f"Did you mean {close[0]}?" if close else ""
 
 
-def _inside(model: type[Model | Settings], key: str) -> type[Model | Settings] | None:
-    """The model of a field, if it has one: also inside Optional, Annotated and lists."""
+def _models_of(model: type[Model | Settings], key: str) -> list[type[Model | Settings]]:
+    """Return the models of a field, also those inside Optional, Annotated and lists."""
     found = next((declared for declared in declared_fields(model).values() if declared.key == key), None)
-    return None if found is None else _first_model(found.annotation)
+    return [] if found is None else list(_models_in(found.annotation))
 
 
-def _first_model(annotation: Any) -> type[Model | Settings] | None:  # noqa: ANN401 (a type hint may be anything)
+def _models_in(annotation: Any) -> Iterator[type[Model | Settings]]:  # noqa: ANN401 (a type hint may be anything)
     if isinstance(annotation, type) and issubclass(annotation, Model | Settings):
-        return annotation
+        yield annotation
     for argument in getattr(annotation, "__args__", ()):
-        found = _first_model(argument)
-        if found is not None:
-            return found
-    return None
+        yield from _models_in(argument)

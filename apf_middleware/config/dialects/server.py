@@ -11,8 +11,8 @@ from pydantic import Field
 
 from apf_middleware.classification import RouteTable
 from apf_middleware.config.admin import AdminSettings
+from apf_middleware.config.authentication import AnyAuthenticator, TrustedProxySettings
 from apf_middleware.config.bodies import BodySettings
-from apf_middleware.config.dialects.authentication import AnyAuthenticator, TrustedProxiesModel
 from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel
 from apf_middleware.config.dialects.gates import GateModel
 from apf_middleware.config.dialects.http import path_rule
@@ -83,7 +83,7 @@ class _ServerSpec(CamelModel):
     resolver: Literal["web", "kubernetes"] | None = None
     routes: list[_Route] = Field(default_factory=list)
     authentication: list[AnyAuthenticator] = Field(default_factory=list)
-    trusted_proxies: TrustedProxiesModel = Field(default_factory=TrustedProxiesModel)
+    trusted_proxies: TrustedProxySettings = Field(default_factory=TrustedProxySettings)
     estimation: EstimationModel = Field(default_factory=EstimationModel)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
     responses: ResponseSettings = Field(default_factory=ResponseSettings)
@@ -141,8 +141,8 @@ class ServerModel(CamelModel):
             estimation=spec.estimation.built(),
             metrics=spec.metrics,
             responses=spec.responses,
-            authentication=tuple(one.built() for one in spec.authentication),
-            trusted_proxies=spec.trusted_proxies.built(),
+            authentication=tuple(spec.authentication),
+            trusted_proxies=spec.trusted_proxies,
             admin=spec.admin,
             gates=tuple(gate.built() for gate in spec.gates),
             queues=spec.queues,

@@ -45,7 +45,7 @@ def test_metrics_that_are_not_enabled_have_no_path() -> None:
         ("exposedTo", ["10.0.0.1/8"], "must be an address or a network"),
         ("exposedTo", ["localhost"], "must be an address or a network"),
         ("exposedTo", ["::1", "::1"], "more than once"),
-        ("buckets", [1], "extra_forbidden"),
+        ("buckets", [1], "unexpected_keyword_argument"),
     ],
 )
 def test_what_makes_no_sense_is_refused(field: str, value: object, rule: str) -> None:
