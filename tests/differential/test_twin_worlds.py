@@ -14,6 +14,7 @@ import pytest
 
 from apf_middleware.fairqueuing import QueueSetSettings, Reason, TicketState, Work
 from tests.differential.twin import HIGH_R, Twins
+from tests.support.examples import seeds
 
 STEPS = 1500
 THOROUGH = 10  # everything is compared at every so many steps, and the meters at each
@@ -125,6 +126,6 @@ class World:
         return self.twins.release(number)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_random_world_goes_on_alike_in_ours_and_in_the_twin(seed: int) -> None:
     World(seed).run(STEPS)

@@ -6,7 +6,7 @@ from benchmarks.elephants import SETTINGS, mice_latencies
 
 
 def p99(queues: str, elephants: int, discipline: str = "equal-serial") -> float:
-    latencies = mice_latencies(SETTINGS[queues], elephants, discipline, seconds=30)
+    latencies = mice_latencies(SETTINGS[queues], elephants, discipline, seconds=12)
     return latencies[len(latencies) * 99 // 100]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from apf_middleware.fairqueuing import DISCIPLINES, QueueSet, QueueSetSettings, Ticket, Work
+from tests.support.examples import seeds
 
 STEPS = 400
 
@@ -39,7 +40,7 @@ def step(queueset: QueueSet, now: int, tickets: list[Ticket], chance: random.Ran
     return queueset.arrive(now, tickets[-1])
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_in_a_rough_world_nobody_is_lost_and_nobody_who_could_sit_stands(discipline: str, seed: int) -> None:
     chance = random.Random(seed)

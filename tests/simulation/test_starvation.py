@@ -36,7 +36,7 @@ def assert_fair(seen: Observation) -> None:
     assert drought.ratio <= 1, f"too long without its share: {drought}"
 
 
-@pytest.mark.parametrize(("seconds", "duration_ns"), [(10, 50 * MS), (60, 50 * MS), (150, 200 * MS), (600, 400 * MS)])
+@pytest.mark.parametrize(("seconds", "duration_ns"), [(10, 50 * MS), (600, 400 * MS)])
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_a_long_history_costs_a_flow_nothing(discipline: str, seconds: int, duration_ns: int) -> None:
     callers = history(seconds, duration_ns)
