@@ -14,7 +14,7 @@ from tests.integration.adapters.conftest import need
 def test_a_pause_and_a_crowd_that_hangs_up_leave_no_place_taken_and_the_gate_goes_on(on_error: str) -> None:
     need(databases.redis_program(), "redis-server")
 
-    pause, crowd = endure(Plan(on_error=on_error, pause=1.5))  # type: ignore[arg-type]
+    pause, crowd = endure(Plan(on_error=on_error, before=0.5, pause=1.5, after=2.5))  # type: ignore[arg-type]
 
     assert (pause.leaked, crowd.leaked) == (0, 0)
     assert pause.served_after is not None

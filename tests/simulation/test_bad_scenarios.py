@@ -28,7 +28,7 @@ DURATIONS_S = {
 
 @pytest.fixture(scope="module")
 def played() -> dict[str, Results]:
-    found = {}
+    found: dict[str, Results] = {}
     for path in files():
         scenario, configuration = load_scenario(path)
         short = replace(scenario, duration_ns=DURATIONS_S[path.stem] * 10**9)

@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from apf_middleware import Gates
+from apf_middleware.adapters import redis_returns
 from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Own, Park, Reject
@@ -322,7 +323,13 @@ async def test_places_of_a_server_that_has_died_come_free_with_time(redis: Redis
 
 @pytest.mark.parametrize(("on_error", "status"), [("admit", 200), ("reject", 503), ("backoff", 503)])
 @pytest.mark.parametrize("fault", ["gone", "hanging"])
-async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int, fault: str) -> None:  # noqa: ANN401
+async def test_when_redis_is_down_the_policy_decides(
+    on_error: Any,  # noqa: ANN401 - a literal
+    status: int,
+    fault: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(redis_returns, "_LAST_CHANCE", 0.1)  # the end of the loop isn't what is tested here
     with databases.redis() as server:
         client = Redis.from_url(server.url, retry=None)
         async with anyio.create_task_group() as tasks:
