@@ -563,6 +563,8 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
     """Return whether a request announces a body that is coming, or one that it sends when it is asked to."""
     is_coming = is_expected = False
+    if scope["type"] != "http":  # a WebSocket's handshake may have such headers, and has no body
+        return ""
     for name, value in headers_of(scope):
         if name in _ANNOUNCING:  # one look for most headers
             if name == b"expect":

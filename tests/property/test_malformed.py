@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
@@ -118,6 +118,7 @@ def check(middleware: APFMiddleware, scope: Scope) -> None:
 
 @pytest.mark.parametrize("middleware", MIDDLEWARES, ids=["defaults", "everything"])
 @given(parts=PARTS, missing=st.sets(st.sampled_from(OPTIONAL), max_size=4), kind=st.sampled_from(["http", "websocket"]))
+@example(parts={"method": "0", "headers": [(b"content-length", b"1")]}, missing=set(), kind="websocket")
 @examples(120)
 def test_no_scope_breaks_it(middleware: APFMiddleware, parts: dict[str, object], missing: set[str], kind: str) -> None:
     scope = http_scope() if kind == "http" else websocket_scope()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from apf_middleware.asgi.body import RequestBody
+from apf_middleware.asgi.body import RequestBody, announcement
 from apf_middleware.classification import Classification
 from apf_middleware.runtime import IncomingBodies
 
@@ -84,3 +84,20 @@ async def _run(kind: type[Bare], ends: str) -> None:
 @pytest.mark.parametrize("ends", ["at once", "later", "cancelled"])
 def test_a_call_that_has_to_wait_is_noticed_and_goes_on_as_without_us(kind: type[Bare], ends: str) -> None:
     asyncio.run(_run(kind, ends))
+
+
+@pytest.mark.parametrize(
+    ("more", "announced"),
+    [
+        ({"headers": [(b"content-length", b"1")]}, "coming"),
+        ({"headers": [(b"transfer-encoding", b"chunked")]}, "coming"),
+        ({"headers": [(b"content-length", b"1"), (b"expect", b"100-Continue")]}, "expected"),
+        ({"headers": [(b"content-length", b"0")]}, ""),
+        ({"headers": []}, ""),
+        ({"headers": [], "http_version": "2"}, "coming"),
+        ({"headers": [(b"content-length", b"1")], "type": "websocket"}, ""),
+        ({"headers": [], "type": "websocket", "http_version": "2"}, ""),
+    ],
+)
+def test_only_http_requests_announce_bodies(more: dict[str, object], announced: str) -> None:
+    assert announcement({"type": "http", "http_version": "1.1", **more}) == announced
