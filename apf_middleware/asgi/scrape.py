@@ -16,7 +16,7 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.request import HeaderView, method_of, path_of
 from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.config.metrics import MetricsSettings
-from apf_middleware.metrics import DIRECTORY_VARIABLE, APFCollector, Publisher, ServerPicture, compress, render, scrape
+from apf_middleware.metrics import DIRECTORY_VARIABLE, APFCollector, Publisher, ServerReading, compress, render, scrape
 
 __all__ = ["Scrape"]
 
@@ -26,7 +26,7 @@ class Scrape:
 
     def __init__(
         self,
-        read: Callable[[], ServerPicture],
+        read: Callable[[], ServerReading],
         settings: MetricsSettings,
         chain: Chain,
         registry: CollectorRegistry | None,

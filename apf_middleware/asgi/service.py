@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware import __version__
 from apf_middleware.asgi.admin import Admin
-from apf_middleware.asgi.admin.words import WallOffset
+from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
@@ -29,8 +29,8 @@ from apf_middleware.config.objects import Level
 from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
-from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, picture_server
+from apf_middleware.metrics import ServerReading
+from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, read_server
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.running_requests import RunningRequests
@@ -85,7 +85,7 @@ class Service:
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
         self.door: Door | None = self._door()
         self._keep_running()
-        self.scrape: Scrape = Scrape(self.picture, configuration.server.metrics, self.chain, registry)
+        self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
         self.due = self._looked_at = now()
@@ -124,9 +124,9 @@ class Service:
         if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
             self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
-    def picture(self) -> ServerPicture:
+    def reading(self) -> ServerReading:
         """Everything as it is now, for metrics."""
-        return picture_server(
+        return read_server(
             self.controller,
             authentication_failures=self.reception.refused,
             version=__version__,

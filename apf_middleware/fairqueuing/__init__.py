@@ -19,13 +19,10 @@ from apf_middleware.fairqueuing.sharing import (
     Adjusting,
     Lending,
     LevelRecord,
-    LevelSnapshot,
     SharedLevel,
     Sharing,
-    SharingSnapshot,
 )
 from apf_middleware.fairqueuing.shuffle import Dealer, collision_probabilities, entropy_bits, flow_hash
-from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot, QueueSnapshot, TicketSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, duration_per_seat, format_seat_seconds, seat_seconds
 
@@ -39,19 +36,14 @@ __all__ = [
     "LevelLimits",
     "LevelRecord",
     "LevelShares",
-    "LevelSnapshot",
     "MaxMinConcurrent",
     "MaxMinSerial",
     "QueueSet",
     "QueueSetSettings",
-    "QueueSetSnapshot",
-    "QueueSnapshot",
     "Reason",
     "SharedLevel",
     "Sharing",
-    "SharingSnapshot",
     "Ticket",
-    "TicketSnapshot",
     "TicketState",
     "UpstreamEqualSerial",
     "Work",

@@ -3,10 +3,9 @@
 Apart from the queue set because nobody who reads how requests are seated has to read this, and the other way round.
 """
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
+from apf_middleware.snapshots import QueueSetSnapshot
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.queueset import QueueSet
@@ -30,7 +29,7 @@ def picture(queueset: "QueueSet", *, now: int, lingering: int) -> QueueSetSnapsh
         lingering=lingering,
         seats_in_use=queueset.seats_in_use,
         dispatched=queueset.dispatched,
-        rejected=MappingProxyType(dict(queueset.rejected)),
+        rejected={reason.value: number for reason, number in queueset.rejected.items()},
         no_accommodation=queueset.no_accommodation,
         queues=tuple(queue.snapshot() for queue in queueset.deck if not queue.is_idle),
     )

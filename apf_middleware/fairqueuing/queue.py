@@ -6,7 +6,7 @@ wait. A discipline adds its own meters in a subclass.
 
 from typing import TYPE_CHECKING
 
-from apf_middleware.fairqueuing.snapshot import QueueSnapshot
+from apf_middleware.snapshots import QueueSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,17 +130,24 @@ class Queue:
         """What a discipline keeps of this queue, by name."""
         return {}
 
-    def snapshot(self) -> QueueSnapshot:
-        """A frozen picture of now."""
+    def snapshot(self, level: str = "") -> QueueSnapshot:
+        """Return a frozen snapshot, as a queue of ``level``."""
+        seats = width = 0
+        if self.length:
+            for ticket in self:
+                seats += ticket.work.seats
+                width += ticket.width
         return QueueSnapshot(
-            index=self.index,
-            waiting=tuple(ticket.snapshot() for ticket in self),
-            executing=self.executing,
-            seats_in_use=self.seats_in_use,
-            initial_seats_waiting=sum(ticket.work.seats for ticket in self),
-            seats_waiting=sum(ticket.width for ticket in self),
-            work_waiting=self.waiting_work,
-            meters=self.meters(),
+            level,
+            self.index,
+            self.length,
+            self.parked,
+            self.executing,
+            self.seats_in_use,
+            self.meters().get("next_dispatch_r"),
+            seats,
+            width,
+            self.waiting_work,
         )
 
     def check(self) -> None:

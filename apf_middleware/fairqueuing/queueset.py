@@ -28,9 +28,9 @@ from apf_middleware.fairqueuing.inspection import check_queues, check_seats, che
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.serving import Serving
 from apf_middleware.fairqueuing.settings import MAX_QUEUES, QueueSetSettings, require_settings
-from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
+from apf_middleware.snapshots import QueueSetSnapshot
 
 __all__ = ["QueueSet"]
 
@@ -359,7 +359,7 @@ class QueueSet(Serving):
     # Looking
 
     def snapshot(self) -> QueueSetSnapshot:
-        """A frozen picture of now."""
+        """Return a frozen snapshot."""
         return picture(self, now=self._now, lingering=len(self._lingering))
 
     def check(self) -> None:

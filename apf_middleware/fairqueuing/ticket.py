@@ -14,8 +14,8 @@ from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.snapshot import TicketSnapshot
 from apf_middleware.fairqueuing.work import Work
+from apf_middleware.snapshots import TicketSnapshot
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.queue import Queue
@@ -123,12 +123,14 @@ class Ticket:
         """It is this one's turn, but it doesn't fit into the seats that are free. For subclasses that count it."""
 
     def snapshot(self) -> TicketSnapshot:
-        """A frozen picture of now."""
+        """Return a frozen snapshot."""
         return TicketSnapshot(
             flow=self.flow,
             state=self.state,
             reason=self.reason,
-            work=self.work,
+            seats=self.work.seats,
+            final_seats=self.work.final_seats,
+            linger_ns=self.work.linger_ns,
             width=self.width,
             arrived_at=getattr(self, "arrived_at", None),
             seated_at=getattr(self, "seated_at", None),

@@ -6,7 +6,6 @@ events help nobody, for nobody waits.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
 
 from apf_middleware.exceptions import InvalidValueError
@@ -14,14 +13,15 @@ from apf_middleware.gates.gate import Gate, Terms
 from apf_middleware.gates.gatekeeper import GateKeeper
 from apf_middleware.gates.kinds import Capacity, Condition, CostOf, KeyOf, Own, OwnGate, Tokens, everybody, one
 from apf_middleware.gates.outcomes import Hint, Probe
-from apf_middleware.gates.passage import GateRequest, ParkedRequest, Passage
+from apf_middleware.gates.passage import GateRequest, Passage
 from apf_middleware.gates.slot import OPEN
 from apf_middleware.gates.terms import TermsGiven, terms_of
+from apf_middleware.snapshots import GateSnapshot, ParkedRequest
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import Ticket
 
-__all__ = ["GateStage", "GateStatus", "Gates"]
+__all__ = ["GateStage", "Gates"]
 
 _SECOND: Final = 10**9
 _Ask = TypeVar("_Ask", bound=Callable[[GateRequest], object])
@@ -38,26 +38,6 @@ class GateStage(Protocol):
     def post(self) -> None:
         """See that `settle` is called soon, from the thread of the event loop; from any thread."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class GateStatus:
-    """One slot of a gate, or with ``key`` None a gate where nobody waits. ``oldest`` is in seconds.
-
-    ``state`` is *passing*; *blocking*, when requests that need the gate wait or are rejected; or *held*, when an
-    operator has closed it.
-    """
-
-    gate: str
-    key: Hashable
-    kind: str
-    state: str
-    parked: int
-    oldest: float | None
-    acquired: int | None
-    limit: int | None
-    events: int
-    rescues: int
 
 
 class Gates:
@@ -216,7 +196,7 @@ class Gates:
         self.keeper.open_slots(self.now(), gate, "resize")
         self.settle()
 
-    def list(self) -> list[GateStatus]:
+    def list(self) -> list[GateSnapshot]:
         """All gates, each key where anybody waits apart."""
         now = self.now()
         return [status for gate in self.keeper.gates.values() for status in _look(gate, now)]
@@ -269,7 +249,7 @@ class Gates:
 _GateT = TypeVar("_GateT", bound=Gate)
 
 
-def _look(gate: Gate, now: int) -> Iterable[GateStatus]:
+def _look(gate: Gate, now: int) -> Iterable[GateSnapshot]:
     slots = [slot for slot in gate.slots.values() if slot.parked or slot.checking]
     for key in [slot.key for slot in slots] or [None]:
         slot = gate.slots.get(key) if slots else None
@@ -277,7 +257,7 @@ def _look(gate: Gate, now: int) -> Iterable[GateStatus]:
         oldest = min((passage.parked_at for passage in waiting), default=None)
         known = gate.slots.get("") if key is None else slot
         is_blocking = (known is not None and known.closed_at < OPEN) or gate.is_blocking("" if key is None else key)
-        yield GateStatus(
+        yield GateSnapshot(
             gate=gate.name,
             key=key,
             kind=gate.kind,

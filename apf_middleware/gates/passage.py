@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from apf_middleware.gates.line import Line
     from apf_middleware.gates.slot import GateReservation, Slot
 
-__all__ = ["Check", "GateRequest", "Need", "ParkedRequest", "Passage", "Refusal", "Stage"]
+__all__ = ["Check", "GateRequest", "Need", "Passage", "Refusal", "Stage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +68,6 @@ class Refusal:
     gate: str
     status: int
     retry_after: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedRequest:
-    """A request that a gate keeps waiting, for whoever looks; ``id`` is what `Gates.kick` wants."""
-
-    id: int
-    level: str
-    schema: str
-    flow: str
-    gate: str
-    key: Hashable
-    cost: int
-    stage: str
-    parked_for: float
-    waited: float
-    attempts: int
 
 
 class Check:

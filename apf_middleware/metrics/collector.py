@@ -1,6 +1,6 @@
-"""The metrics as prometheus_client collects them, made from one picture of the server at each scrape.
+"""The metrics as prometheus_client collects them, made from one reading of the server at each scrape.
 
-Between two scrapes only a ledger is kept, and only of what the last picture had. So the series of a removed level end
+Between two scrapes only a ledger is kept, and only of what the last reading had. So the series of a removed level end
 with it.
 """
 
@@ -17,8 +17,8 @@ from prometheus_client.samples import Sample
 from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics.families import FAMILIES, Family, Point, read_families
-from apf_middleware.metrics.picture import ServerPicture
 from apf_middleware.metrics.ratios import RatioLedger
+from apf_middleware.metrics.reading import ServerReading
 from apf_middleware.metrics.text import write_text
 
 __all__ = ["DEFAULT_PREFIX", "APFCollector", "metric_name", "require_prefix"]
@@ -42,9 +42,9 @@ def metric_name(family: Family, prefix: str) -> str:
 
 
 class APFCollector(Collector):
-    """All metrics of one server; ``read`` makes its picture, in the thread that scrapes."""
+    """All metrics of one server; ``read`` makes its reading, in the thread that scrapes."""
 
-    def __init__(self, read: Callable[[], ServerPicture], prefix: str = DEFAULT_PREFIX) -> None:
+    def __init__(self, read: Callable[[], ServerReading], prefix: str = DEFAULT_PREFIX) -> None:
         self._read = read
         self._prefix = require_prefix(prefix)
         self._ledger = RatioLedger()

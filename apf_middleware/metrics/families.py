@@ -17,7 +17,6 @@ from typing import Final, Literal
 from prometheus_client.utils import floatToGoString
 
 from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram
-from apf_middleware.metrics.picture import ServerPicture
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.readers import (
     HistogramReader,
@@ -40,6 +39,7 @@ from apf_middleware.metrics.readers import (
     queue_finished_requests,
     queue_lengths,
     queue_requests,
+    queue_revocations,
     queue_states,
     rejections,
     request_kinds,
@@ -49,6 +49,7 @@ from apf_middleware.metrics.readers import (
     watch_counts,
     widths,
 )
+from apf_middleware.metrics.reading import ServerReading
 
 __all__ = ["FAMILIES", "Family", "HistogramFamily", "NumberFamily", "Point", "RatioFamily", "read_families"]
 
@@ -90,7 +91,7 @@ class Family(ABC):
         return tuple(map(floatToGoString, (*self.bounds, float("inf"))))
 
     @abstractmethod
-    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:
+    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:
         """Yield all series of this metric, each with other labels."""
 
 
@@ -105,8 +106,8 @@ class NumberFamily(Family):
     def kind(self) -> Literal["counter", "gauge"]:
         return "counter" if self.suffix.endswith("_total") else "gauge"
 
-    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
-        yield from self.read(picture)
+    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
+        yield from self.read(reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,8 @@ class HistogramFamily(Family):
 
     read: HistogramReader
 
-    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
-        for labels, histogram in self.read(picture):
+    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
+        for labels, histogram in self.read(reading):
             if any(histogram.counts):
                 yield labels, histogram
 
@@ -127,18 +128,18 @@ class RatioFamily(Family):
 
     read: RatioReader
 
-    def points(self, picture: ServerPicture, ledger: RatioLedger) -> Iterator[Point]:
-        for labels, times, denominator in self.read(picture):
+    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:
+        for labels, times, denominator in self.read(reading):
             yield labels, ledger.read((self.suffix, *labels), times, denominator, self.bounds)
 
 
-def read_families(picture: ServerPicture, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
+def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
     """Yield all metrics with their series, and let the ledger forget levels that are gone."""
     kept: list[Labels] = []
     for family in FAMILIES:
-        if family.is_legacy and not picture.has_legacy_names:
+        if family.is_legacy and not reading.has_legacy_names:
             continue
-        points = list(family.points(picture, ledger))
+        points = list(family.points(reading, ledger))
         if isinstance(family, RatioFamily):
             kept += [(family.suffix, *labels) for labels, _ in points]
         yield family, points
@@ -239,19 +240,19 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "open_streams",
         "Requests that have given their seats back and go on, or hold a place for that.",
         _LEVEL,
-        per_key(lambda picture: picture.open_streams),
+        per_key(lambda reading: reading.open_streams),
     ),
     NumberFamily(
         "receiving_requests",
         "Requests that have no seats because their bodies are still on their way.",
         _LEVEL,
-        per_key(lambda picture: picture.receiving),
+        per_key(lambda reading: reading.receiving),
     ),
     NumberFamily(
         "body_buffer_bytes",
         "Bytes of bodies that are kept for requests until they have seats.",
         (),
-        lambda picture: iter([((), picture.body_bytes)]),
+        lambda reading: iter([((), reading.body_bytes)]),
     ),
     RatioFamily(
         "priority_level_seat_utilization",
@@ -334,7 +335,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "seat_fair_frac",
         "The part of their targets that levels got in the last adjustment where no bound held them.",
         (),
-        lambda picture: iter(() if picture.fair_fraction is None else [((), picture.fair_fraction)]),
+        lambda reading: iter(() if reading.fair_fraction is None else [((), reading.fair_fraction)]),
         mode="livemin",
     ),
     NumberFamily(
@@ -414,39 +415,39 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "queue_revocations_total",
         "Requests of the queue that were asked to give way.",
         _QUEUE,
-        per_queue(lambda queue: queue.revocations),
+        queue_revocations,
     ),
     NumberFamily(
         "queue_live_changes",
         "Queues that differ from what the configuration's files say.",
         (),
-        lambda picture: iter([((), picture.live_changes)] if picture.queues else ()),
+        lambda reading: iter([((), reading.live_changes)] if reading.queues else ()),
         mode="livemax",
     ),
     NumberFamily(
         "unknown_queue_requests_total",
         "Requests that were rejected because they named a queue to which they can't go, by reason.",
         ("reason",),
-        per_key(lambda picture: picture.unknown_queues),
+        per_key(lambda reading: reading.unknown_queues),
     ),
-    NumberFamily("server_seats", "Seats of the whole server.", (), lambda picture: iter([((), picture.seats)])),
+    NumberFamily("server_seats", "Seats of the whole server.", (), lambda reading: iter([((), reading.seats)])),
     NumberFamily(
         "authentication_failures_total",
         "Requests that were refused for their credentials, by reason.",
         ("reason",),
-        per_key(lambda picture: picture.authentication_failures),
+        per_key(lambda reading: reading.authentication_failures),
     ),
     NumberFamily(
         "hang_ups_total",
         "Clients that left before they had their response, by what their request was doing.",
         ("phase",),
-        per_key(lambda picture: picture.hang_ups),
+        per_key(lambda reading: reading.hang_ups),
     ),
     NumberFamily(
         "configuration_loads_total",
         "Configurations that were read, by outcome; after a failure the one before stays in force.",
         ("outcome",),
-        per_key(lambda picture: picture.configuration_loads),
+        per_key(lambda reading: reading.configuration_loads),
     ),
     NumberFamily("parked_requests", "Kept waiting by a gate now.", ("gate",), per_gate(lambda gate: gate.parked)),
     HistogramFamily(
@@ -488,7 +489,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "info",
         "Always 1; the label tells the version.",
         ("version",),
-        lambda picture: iter([((picture.version,), 1)] if picture.version else ()),
+        lambda reading: iter([((reading.version,), 1)] if reading.version else ()),
         mode="livemax",
     ),
 )

@@ -30,8 +30,8 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name, require_prefix
 from apf_middleware.metrics.exposition import render
 from apf_middleware.metrics.families import Family, NumberFamily, read_families
-from apf_middleware.metrics.picture import ServerPicture
 from apf_middleware.metrics.ratios import RatioLedger
+from apf_middleware.metrics.reading import ServerReading
 
 __all__ = ["DIRECTORY_VARIABLE", "DirectoryCollector", "Publisher", "forget_dead", "scrape"]
 
@@ -116,7 +116,7 @@ class Publisher:
 
     def __init__(
         self,
-        read: Callable[[], ServerPicture],
+        read: Callable[[], ServerReading],
         prefix: str = DEFAULT_PREFIX,
         directory: str | os.PathLike[str] | None = None,
     ) -> None:

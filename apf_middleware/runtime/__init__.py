@@ -9,8 +9,8 @@ from apf_middleware.runtime.heldup import HeldUp
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, log_event
-from apf_middleware.runtime.picture import picture_server
-from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, QueueStatus, UnknownQueue
+from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
+from apf_middleware.runtime.reading import read_server
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import OpenStreams
 from apf_middleware.runtime.vigil import ClientWatch
@@ -33,12 +33,11 @@ __all__ = [
     "QueueAction",
     "QueueNaming",
     "QueueState",
-    "QueueStatus",
     "RejectionLog",
     "Revocation",
     "UnknownQueue",
     "log_event",
-    "picture_server",
+    "read_server",
     "retry_after_s",
     "wait_for_seat",
 ]

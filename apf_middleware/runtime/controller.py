@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from apf_middleware.config.gates import GateSettings
     from apf_middleware.estimation import LearnedCosts
     from apf_middleware.gates import ParkedRequest
-    from apf_middleware.metrics.picture import GatePicture
+    from apf_middleware.metrics.reading import GateReading
     from apf_middleware.runtime.running_requests import RunningRequests
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -244,9 +244,9 @@ class Controller(LevelRegistry):
         """Requests that gates keep waiting: by which gate, since when, under which number, and how."""
         return () if self._gate_runner is None else self._gate_runner.list_held()
 
-    def picture_gates(self) -> "tuple[GatePicture, ...]":
+    def read_gates(self) -> "tuple[GateReading, ...]":
         """The gates, for metrics."""
-        return () if self._gate_runner is None else self._gate_runner.picture()
+        return () if self._gate_runner is None else self._gate_runner.reading()
 
     def begin_answer(self, admission: Admission) -> None:
         """Its response has begun: some gates take their leases back."""

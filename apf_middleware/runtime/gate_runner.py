@@ -15,7 +15,7 @@ from anyio import create_task_group
 
 from apf_middleware.fairqueuing import Sharing, Ticket
 from apf_middleware.gates import Asked, Check, Gate, GatedSharing, GateRequest, Gates, ParkedRequest, Passage
-from apf_middleware.metrics.picture import GatePicture
+from apf_middleware.metrics.reading import GateReading
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
 from apf_middleware.runtime.level import LevelRuntime
@@ -105,10 +105,10 @@ class GateRunner:
         admissions = [ticket for ticket in parked if isinstance(ticket, Admission)]
         return [admission for admission in admissions if admission.destination.runtime is runtime]
 
-    def picture(self) -> tuple[GatePicture, ...]:
+    def reading(self) -> tuple[GateReading, ...]:
         """The gates, for metrics."""
         return tuple(
-            GatePicture(
+            GateReading(
                 name=gate.name,
                 parked=gate.parked,
                 evaluations=dict(gate.tally.evaluations),

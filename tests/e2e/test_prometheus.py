@@ -17,7 +17,7 @@ from apf_middleware.metrics.families import FAMILIES
 from benchmarks.servers import Server, serve
 from tests.e2e.playground import bare
 from tests.e2e.prometheus import Prometheus, program, scraping, until
-from tests.unit.metrics.pictures import FULL, Metrics
+from tests.support.readings import FULL, Metrics
 
 CONFIG = Path(__file__).parent / "data" / "prometheus.yaml"
 ROUNDS = 6

@@ -292,10 +292,10 @@ def test_over_http_a_token_opens_what_its_groups_may(batch: Shop) -> None:
 
     assert (looked.returncode, "batch" in rows(looked)) == (DONE, True)
     assert refused.returncode == UNREACHED
-    assert "You may look, and change nothing: spec.admin.operators" in refused.stderr
+    assert "Authorized to view, but not to change anything: spec.admin.operators" in refused.stderr
     assert (done.returncode, "web" in rows(done)) == (DONE, True)
     assert unknown.returncode == UNREACHED
-    assert "Show your credentials" in unknown.stderr
+    assert "Authentication is required" in unknown.stderr
 
 
 # Live

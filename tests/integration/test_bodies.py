@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.admin.notes import note_levels
+from apf_middleware.asgi.admin.observation import observe_levels
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import IncomingBodies
@@ -261,14 +261,14 @@ async def test_those_that_are_being_received_and_their_ends_are_counted() -> Non
         await settle()
         slow.body(b"def", more=True)
         await settle()
-        picture = stage.middleware.service.picture()
+        picture = stage.middleware.service.reading()
         assert picture.receiving == {"catch-all": 0, "crowd": 1, "exempt": 0}
         assert picture.body_bytes == 6 + 2 * 256, "each message takes memory, too"
-        notes = {note.name: note.receiving for note in note_levels(stage.middleware.service)}
-        assert notes == {"catch-all": 0, "crowd": 1, "exempt": 0}
+        receiving = {level.level: level.receiving for level in observe_levels(stage.middleware.service)}
+        assert receiving == {"catch-all": 0, "crowd": 1, "exempt": 0}
 
         stage.pass_time()
         await slow.end()
         tallies = stage.middleware.service.controller.levels["crowd"].tallies
         assert tallies["everybody"].rejected[Reason.SLOW_BODY] == 1
-        assert set(stage.middleware.service.picture().receiving.values()) == {0}
+        assert set(stage.middleware.service.reading().receiving.values()) == {0}

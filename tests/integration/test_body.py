@@ -183,7 +183,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_without_end(ends: str
         conversation = Conversation(desk.middleware, http_scope("/", "POST", JSON), tasks).body(b"{", more=True).start()
         while not controller.bodies.number:
             await anyio.lowlevel.checkpoint()
-        assert desk.middleware.service.picture().receiving["crowd"] == 1
+        assert desk.middleware.service.reading().receiving["crowd"] == 1
         if ends == "slow-body":
             for incoming in controller.bodies._windows:
                 incoming.until = 0

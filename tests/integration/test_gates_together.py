@@ -12,7 +12,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
-from apf_middleware.runtime.queues import QueueStatus
+from apf_middleware.snapshots import NamedQueueSnapshot
 from tests.integration.conversation import Conversation, http_scope
 from tests.integration.stage import problem, settle
 from tests.integration.test_gates import GatedStage
@@ -86,7 +86,7 @@ class Hall(GatedStage):
         self.middleware.service.queues.operate("crowd", action, mode=mode)
 
     @property
-    def status(self) -> QueueStatus:
+    def status(self) -> NamedQueueSnapshot:
         return self.middleware.service.queues.status("crowd")
 
     async def leave(self, *conversations: Conversation, path: str = "/db/hold") -> None:

@@ -146,7 +146,7 @@ async def test_a_queue_that_is_not_there_is_answered_as_configured(
         assert found.status == problem(found)["status"] == status
         assert problem(found)["reason"] == reason
         assert ("retry-after" in found.headers) is (status == 503)
-        assert house.middleware.service.picture().unknown_queues[reason] == 1
+        assert house.middleware.service.reading().unknown_queues[reason] == 1
 
 
 async def test_otherwise_the_default_queue_takes_it() -> None:

@@ -74,7 +74,7 @@ class Theatre(Stage):
         return await self.middleware.reload()
 
     def loads(self) -> dict[str, int]:
-        return dict(self.middleware.service.picture().configuration_loads)
+        return dict(self.middleware.service.reading().configuration_loads)
 
 
 @pytest.fixture
@@ -133,15 +133,15 @@ async def test_a_level_that_goes_serves_whom_it_has_and_is_told_of_until_then(fi
         await settle()
 
         assert "old" not in service.controller.levels
-        picture = service.picture()
+        picture = service.reading()
         assert [one.name for one in picture.levels].count("old") == 1
         assert [one.tally.waiting for one in picture.schemas if one.level == "old"] == [1]
         stage.let_go("/old/0")
         assert [(await one.end()).status for one in (running, waiting, newcomer)] == [200] * 3
         assert newcomer.headers["x-apf-priority-level"] == "crowd"
         assert waiting.headers["x-apf-priority-level"] == "old"
-        service.picture()
-        assert {one.level for one in service.picture().schemas} == {"crowd"}
+        service.reading()
+        assert {one.level for one in service.reading().schemas} == {"crowd"}
         assert stage.is_at_rest()
 
 
@@ -170,7 +170,7 @@ async def test_a_level_that_becomes_exempt_is_opened_anew_and_its_counters_go_on
         newcomer = await stage.comes("/2").end()
         assert newcomer.status == 200, "the new level is exempt"
         assert not waiting.ended.is_set(), "who waited still waits for a seat"
-        picture = stage.middleware.service.picture()
+        picture = stage.middleware.service.reading()
         assert [(one.name, one.kind) for one in picture.levels if one.name == "crowd"] == [("crowd", "exempt")]
         assert [(one.tally.dispatched, one.tally.waiting) for one in picture.schemas] == [(2, 1)]
         stage.let_go()
@@ -187,10 +187,10 @@ async def test_the_counters_of_a_schema_that_goes_stay_until_its_requests_have_e
         assert await stage.becomes(written(level("crowd", schema="after"), seats=2))
         await stage.comes("/1").end()
         service = stage.middleware.service
-        assert {one.schema for one in service.picture().schemas} == {"before", "after"}
+        assert {one.schema for one in service.reading().schemas} == {"before", "after"}
         stage.let_go()
         await running.end()
-        assert {one.schema for one in service.picture().schemas} == {"after"}
+        assert {one.schema for one in service.reading().schemas} == {"after"}
 
 
 async def test_a_broken_file_changes_nothing_and_is_told_with_its_place(
@@ -332,7 +332,7 @@ async def test_refusals_are_counted_on_and_an_unchanged_chain_stays(file: Path) 
         assert await stage.becomes(written(level("crowd"), seats=2))
         assert service.chain is chain
         await stage.comes("/1").end()
-        assert sum(service.picture().authentication_failures.values()) == 2
+        assert sum(service.reading().authentication_failures.values()) == 2
         assert await stage.becomes(written(level("crowd"), server=", authentication: [{type: user}, {type: user}]"))
         assert service.chain is not chain
 
@@ -460,14 +460,14 @@ async def test_whatever_is_reloaded_nobody_is_lost(file: Path, seed: int) -> Non
                 service.controller.sharing.check()
             await anyio.lowlevel.checkpoint()
             if dice.random() < 0.2:
-                service.picture()
+                service.reading()
         for path, _ in all_of_them:
             stage.let_go(path)
         for path, one in all_of_them:
             await one.end()
             assert one.error is None
             assert one.status == 200 or path in left, one.content
-        service.picture()
+        service.reading()
         assert stage.is_at_rest()
         assert not service.controller.sharing.draining
         assert not service.controller._draining

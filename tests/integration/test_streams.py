@@ -286,7 +286,7 @@ async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> Non
         service = studio.middleware.service
         stream = await studio.comes(f"/1?{EVENTS}", accept=EVENTS)
         service.adopt(service.prepare(load_text("apiVersion: apf/v1\nkind: Server\nspec: {defaults: none}")))
-        assert service.picture().open_streams == {"catch-all": 0, "exempt": 0, "crowd": 1}
+        assert service.reading().open_streams == {"catch-all": 0, "exempt": 0, "crowd": 1}
         service.adopt(service.prepare(configuration("{maxOpen: 1}")))
         refused = await studio.comes(f"/2?{EVENTS}", accept=EVENTS)
         assert refused.status == 429
@@ -407,7 +407,7 @@ async def test_a_request_that_was_cut_is_counted_each_time() -> None:
             one = await studio.comes(f"/{number % 2}")
             assert one.scope["apf"].work.seats == 3, "15 % of 20"
             await studio.let_go(one)
-        [schema] = studio.middleware.service.picture().schemas
+        [schema] = studio.middleware.service.reading().schemas
         assert schema.tally.cut == 3
 
 
@@ -451,5 +451,5 @@ async def test_a_stream_too_many_is_told_to_come_back_by_how_fast_streams_end(cl
 
 async def test_metrics_know_where_streams_are_limited() -> None:
     for streams, expected in (("{}", False), ("{maxOpen: 3}", True)):
-        levels = APFMiddleware(_download, configuration(streams)).service.picture().levels
+        levels = APFMiddleware(_download, configuration(streams)).service.reading().levels
         assert {one.name: one.limits_streams for one in levels}["crowd"] is expected

@@ -29,7 +29,7 @@ both_kinds_of_level = pytest.mark.parametrize("level", LEVELS, ids=["reject", "q
 
 
 def number_of(service: Service, what: str) -> int:
-    [tally] = [one.tally for one in service.picture().schemas if one.schema == "everybody"]
+    [tally] = [one.tally for one in service.reading().schemas if one.schema == "everybody"]
     return int(getattr(tally, what))
 
 

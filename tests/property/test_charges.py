@@ -133,7 +133,8 @@ def test_to_be_charged_what_was_estimated_changes_nothing(name: str) -> None:
                 if world:
                     queueset.charge(ends, ends.work.seats)
                 running += queueset.release(now + MS, ends)
-            records[world].append((queueset.snapshot().queues, queueset.discipline.meters()))
+            shown = [(queue.meters(), [one.snapshot() for one in queue]) for queue in queueset.deck]
+            records[world].append((queueset.snapshot().queues, shown, queueset.discipline.meters()))
     assert records[0] == records[1]
 
 

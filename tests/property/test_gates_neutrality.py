@@ -20,10 +20,10 @@ from apf_middleware.fairqueuing import (
     Lending,
     Reason,
     Sharing,
-    SharingSnapshot,
     Ticket,
 )
 from apf_middleware.gates import Capacity, Condition, Gate, Terms, Tokens
+from apf_middleware.snapshots import LevelSnapshot, QueueSetSnapshot, TicketSnapshot
 from tests.support.examples import examples
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(600)
 
 _WIDE = Terms(max_parked=100_000)
+_Level = tuple[LevelSnapshot, QueueSetSnapshot, list[TicketSnapshot]]
 
 _shares = st.sampled_from((Lending, Adjusting))
 _disciplines = st.sampled_from(sorted(DISCIPLINES)).map(DISCIPLINES.__getitem__)
@@ -139,8 +140,8 @@ class _World(GateWorld):
         ]
         return self.now, tuple(self.served), where
 
-    def meters(self) -> SharingSnapshot:
-        """All that is known of levels and queues, up to now."""
+    def meters(self) -> list[_Level]:
+        """Return all that is known of levels and queues, up to now."""
         return _meters(self.sharing.sharing, self.now)
 
     def held(self) -> object:
@@ -154,13 +155,17 @@ class _World(GateWorld):
         ]
 
 
-def _meters(sharing: Sharing, now: int) -> SharingSnapshot:
+def _meters(sharing: Sharing, now: int) -> list[_Level]:
     for one in sharing.levels.values():
         one.wake()
         if one.queueset.is_steered:
             one.queueset.concurrency = 0  # to advance its meters is not to dispatch
         one.queueset.tick(now)
-    return sharing.snapshot()
+    shown = sharing.snapshot().levels
+    return [
+        (level, one.queueset.snapshot(), [ticket.snapshot() for queue in one.queueset.deck for ticket in queue])
+        for level, one in zip(shown, (*sharing.levels.values(), *sharing.draining), strict=True)
+    ]
 
 
 class _Plain(_World):
@@ -173,7 +178,7 @@ class _Plain(_World):
             one.queueset.gatekeeper = None
         self.sharing = self.plain  # type: ignore[assignment]
 
-    def meters(self) -> SharingSnapshot:
+    def meters(self) -> list[_Level]:
         return _meters(self.plain, self.now)
 
 
@@ -234,9 +239,9 @@ def test_gates_that_let_everybody_pass_change_neither_order_nor_meters(  # noqa:
         assert _but_for_steering(gated.meters()) == _but_for_steering(plain.meters())
 
 
-def _but_for_steering(snapshot: SharingSnapshot) -> list[object]:
+def _but_for_steering(levels: list[_Level]) -> list[object]:
     """Without the limit that was set for the last call, and how often somebody was passed over in vain."""
-    return [replace(one, queueset=replace(one.queueset, concurrency=0, no_accommodation=0)) for one in snapshot.levels]
+    return [(one, replace(queueset, concurrency=0, no_accommodation=0), waiting) for one, queueset, waiting in levels]
 
 
 _gated_ways = st.sampled_from(

@@ -164,7 +164,7 @@ class _Machine(RuleBasedStateMachine):
         rejected = sum(queueset.rejected.values())
         assert twins.arrived == twins.released + rejected + queueset.waiting + queueset.executing + picture.lingering
         states = Counter(ticket.state for ticket, _ in twins.tickets.values())
-        assert states[TicketState.WAITING] == queueset.waiting == sum(len(queue.waiting) for queue in picture.queues)
+        assert states[TicketState.WAITING] == queueset.waiting == sum(queue.waiting for queue in picture.queues)
         assert states[TicketState.SEATED] == queueset.executing
         assert states[TicketState.LINGERING] == picture.lingering
         assert queueset.dispatched == twins.released + queueset.executing + picture.lingering

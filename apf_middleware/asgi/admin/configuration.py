@@ -1,29 +1,36 @@
-"""The configuration in force, as YAML that can be loaded again, with what is odd about it told above it.
+"""The configuration in force as YAML that can be loaded again, its warnings as comments; and its reload.
 
-Writing YAML takes long, so it is done in a thread, and once for each configuration.
+To write YAML takes long, so a thread does it, once for each configuration.
 """
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
 from anyio import Lock
 from anyio.to_thread import run_sync
 
-from apf_middleware.asgi.admin.notes import View
-from apf_middleware.asgi.admin.words import Clock, printable
+from apf_middleware.asgi.admin.documents import ConfigurationProblem, ReloadDocument
+from apf_middleware.asgi.admin.formatting import Formatter, printable
+from apf_middleware.asgi.admin.observation import View
+from apf_middleware.asgi.admin.protocol import AdminError, AdminRequest, answer_json
+from apf_middleware.asgi.responses import Answer
 from apf_middleware.config import Configuration, Problem, convert
 from apf_middleware.config.emit import documents
-from apf_middleware.config.problems import Problems
+from apf_middleware.config.problems import Problems, Severity
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime import log_event
 
-__all__ = ["ConfigurationDump"]
+__all__ = ["ConfigurationDump", "reload"]
 
-_NOTHING_ODD: Final = "# No warnings.\n"
+_NO_WARNINGS: Final = "# No warnings.\n"
 
 
 class ConfigurationDump:
-    """Writes the configuration; what was written last is kept as long as it is in force."""
+    """Writes the configuration, and keeps what was written last for as long as it is in force."""
 
     __slots__ = ("_last", "_lock", "_written")
 
@@ -32,25 +39,25 @@ class ConfigurationDump:
         self._last: Configuration | None = None
         self._written: dict[bool, tuple[str, tuple[Problem, ...]]] = {}
 
-    async def __call__(self, view: View, clock: Clock, query: Mapping[str, str], *, as_json: bool) -> bytes:  # noqa: ARG002
+    async def __call__(self, view: View, formatter: Formatter, query: Mapping[str, str], *, as_json: bool) -> bytes:  # noqa: ARG002
         configuration, problems = view.configuration, tuple(view.problems)
         if configuration is not self._last:
             self._last, self._written = configuration, {}
         kept = self._written  # of this configuration, also if another comes in force meanwhile
         if as_json not in kept:
-            async with self._lock:  # requests that come together take one thread and not one each
+            async with self._lock:  # simultaneous requests use one thread, not one each
                 if as_json not in kept:
                     kept[as_json] = await run_sync(partial(_write, configuration, as_json=as_json))
         text, unsaid = kept[as_json]
-        told = (*problems, *unsaid)
+        found = (*problems, *unsaid)
         if as_json:
-            told_json = json.dumps([problem.as_dict() for problem in told])
-            return f'{{"problems": {told_json}, "documents": {text}}}\n'.encode()
-        return (_as_comments(told) + text).encode()
+            found_json = json.dumps([problem.as_dict() for problem in found])
+            return f'{{"problems": {found_json}, "documents": {text}}}\n'.encode()
+        return (_as_comments(found) + text).encode()
 
 
 def _write(configuration: Configuration, *, as_json: bool) -> tuple[str, tuple[Problem, ...]]:
-    """The documents, and what they can't say."""
+    """Return the documents, and problems with what they can't express."""
     unsaid = Problems()
     if as_json:
         text = json.dumps(list(documents(configuration, "apf", unsaid)), default=str)
@@ -61,5 +68,31 @@ def _write(configuration: Configuration, *, as_json: bool) -> tuple[str, tuple[P
 
 def _as_comments(problems: Sequence[Problem]) -> str:
     if not problems:
-        return _NOTHING_ODD
+        return _NO_WARNINGS
     return "".join(f"# {printable(str(problem), most=1000)}\n" for problem in problems)
+
+
+async def reload(view: View, request: AdminRequest) -> Answer:
+    """Read the configuration again, and log the actor."""
+    client, actor = request.scope.get("client"), request.actor
+    log_event(logging.INFO, "apf.reload-asked", user=printable(actor.name), client=client[0] if client else actor.via)
+    try:
+        is_in_force = await view.reload()
+    except InvalidValueError as error:
+        detail = f"Nothing can be read again: {error.rule}."
+        raise AdminError(409, "nothing-to-read", "Conflict", detail) from None
+    severity = Severity.WARNING if is_in_force else Severity.ERROR
+    configuration = view.configuration
+    outcome = ReloadDocument(
+        reloaded=is_in_force,
+        seats=configuration.server.seats,
+        levels=len(configuration.levels),
+        schemas=len(configuration.schemas),
+        problems=tuple(_document(problem) for problem in view.problems if problem.severity is severity),
+    )
+    return answer_json(outcome, status=HTTPStatus.OK if is_in_force else HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+def _document(problem: Problem) -> ConfigurationProblem:
+    fields: dict[str, Any] = dict(problem.as_dict())
+    return ConfigurationProblem(**fields)

@@ -1,164 +1,50 @@
-"""What the admin offers, described in OpenAPI 3.1 for programs that want to read it.
-
-Every field of every JSON answer is named here, and nothing else may come: the tests hold the answers against it.
-"""
+"""The admin described in OpenAPI 3.1; the schemas of its documents are pydantic's."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from apf_middleware import __version__
+from apf_middleware.asgi.admin.documents import component_schemas
 from apf_middleware.asgi.admin.dumps import ORDERS
-from apf_middleware.asgi.admin.jsonschema import (
-    COUNT,
-    FLAG,
-    METER,
-    NUMBER,
-    TEXT,
-    TIME,
-    WORK,
-    Schema,
-    list_of,
-    map_of,
-    object_of,
-    or_null,
-)
-from apf_middleware.asgi.admin.openapi_gates import GATE_SCHEMAS, describe_gates
-from apf_middleware.asgi.admin.openapi_queues import QUEUE_SCHEMAS, describe_queues
-from apf_middleware.asgi.admin.operations import COMMON_SCHEMAS
+from apf_middleware.asgi.admin.gates import CLOSING, KICK
+from apf_middleware.asgi.admin.protocol import BodyField, BodyFields
+from apf_middleware.asgi.admin.queues import CHANGES, CREATION, MODE
 
 __all__ = ["describe"]
 
-_DETAILS: Final = ("user", "verb", "path", "namespace", "name", "api_group", "api_version", "resource", "subresource")
+Schema = dict[str, Any]
 
-_SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Level": object_of(
-        level=TEXT,
-        exempt=FLAG,
-        idle=FLAG,
-        quiescing=FLAG,
-        active_queues=COUNT,
-        waiting=COUNT,
-        parked=COUNT,
-        receiving=COUNT,
-        seats_waiting=COUNT,
-        executing=COUNT,
-        lingering=COUNT,
-        seats_in_use=COUNT,
-        dispatched=COUNT,
-        rejected=map_of(COUNT),
-        nominal=COUNT,
-        min=COUNT,
-        max=or_null(COUNT),
-        current=or_null(COUNT),
-        discipline=TEXT,
-        meters=map_of(METER),
-    ),
-    "Queue": object_of(
-        level=TEXT,
-        index=COUNT,
-        waiting=COUNT,
-        parked=COUNT,
-        executing=COUNT,
-        seats_in_use=COUNT,
-        next_dispatch_r=or_null(WORK),
-        initial_seats_waiting=COUNT,
-        seats_waiting=COUNT,
-        work_waiting=WORK,
-    ),
-    "Request": object_of(
-        *_DETAILS,
-        level=TEXT,
-        schema=TEXT,
-        flow=TEXT,
-        queue=or_null(COUNT),
-        position=or_null(COUNT),
-        arrived_at=TIME,
-        seated_at=or_null(TIME),
-        seats=COUNT,
-        final_seats=COUNT,
-        linger=NUMBER,
-        width=COUNT,
-        held_by=or_null(object_of(gate=or_null(TEXT), since=TIME, number=COUNT, stage=TEXT)),
-        **dict.fromkeys(_DETAILS, TEXT),
-    ),
-    "Flow": object_of(
-        level=TEXT,
-        schema=TEXT,
-        flow=TEXT,
-        work=NUMBER,
-        work_error=NUMBER,
-        rejected=COUNT,
-        rejected_error=COUNT,
-        waiting=COUNT,
-        executing=COUNT,
-        seats_in_use=COUNT,
-    ),
-    "ConfigurationProblem": object_of(
-        severity={"type": "string", "enum": ["error", "warning"]},
-        file=TEXT,
-        document=COUNT,
-        line=COUNT,
-        field=TEXT,
-        value=TEXT,
-        rule=TEXT,
-        hint=TEXT,
-    ),
-    "Levels": object_of(seats=COUNT, levels=list_of("Level")),
-    "Queues": object_of(queues=list_of("Queue")),
-    "Requests": object_of(requests=list_of("Request")),
-    "Flows": object_of(flows=list_of("Flow")),
-    "Configuration": object_of(
-        problems=list_of("ConfigurationProblem"), documents={"type": "array", "items": map_of({})}
-    ),
-    "Reload": object_of(
-        reloaded=FLAG, seats=COUNT, levels=COUNT, schemas=COUNT, problems=list_of("ConfigurationProblem")
-    ),
-    "FieldError": object_of(field=TEXT, value={}, rule=TEXT, hint=TEXT),
-    "Problem": {
-        "type": "object",
-        "properties": {
-            "type": TEXT,
-            "title": TEXT,
-            "status": COUNT,
-            "detail": TEXT,
-            "errors": list_of("FieldError"),
-        },
-        "required": ["type", "title", "status", "detail"],
-    },
-    **COMMON_SCHEMAS,
-    **QUEUE_SCHEMAS,
-    **GATE_SCHEMAS,
+_TEXT: Final[Schema] = {"type": "string"}
+_TYPES: Final = {str: "string", int: "integer", bool: "boolean", float: "number"}
+_BODIES: Final[Mapping[str, tuple[BodyFields, tuple[str, ...]]]] = {
+    "Nothing": ({}, ()),
+    "QueueCreation": (CREATION, ("name",)),
+    "QueueChange": (CHANGES, ()),
+    "QueueClosing": (MODE, ()),
+    "GateClosing": (CLOSING, ()),
+    "GateKick": (KICK, ()),
 }
+"""The fields of bodies, and those that are required."""
 
-_FORMAT: Final = {
-    "name": "format",
-    "in": "query",
-    "description": "What to answer with; goes before the header Accept.",
-    "schema": {"type": "string", "enum": ["text", "json"]},
+_REFUSALS: Final[Mapping[str, str]] = {
+    "400": "A parameter has an unknown value, or the body is not a JSON object.",
+    "401": "The request has no valid credentials.",
+    "403": "The caller is not authorized, or a page of another site has sent the request.",
+    "404": "There is no such object.",
+    "408": "The body did not come in time.",
+    "409": "The present state does not allow it.",
+    "413": "The body is too long.",
+    "415": "The body is not application/json.",
+    "422": "Fields have wrong values; `errors` has all of them.",
 }
-_INCLUDE_DETAILS: Final = {
-    "name": "includeRequestDetails",
-    "in": "query",
-    "description": "Unless empty, tells whose each request is and what it is about.",
-    "schema": TEXT,
-}
-_BY: Final = {
-    "name": "by",
-    "in": "query",
-    "description": "What to sort by.",
-    "schema": {"type": "string", "enum": list(ORDERS), "default": "work"},
-}
-
-_REFUSALS: Final = {
-    "400": "A parameter has a value that means nothing.",
-    "401": "The caller hasn't shown credentials, or bad ones.",
-    "403": "The caller is known, and not in a group that may look.",
-}
+_VIEW: Final = ("401", "403")
+_DUMP: Final = ("400", *_VIEW)
+_FIND: Final = (*_VIEW, "404")
+_CHANGE: Final = tuple(_REFUSALS)
 
 
 def describe(path: str, root: str) -> Schema:
-    """The description of an admin at ``path``, for an app that is mounted at ``root``."""
-    text, yaml = "text/plain", "application/yaml"
+    """Describe an admin at ``path``, of an app that is mounted at ``root``."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -168,58 +54,143 @@ def describe(path: str, root: str) -> Schema:
         },
         "servers": [{"url": root or "/"}],
         "security": [{"credentials": []}],
-        "paths": {
-            f"{path}/dump_priority_levels": _operation("Levels", "All levels", text),
-            f"{path}/dump_queues": _operation("Queues", "All queues", text),
-            f"{path}/dump_requests": _operation("Requests", "All waiting and running requests", text, _INCLUDE_DETAILS),
-            f"{path}/configuration": _operation("Configuration", "The configuration in force", yaml),
-            f"{path}/flows": _operation("Flows", "The heaviest flows", text, _BY),
-            f"{path}/openapi.json": _operation(None, "This description", ""),
-            f"{path}/reload": _reload(),
-            **describe_queues(path),
-            **describe_gates(path),
-        },
+        "paths": {f"{path}/{page}": item for page, item in (_dumps() | _queues() | _gates()).items()},
         "components": {
-            "schemas": dict(_SCHEMAS),
+            "schemas": {**component_schemas(), **{name: _body(*body) for name, body in _BODIES.items()}},
             "securitySchemes": {
                 "credentials": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Or any other credentials that the server's configuration has an authenticator for.",
+                    "description": "Or other credentials that the server's configuration has an authenticator for.",
                 }
             },
         },
     }
 
 
-def _operation(schema: str | None, summary: str, text: str, *parameters: Schema) -> Schema:
-    content: Schema = {"application/json": {"schema": {"type": "object"}}}
-    if schema is not None:
-        content = {text: {"schema": TEXT}, "application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    refusals = {status: _refusal(why) for status, why in _REFUSALS.items()}
-    operation: Schema = {
-        "operationId": f"get{schema or 'Description'}",
-        "summary": summary,
-        "responses": {"200": {"description": f"{summary}.", "content": content}, **refusals},
-    }
-    asked = [_FORMAT, *parameters] if schema else []
-    return {"get": operation | ({"parameters": asked} if asked else {})}
-
-
-def _refusal(why: str) -> Schema:
-    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    return {"description": why, "content": content}
-
-
-def _reload() -> Schema:
-    """What isn't read but done."""
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Reload"}}}
-    responses = {
-        "200": {"description": "What was read is in force; its warnings.", "content": content},
-        "401": _refusal(_REFUSALS["401"]),
-        "403": _refusal("The caller is no operator, or a page of another site has asked."),
-        "409": _refusal("The configuration didn't come from files, so it can't be read again."),
-        "422": {"description": "Something is wrong with it: its errors. All stays as it was.", "content": content},
-    }
+def _dumps() -> dict[str, Schema]:
+    details = _query("includeRequestDetails", "Unless empty, adds the user and the details of each request.", _TEXT)
+    by = _query("by", "The order.", {**_one_of(*ORDERS), "default": "work"})
     summary = "Read the configuration again, and put it in force"
-    return {"post": {"operationId": "postReload", "summary": summary, "responses": responses}}
+    reload = _operation("postReload", summary, "Reload", (*_VIEW, "409"))
+    reload["responses"]["422"] = {
+        "description": "The configuration has errors, and the one before stays in force.",
+        "content": _json("Reload"),
+    }
+    description: Schema = _operation("getDescription", "This description", "", _VIEW)
+    return {
+        "dump_priority_levels": {"get": _dump("Levels", "All levels")},
+        "dump_queues": {"get": _dump("Queues", "All queues")},
+        "dump_requests": {"get": _dump("Requests", "All waiting and running requests", details)},
+        "configuration": {"get": _dump("Configuration", "The configuration in force", text="application/yaml")},
+        "flows": {"get": _dump("Flows", "The heaviest flows", by)},
+        "openapi.json": {"get": description},
+        "reload": {"post": reload},
+    }
+
+
+def _queues() -> dict[str, Schema]:
+    documents = _flag("documents", "Adds the queues as documents to commit, and how they differ from the files.")
+    cascade = _flag("cascade", "Deletes the queue in any state, and its children: waiting requests are rejected.")
+    name = "queues/{name}"
+    actions = {"open": ("Open a queue", "Nothing"), "pause": ("Pause a queue", "Nothing")}
+    actions["close"] = ("Close a queue", "QueueClosing")
+    return {
+        "queues": {
+            "get": _operation("listQueues", "All named queues of this worker", "NamedQueues", _VIEW, documents),
+            "post": _operation("createQueue", "Create a queue", "OneQueue", _CHANGE, body="QueueCreation", code="201"),
+        },
+        name: {
+            "get": _operation("getQueue", "One queue", "OneQueue", _FIND, _NAME),
+            "patch": _operation("updateQueue", "Change a queue", "OneQueue", _CHANGE, _NAME, body="QueueChange"),
+            "delete": _operation(
+                "deleteQueue", "Delete a closed queue", "DeletedQueue", (*_FIND, "409"), _NAME, cascade
+            ),
+        },
+        f"{name}/waiting": {"get": _operation("getWaiting", "Waiting requests of a queue", "Waiting", _FIND, _NAME)},
+    } | {
+        f"{name}/{action}": {"post": _operation(f"{action}Queue", summary, "OneQueue", _CHANGE, _NAME, body=body)}
+        for action, (summary, body) in actions.items()
+    }
+
+
+def _gates() -> dict[str, Schema]:
+    name = "gates/{name}"
+    actions = {"open": ("Open a gate", "Nothing"), "close": ("Close a gate", "GateClosing")}
+    actions["kick"] = ("Let held requests try once more", "GateKick")
+    return {
+        "gates": {"get": _operation("listGates", "All gates of this worker", "Gates", _VIEW)},
+        name: {"get": _operation("getGate", "One gate, and the requests that it holds", "OneGate", _FIND, _NAME)},
+    } | {
+        f"{name}/{action}": {"post": _operation(f"{action}Gate", summary, "Gates", _CHANGE, _NAME, body=body)}
+        for action, (summary, body) in actions.items()
+    }
+
+
+def _dump(schema: str, summary: str, *parameters: Schema, text: str = "text/plain") -> Schema:
+    """Describe a page with two formats."""
+    form = _query("format", "The format; goes before the header Accept.", _one_of("text", "json"))
+    operation = _operation(f"get{schema}", summary, schema, _DUMP, form, *parameters)
+    operation["responses"]["200"]["content"] = {text: {"schema": _TEXT}, **_json(schema)}
+    return operation
+
+
+def _operation(
+    name: str,
+    summary: str,
+    schema: str,
+    refusals: tuple[str, ...],
+    *parameters: Schema,
+    body: str = "",
+    code: str = "200",
+) -> Schema:
+    """Describe an operation by the schemas of its answer and of its body."""
+    problem = {"application/problem+json": {"schema": _reference("Problem")}}
+    content = _json(schema) if schema else {"application/json": {"schema": {"type": "object"}}}
+    responses: Schema = {code: {"description": f"{summary}.", "content": content}}
+    responses |= {one: {"description": _REFUSALS[one], "content": problem} for one in refusals}
+    operation: Schema = {"operationId": name, "summary": summary, "responses": responses}
+    if parameters:
+        operation["parameters"] = list(parameters)
+    if body:
+        operation["requestBody"] = {"required": True, "content": _json(body)}
+    return operation
+
+
+def _body(fields: BodyFields, required: tuple[str, ...]) -> Schema:
+    """Return the schema of a body."""
+    properties = {name: _field(field) for name, field in fields.items()}
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+def _field(field: BodyField) -> Schema:
+    kind = _TYPES[field.kind]
+    schema: Schema = {"type": [kind, "null"] if field.nullable else kind, **(field.schema or {})}
+    if field.choices:
+        schema["enum"] = list(field.choices)
+    if field.least is not None:
+        schema["minimum"] = 0
+    return schema
+
+
+def _json(schema: str) -> Schema:
+    return {"application/json": {"schema": _reference(schema)}}
+
+
+def _reference(schema: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{schema}"}
+
+
+def _one_of(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def _query(name: str, description: str, schema: Schema) -> Schema:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _flag(name: str, description: str) -> Schema:
+    return _query(name, description, _one_of("1", "true"))
+
+
+_NAME: Final[Schema] = {"name": "name", "in": "path", "required": True, "description": "Its name.", "schema": _TEXT}

@@ -1,8 +1,8 @@
 """How levels share a server's seats: lent at each dispatch (`Lending`), or adjusted from time to time (`Adjusting`)."""
 
 from apf_middleware.fairqueuing.sharing.adjusting import Adjusting
-from apf_middleware.fairqueuing.sharing.base import LevelSnapshot, Sharing, SharingSnapshot
+from apf_middleware.fairqueuing.sharing.base import Sharing
 from apf_middleware.fairqueuing.sharing.lending import Lending
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 
-__all__ = ["Adjusting", "Lending", "LevelRecord", "LevelSnapshot", "SharedLevel", "Sharing", "SharingSnapshot"]
+__all__ = ["Adjusting", "Lending", "LevelRecord", "SharedLevel", "Sharing"]

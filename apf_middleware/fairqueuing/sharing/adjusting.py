@@ -20,12 +20,13 @@ from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limi
 from apf_middleware.fairqueuing.borrowing import LevelDemand, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
-from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, SharingSnapshot, Wanted
+from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+from apf_middleware.snapshots import SharingSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

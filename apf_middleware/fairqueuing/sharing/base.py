@@ -8,7 +8,6 @@ A level that can never have a seat is a *jail*: it rejects every request at once
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from apf_middleware.exceptions import ClockError, InvalidValueError
@@ -16,36 +15,15 @@ from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.settings import QueueSetSettings
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy, Parent
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
-from apf_middleware.fairqueuing.snapshot import QueueSetSnapshot
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
+from apf_middleware.snapshots import SharingSnapshot
 
-__all__ = ["JAIL", "LevelSnapshot", "Sharing", "SharingSnapshot", "Wanted", "refuse_time"]
+__all__ = ["JAIL", "Sharing", "Wanted", "refuse_time"]
 
 Wanted = Mapping[str, tuple[QueueSetSettings, LevelLimits]]
 """The levels that a server is to have, by name."""
 
 JAIL: Final = QueueSetSettings.without_queues(0)
-
-
-@dataclass(frozen=True, slots=True)
-class LevelSnapshot:
-    """One level; ``alone_count`` of its requests came and went while no other was there."""
-
-    name: str
-    exempt: bool
-    is_draining: bool
-    limits: LevelLimits
-    current: int
-    alone_count: int
-    queueset: QueueSetSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class SharingSnapshot:
-    """A server's seats and levels; draining levels come last."""
-
-    seats: int
-    levels: tuple[LevelSnapshot, ...]
 
 
 class Sharing(ABC):
@@ -126,7 +104,7 @@ class Sharing(ABC):
 
     @abstractmethod
     def snapshot(self) -> SharingSnapshot:
-        """Return a frozen picture of now."""
+        """Return a frozen snapshot of the seats and all levels."""
 
     @abstractmethod
     def check(self) -> None:

@@ -37,7 +37,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.sharing.balance import Balance
-from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, SharingSnapshot, Wanted, refuse_time
+from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted, refuse_time
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
@@ -45,6 +45,7 @@ from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.sharing.scheduling import Decision, Scheduler
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+from apf_middleware.snapshots import SharingSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

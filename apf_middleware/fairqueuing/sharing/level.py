@@ -25,6 +25,7 @@ from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
+from apf_middleware.snapshots import LevelSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,6 +245,33 @@ class SharedLevel:
         self.queueset.charge(ticket, seats)
 
     # Looking
+
+    def snapshot(self, receiving: int = 0) -> LevelSnapshot:
+        """Return a frozen snapshot; ``receiving`` is the number of requests whose bodies are still on their way."""
+        self.wake()
+        queueset, limits = self.queueset, self.limits
+        return LevelSnapshot(
+            level=self.name,
+            exempt=self.exempt,
+            idle=self.is_idle,
+            quiescing=self.is_draining,
+            active_queues=sum(queue.length > 0 for queue in queueset.deck),
+            waiting=queueset.waiting,
+            parked=queueset.parked,
+            receiving=receiving,
+            seats_waiting=queueset.seats_waiting,
+            executing=queueset.executing,
+            lingering=sum(1 for _ in queueset.lingering_tickets()),
+            seats_in_use=queueset.seats_in_use,
+            dispatched=queueset.dispatched,
+            rejected={reason.value: number for reason, number in queueset.rejected.items()},
+            nominal=limits.nominal,
+            min=limits.min,
+            max=None if self.exempt else limits.max,
+            current=None if self.exempt else self.current,
+            discipline=queueset.discipline.name,
+            meters=dict(queueset.discipline.meters()),
+        )
 
     def check(self) -> None:
         """Raise AssertionError where what is kept doesn't add up."""

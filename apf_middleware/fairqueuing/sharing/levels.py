@@ -11,9 +11,10 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.settings import QueueSetSettings
-from apf_middleware.fairqueuing.sharing.base import LevelSnapshot, SharingSnapshot, Wanted
+from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy, Parent, require_hierarchy
 from apf_middleware.fairqueuing.sharing.level import SharedLevel, require_level
+from apf_middleware.snapshots import SharingSnapshot
 
 __all__ = ["SharedLevels"]
 
@@ -135,21 +136,7 @@ class SharedLevels:
     def snapshot(self, seats: int) -> SharingSnapshot:
         """Return a frozen picture of now; levels that drain come last."""
         self.wake()
-        return SharingSnapshot(
-            seats,
-            tuple(
-                LevelSnapshot(
-                    name=level.name,
-                    exempt=level.exempt,
-                    is_draining=level.is_draining,
-                    limits=level.limits,
-                    current=level.current,
-                    alone_count=level.alone_count,
-                    queueset=level.queueset.snapshot(),
-                )
-                for level in self
-            ),
-        )
+        return SharingSnapshot(seats, tuple(level.snapshot() for level in self))
 
     def check(self) -> None:
         """Raise AssertionError where a level contradicts itself, or isn't where it belongs."""

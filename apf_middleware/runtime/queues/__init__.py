@@ -7,7 +7,6 @@ from apf_middleware.runtime.queues.live import Drift, LiveChanges
 from apf_middleware.runtime.queues.named_queues import NamedQueues
 from apf_middleware.runtime.queues.naming import QueueNaming, UnknownQueue
 from apf_middleware.runtime.queues.states import QueueAction, QueueState
-from apf_middleware.runtime.queues.status import QueueStatus
 
 __all__ = [
     "Drift",
@@ -16,6 +15,5 @@ __all__ = [
     "QueueAction",
     "QueueNaming",
     "QueueState",
-    "QueueStatus",
     "UnknownQueue",
 ]

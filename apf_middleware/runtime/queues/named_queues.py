@@ -20,7 +20,8 @@ from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.queues.fields import check_changes, check_name, with_changes
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
 from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, QueueState, wish_of
-from apf_middleware.runtime.queues.status import QueueStatus, look_at_queues
+from apf_middleware.runtime.queues.status import look_at_queues
+from apf_middleware.snapshots import NamedQueueSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,11 +49,11 @@ class NamedQueues:
 
     # Looking
 
-    def list(self) -> tuple[QueueStatus, ...]:
+    def list(self) -> tuple[NamedQueueSnapshot, ...]:
         """All queues, each parent before its children."""
         return tuple(look_at_queues(self._controller, self.changes.entries, self._generations))
 
-    def status(self, name: str) -> QueueStatus:
+    def status(self, name: str) -> NamedQueueSnapshot:
         """One queue."""
         self._level(name)
         return next(one for one in self.list() if one.name == name)
@@ -75,7 +76,7 @@ class NamedQueues:
         queuing: Queuing | None = None,
         by: str = "",
         **fields: Any,  # noqa: ANN401 - each is checked by its name
-    ) -> QueueStatus:
+    ) -> NamedQueueSnapshot:
         """A new queue, open, with a ``min`` of 0 and no ``max`` unless they are given; other fields as in `update`."""
         if name in self._levels:
             raise QueueConflictError(name, "there is a queue of this name already", "Update it, or take another name")
@@ -87,7 +88,7 @@ class NamedQueues:
         self._tell("created", name, by, given)
         return self.status(name)
 
-    def update(self, name: str, *, by: str = "", **changes: Any) -> QueueStatus:  # noqa: ANN401 - as above
+    def update(self, name: str, *, by: str = "", **changes: Any) -> NamedQueueSnapshot:  # noqa: ANN401 - as above
         """Change fields of a queue, in any state; None as ``max`` or ``parent`` means that there is none.
 
         There are ``weight``, ``min``, ``max``, ``parent``, ``priority``, ``reclaimable``, ``dequeue_strategy`` and
@@ -101,7 +102,7 @@ class NamedQueues:
         self._tell("updated", name, by, changes)
         return self.status(name)
 
-    def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> QueueStatus:
+    def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> NamedQueueSnapshot:
         """Open, close or pause a queue; those that a parent closes or pauses are its children.
 
         Those who wait in a queue that closes are served (``drain``) or rejected at once (``shed``).

@@ -11,65 +11,21 @@ they waited, or whose task was cancelled while they ran.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.proportion import SeatDemand, whole_parts, with_surplus
-from apf_middleware.runtime.queues.states import QueueState, state_of, wish_of
+from apf_middleware.runtime.queues.states import state_of, wish_of
+from apf_middleware.snapshots import NamedQueueSnapshot
 
 if TYPE_CHECKING:
     from apf_middleware.config.objects import Level
     from apf_middleware.runtime.controller import Controller
     from apf_middleware.runtime.level import LevelRuntime
 
-__all__ = ["QueueStatus", "find_deserved", "look_at_queues"]
+__all__ = ["find_deserved", "look_at_queues"]
 
 _CENT: Final = 100  # seats that are deserved are shown in hundredths, rounded so that they add up to the total
-
-
-@dataclass(frozen=True, slots=True)
-class QueueStatus:
-    """One queue at one moment. A parent's numbers are its children's together.
-
-    ``deserved`` is what it could claim now, ``used`` what it has, and ``share`` the one as part of the other.
-    ``capacity`` is what the mins of others leave of its ``max``. ``source`` tells whether it is as the files have it.
-    Each queue that was ever made has another ``generation``.
-    """
-
-    name: str
-    parent: str | None
-    state: QueueState
-    weight: int
-    min: int
-    deserved: float
-    used: int
-    max: int
-    capacity: int
-    inqueue: int
-    pending: int
-    running: int
-    completed: int
-    failed: int
-    aborted: int
-    rejected: Mapping[str, int]
-    share: float
-    source: Literal["file", "live"]
-    generation: int
-    priority: int = 0
-    reclaimable: bool = True
-    dequeue_strategy: str = "traverse"
-    exempt: bool = False
-    closed_by_parent: bool = False
-    children: tuple[str, ...] = ()
-
-    @property
-    def rejections(self) -> int:
-        return sum(self.rejected.values())
-
-    @property
-    def arrived(self) -> int:
-        ended = self.completed + self.failed + self.aborted + self.rejections
-        return ended + self.inqueue + self.pending + self.running
 
 
 @dataclass(slots=True)
@@ -141,7 +97,9 @@ def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -
     return found
 
 
-def look_at_queues(controller: "Controller", live: Iterable[str], generations: Mapping[str, int]) -> list[QueueStatus]:
+def look_at_queues(
+    controller: "Controller", live: Iterable[str], generations: Mapping[str, int]
+) -> list[NamedQueueSnapshot]:
     """All queues, each parent before its children; ``live`` are those that aren't as the files have them."""
     controller.look(controller.now())
     deserves = find_deserved(controller)
@@ -157,7 +115,7 @@ def look_at_queues(controller: "Controller", live: Iterable[str], generations: M
 
 def _look(
     controller: "Controller", level: "Level", deserves: Fraction, generation: int, *, is_live: bool
-) -> QueueStatus:
+) -> NamedQueueSnapshot:
     levels, name = controller.configuration.levels, level.name
     children = tuple(sorted(one.name for one in levels.values() if one.parent == name))
     counts, rejected = _Counts(), dict[str, int]()
@@ -166,7 +124,7 @@ def _look(
     parent = levels[level.parent] if level.parent is not None else None
     wish = wish_of(level, parent)
     limits = controller.limits[name]
-    return QueueStatus(
+    return NamedQueueSnapshot(
         name=name,
         parent=level.parent,
         state=state_of(wish, is_idle=counts.is_idle),

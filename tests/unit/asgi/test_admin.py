@@ -8,7 +8,6 @@ import pytest
 from starlette.types import Message, Scope
 
 from apf_middleware.asgi.admin import MARK, Admin, Details
-from apf_middleware.asgi.admin.notes import note_requests
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, Resource
 from apf_middleware.cli.dump import _MARK
 from apf_middleware.config import Place, Problem, Severity, load_text
@@ -95,11 +94,12 @@ class World:
         return admission
 
     def ends(self, admission: Admission) -> None:
-        waiting = [note.admission for note in note_requests(self) if note.position is not None]
+        levels = self.controller.sharing.levels.values()
+        waiting = [one for level in levels for queue in level.queueset.deck for one in queue]
         self.running.note_released(admission, self.time - admission.seated_at)
         self.controller.release(admission)
         for one in waiting:
-            if one.is_seated:
+            if one.is_seated and isinstance(one, Admission):
                 self.running.note_seated(one)
 
     async def asks(

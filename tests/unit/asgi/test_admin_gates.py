@@ -1,13 +1,14 @@
 """Gates over the wire: what is answered, what is asked of them, and what the log says."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from apf_middleware.asgi.admin.gates import MOST_PARKED
+from apf_middleware.snapshots import GateSnapshot, ParkedRequest
 from tests.unit.asgi.test_admin_queues import LOUIS, Office
 
 pytestmark = pytest.mark.anyio
@@ -18,51 +19,25 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@dataclass
-class State:
-    """One key of a gate, as gates tell it."""
-
-    gate: str
-    key: object = None
-    kind: str = "capacity"
-    state: str = "passing"
-    parked: int = 0
-    oldest: float | None = None
-    acquired: int | None = 3
-    limit: int | None = 5
-    events: int = 7
-    rescues: int = 0
-
-
-@dataclass
-class Waiting:
-    """One request that waits."""
-
-    id: int
-    gate: str
-    key: object = "shard-3"
-    level: str = "crowd"
-    schema: str = "everybody"
-    flow: str = "alice"
-    cost: int = 1
-    stage: str = "parked"
-    parked_for: float = 2.5
-    waited: float = 3.0
-    attempts: int = 1
+def waiting(
+    number: int, gate: str, key: Hashable = "shard-3", level: str = "crowd", parked_for: float = 2.5
+) -> ParkedRequest:
+    """Return a request that a gate holds."""
+    return ParkedRequest(number, level, "everybody", "alice", gate, key, 1, "parked", parked_for, 3.0, 1)
 
 
 @dataclass
 class Board:
     """Gates that note what is asked of them."""
 
-    states: list[State] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
+    states: list[GateSnapshot] = field(default_factory=list)
+    waiting: list[ParkedRequest] = field(default_factory=list)
     asked: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def list(self) -> Sequence[State]:
+    def list(self) -> Sequence[GateSnapshot]:
         return self.states
 
-    def parked(self, name: str | None = None) -> Sequence[Waiting]:
+    def parked(self, name: str | None = None) -> Sequence[ParkedRequest]:
         return [one for one in self.waiting if name in {None, one.gate}]
 
     def open(self, name: str) -> None:
@@ -82,8 +57,11 @@ class Board:
 @pytest.fixture
 def board() -> Board:
     return Board(
-        [State("db", ("eu", 3), state="blocking", parked=2, oldest=2.5), State("quota", "", acquired=None, limit=None)],
-        [Waiting(9, "db"), Waiting(8, "db", key=None), Waiting(7, "quota")],
+        [
+            GateSnapshot("db", ("eu", 3), "capacity", "blocking", 2, 2.5, 3, 5, 7, 0),
+            GateSnapshot("quota", "", "capacity", "passing", 0, None, None, None, 7, 0),
+        ],
+        [waiting(9, "db"), waiting(8, "db", key=None), waiting(7, "quota")],
     )
 
 
@@ -109,7 +87,7 @@ async def test_one_gate_tells_who_waits_there(office: Office, board: Board) -> N
 
     assert [one["gate"] for one in told["gates"]] == ["db"]
     assert [(one["id"], one["key"]) for one in told["parked"]] == [(8, None), (9, "shard-3")]
-    board.waiting = [Waiting(number, "db") for number in range(500)]
+    board.waiting = [waiting(number, "db") for number in range(500)]
     assert len((await office.orders("GET", "gates/db"))[1]["parked"]) == MOST_PARKED
 
 
@@ -180,8 +158,8 @@ async def test_a_server_without_gates_has_none() -> None:
 
 
 async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: Office, board: Board) -> None:
-    board.waiting.append(Waiting(10, "db", level="exempt"))
-    board.waiting.append(Waiting(11, "db", parked_for=4.0))
+    board.waiting.append(waiting(10, "db", level="exempt"))
+    board.waiting.append(waiting(11, "db", parked_for=4.0))
     _, told = await office.orders("GET", "queues/crowd/waiting")
 
     assert told["gates"] == [

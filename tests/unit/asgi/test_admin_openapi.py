@@ -47,15 +47,21 @@ def description() -> dict[str, Any]:
 def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:
     """Where a value isn't what a schema says; of JSON Schema only as much as is used, and all else is an error."""
     known = {"$ref", "type", "properties", "required", "additionalProperties", "items", "minimum", "pattern", "enum"}
-    assert set(schema) <= known | {"format", "default"}, f"the test doesn't know all of {schema}"
+    known |= {"format", "default", "description", "anyOf"}
+    assert set(schema) <= known, f"the test doesn't know all of {schema}"
     if "$ref" in schema:
         schema = resolved(schema["$ref"], whole)
+    if "anyOf" in schema:
+        if all(list(wrong(value, one, whole, place)) for one in schema["anyOf"]):
+            yield f"{place} is {value!r}, none of {schema['anyOf']}"
+        return
     kinds = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", list(TYPES))
     if not any(is_of(value, kind) for kind in kinds):
         yield f"{place} is {value!r}, not {kinds}"
     elif isinstance(value, dict):
         yield from (f"{place} lacks {name}" for name in schema.get("required", ()) if name not in value)
         more = schema.get("additionalProperties", {})
+        more = {} if more is True else more
         for name, one in value.items():
             inner = schema.get("properties", {}).get(name, more)
             yield from [f"{place} has {name}"] if inner is False else wrong(one, inner, whole, f"{place}.{name}")

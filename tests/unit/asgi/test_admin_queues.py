@@ -12,7 +12,7 @@ from starlette.types import Message
 
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.openapi import describe
-from apf_middleware.asgi.admin.orders import LONGEST_BODY
+from apf_middleware.asgi.admin.protocol import LONGEST_BODY
 from apf_middleware.asgi.admin.queues import MOST_FLOWS
 from apf_middleware.classification import Identity
 from apf_middleware.config.admin import AdminSettings
@@ -225,7 +225,7 @@ async def test_a_body_must_be_json_and_say_so(
 
 
 async def test_a_body_that_does_not_end_is_not_waited_for(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apf_middleware.asgi.admin.orders._PATIENCE_S", 0.01)
+    monkeypatch.setattr("apf_middleware.asgi.admin.protocol._BODY_TIMEOUT_S", 0.01)
     beginning: Message = {"type": "http.request", "body": b"{", "more_body": True}
 
     assert (await office.orders("PATCH", "queues/crowd", parts=[beginning]))[0] == 408

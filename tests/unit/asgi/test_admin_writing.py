@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from apf_middleware.asgi.admin.dumps import _LEVELS, _QUEUES, _REQUESTS
-from apf_middleware.asgi.admin.table import PORTION, Cells, write_json, write_text
-from apf_middleware.asgi.admin.words import NEVER, Clock, WallOffset, printable, written_duration
+from apf_middleware.asgi.admin.formatting import NEVER, Formatter, WallOffset, format_duration, printable
+from apf_middleware.asgi.admin.rows import PORTION, Cells, write_json, write_text
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +67,7 @@ async def test_widths_are_counted_in_characters_over_all_portions() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, PORTION, PORTION + 1, 3 * PORTION])
 async def test_json_is_whole_however_many_portions_it_is_written_in(number: int) -> None:
-    written = await write_json("rows", list(range(number)), lambda row: {"number": row}, seats=7)
+    written = await write_json("rows", list(range(number)), lambda rows: [{"number": row} for row in rows], seats=7)
 
     assert json.loads(written) == {"seats": 7, "rows": [{"number": row} for row in range(number)]}
 
@@ -86,7 +86,7 @@ async def test_others_have_their_turn_between_portions(*, as_json: bool) -> None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other)
         if as_json:
-            await write_json("rows", rows, lambda row: {"row": row})
+            await write_json("rows", rows, lambda rows: [{"row": row} for row in rows])
         else:
             await write_text(("A", "B"), rows, lambda row: (str(row), ""))
         tasks.cancel_scope.cancel()
@@ -113,7 +113,7 @@ async def test_others_have_their_turn_between_portions(*, as_json: bool) -> None
     ],
 )
 def test_durations_are_written_as_go_writes_them(duration: int, text: str) -> None:
-    assert written_duration(duration) == text
+    assert format_duration(duration) == text
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_durations_are_written_as_go_writes_them(duration: int, text: str) -> No
     ],
 )
 def test_times_have_as_many_digits_as_they_need(at: int, text: str) -> None:
-    clock = Clock(1_689_396_685_596_404_340)
+    formatter = Formatter(1_689_396_685_596_404_340)
 
-    assert clock.written(5 + at) == text
+    assert formatter.time(5 + at) == text
 
 
 def test_gos_zero_time_is_never() -> None:

@@ -72,7 +72,7 @@ def test_each_level_tells_its_limit_of_the_moment() -> None:
     arrive(lending, "a", 12)
     arrive(lending, "x", 3)
 
-    assert {level.name: level.current for level in lending.snapshot().levels} == {"a": 12, "b": 5, "x": 3}
+    assert {level.level: level.current for level in lending.snapshot().levels} == {"a": 12, "b": 5, "x": None}
 
 
 def test_exempt_load_counts_and_is_never_limited() -> None:

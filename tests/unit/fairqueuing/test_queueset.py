@@ -460,9 +460,9 @@ def test_a_snapshot_shows_queues_and_tickets() -> None:
 
     assert (picture.waiting, picture.seats_waiting, picture.executing, picture.seats_in_use) == (2, 2, 1, 1)
     assert [queue.index for queue in picture.queues] == [0]
-    assert [one.arrived_at for one in picture.queues[0].waiting] == [1, 2]
+    assert picture.queues[0].waiting == 2
     assert picture.queues[0].initial_seats_waiting == 2
-    assert picture.queues[0].meters == {"next_dispatch_r": 300_000}
+    assert picture.queues[0].next_dispatch_r == 300_000
     assert picture.meters == {"current_r": 0, "robin_index": 0, "active_queues": 1}
     assert not picture.is_idle
 
@@ -474,7 +474,7 @@ def test_a_snapshot_shows_the_meters_of_kubernetes_with_strict_upstream() -> Non
 
     picture = queueset.snapshot()
 
-    assert picture.queues[0].meters == {"next_dispatch_r": 300_000}
+    assert picture.queues[0].next_dispatch_r == 300_000
     assert picture.meters["active_queues"] == 1
     assert picture.meters["latest_s"] == picture.meters["dispatch_r"] == 0
 

@@ -139,9 +139,9 @@ def test_who_came_and_went_alone_is_counted() -> None:
     assert (level.alone_count, level.alone_ns) == (3, 90)
     assert level.queueset.dispatched == 0
 
-    [picture] = [one for one in lending.snapshot().levels if one.name == "queued"]
+    [picture] = [one for one in lending.snapshot().levels if one.level == "queued"]
 
-    assert (picture.alone_count, picture.queueset.dispatched) == (3, 3)
+    assert (level.alone_count, picture.dispatched) == (3, 3)
     assert level.queueset.dispatched == 3
 
 

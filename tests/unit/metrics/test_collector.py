@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import APFCollector
 from apf_middleware.metrics.families import FAMILIES, HistogramFamily, NumberFamily, RatioFamily
-from tests.unit.metrics.pictures import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, picture
+from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, reading
 
 # Of Kubernetes, with the labels there; those without a meaning here are left out.
 UPSTREAM = {
@@ -146,7 +146,7 @@ def test_buckets_are_cumulative_and_the_last_is_the_count() -> None:
 def test_series_of_a_removed_level_disappear() -> None:
     metrics = Metrics(FULL)
     list(metrics.collector.collect())
-    metrics.shown = picture(QUEUE, tallies=(busy_tally(),))
+    metrics.shown = reading(QUEUE, tallies=(busy_tally(),))
 
     text = str([metric.samples for metric in metrics.collector.collect()])
 
@@ -155,11 +155,11 @@ def test_series_of_a_removed_level_disappear() -> None:
 
 
 def test_a_level_that_comes_back_begins_anew() -> None:
-    metrics = Metrics(picture(replace(QUEUE, demand={1: SECOND})))
+    metrics = Metrics(reading(replace(QUEUE, demand={1: SECOND})))
     assert metrics.series("apf_demand_seats_count") == {("work",): SECOND}
-    metrics.shown = picture(EXEMPT)
+    metrics.shown = reading(EXEMPT)
     metrics.series("apf_demand_seats_count")
-    metrics.shown = picture(replace(QUEUE, current=1, demand={1: 2 * SECOND}))
+    metrics.shown = reading(replace(QUEUE, current=1, demand={1: 2 * SECOND}))
 
     assert metrics.series("apf_demand_seats_bucket")["0.2", "work"] == 0
 

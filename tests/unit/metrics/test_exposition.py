@@ -7,7 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from apf_middleware.metrics import compress, render
-from tests.unit.metrics.pictures import FULL, QUEUE, Metrics, busy_tally, picture
+from tests.support.readings import FULL, QUEUE, Metrics, busy_tally, reading
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 PLAIN = "text/plain; version=0.0.4"
@@ -100,7 +100,7 @@ NASTY = 'a"b\\c\nd,e}é'
 
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS, PROMETHEUS_3, "text/plain;version=1.0.0"])
 def test_the_quick_way_writes_what_prometheus_client_writes_but_for_numbers(accept: str) -> None:
-    nasty = picture(
+    nasty = reading(
         replace(QUEUE, name=NASTY, demand={10**9: 10**18}), tallies=(busy_tally(NASTY, NASTY),), version=NASTY
     )
     for shown in (FULL, nasty):

@@ -13,9 +13,9 @@ from prometheus_client.mmap_dict import MmapedDict, mmap_key
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.metrics import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, ServerPicture, scrape
+from apf_middleware.metrics import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, ServerReading, scrape
 from apf_middleware.metrics import multiprocess as room
-from tests.unit.metrics.pictures import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, picture
+from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, reading
 
 WORKER = Path(__file__).with_name("worker.py")
 USERS = {"priority_level": "work", "flow_schema": "users"}
@@ -63,11 +63,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
 
 
 @pytest.fixture
-def publish(tmp_path: Path) -> Iterator[Callable[[ServerPicture], Publisher]]:
-    """Publish a picture from this process, which must be marked as changed by hand."""
+def publish(tmp_path: Path) -> Iterator[Callable[[ServerReading], Publisher]]:
+    """Publish a reading from this process, which must be marked as changed by hand."""
     publishers: list[Publisher] = []
 
-    def publish(shown: ServerPicture, prefix: str = "apf") -> Publisher:
+    def publish(shown: ServerReading, prefix: str = "apf") -> Publisher:
         publishers.append(Publisher(lambda: shown, prefix, tmp_path))
         publishers[-1].publish()
         return publishers[-1]
@@ -130,7 +130,7 @@ def test_gauges_of_a_killed_worker_go_with_it_and_what_it_did_stays(
 def test_a_later_process_with_the_number_of_a_dead_one_is_another(
     tmp_path: Path, publish: Callable[..., Publisher]
 ) -> None:
-    publish(picture(QUEUE))
+    publish(reading(QUEUE))
     [own] = tmp_path.glob("gauge_livesum_*.db")
     kind, birth = own.name.split("-")[0], own.name.split("-")[2]
     other = own.with_name(f"{kind}-{os.getpid()}-{int(birth) + 1}-0.db")
@@ -181,7 +181,7 @@ def test_one_worker_publishes_what_it_would_tell_itself(tmp_path: Path, publish:
 
 def test_virtual_times_of_several_workers_stay_apart(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     for r in (10**8, 3 * 10**8):
-        publish(picture(replace(QUEUE, meters={"current_r": r})))
+        publish(reading(replace(QUEUE, meters={"current_r": r})))
 
     lines = [line for line in scrape(tmp_path)[0].decode().splitlines() if line.startswith("apf_current_r{")]
     assert sorted(line.rpartition(" ")[2] for line in lines) == ["1", "3"]
@@ -190,20 +190,20 @@ def test_virtual_times_of_several_workers_stay_apart(tmp_path: Path, publish: Ca
 
 def test_of_fair_fractions_the_least_is_told(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     for fraction in (0.75, 0.5, 1.5):
-        publish(picture(fair_fraction=fraction))
+        publish(reading(fair_fraction=fraction))
 
     assert value(tmp_path, "apf_seat_fair_frac") == 0.5
 
 
 def test_publishers_with_other_prefixes_live_side_by_side(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
-    publish(picture(QUEUE, tallies=(busy_tally(),)))
-    publish(picture(QUEUE, tallies=(busy_tally(),)), "other")
+    publish(reading(QUEUE, tallies=(busy_tally(),)))
+    publish(reading(QUEUE, tallies=(busy_tally(),)), "other")
 
     assert dispatched(tmp_path) == value(tmp_path, "other_dispatched_requests_total", **USERS) == 9
 
 
 def test_publishing_after_the_end_counts_nothing_twice(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
-    publisher = publish(picture(QUEUE, tallies=(busy_tally(),)))
+    publisher = publish(reading(QUEUE, tallies=(busy_tally(),)))
     publisher.close()
     publisher.publish()
 
@@ -211,7 +211,7 @@ def test_publishing_after_the_end_counts_nothing_twice(tmp_path: Path, publish: 
 
 
 def test_bounds_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
-    shown = [picture(replace(QUEUE, next_s=(1, 2))), picture(QUEUE), picture(replace(QUEUE, next_s=(10**8, 10**8)))]
+    shown = [reading(replace(QUEUE, next_s=(1, 2))), reading(QUEUE), reading(replace(QUEUE, next_s=(10**8, 10**8)))]
     publisher = Publisher(lambda: shown.pop(0), directory=tmp_path)
 
     found = []
@@ -232,7 +232,7 @@ def test_an_unchanged_number_is_not_written_again(tmp_path: Path, monkeypatch: p
         write(self, key, *rest)  # type: ignore[no-untyped-call]
 
     tally = busy_tally()
-    publisher = Publisher(lambda: picture(QUEUE, tallies=(tally,)), directory=tmp_path)
+    publisher = Publisher(lambda: reading(QUEUE, tallies=(tally,)), directory=tmp_path)
     publisher.publish()
     monkeypatch.setattr(MmapedDict, "write_value", note)
     tally.no_accommodation += 1
@@ -248,8 +248,8 @@ def test_a_forked_process_writes_files_of_its_own(tmp_path: Path) -> None:
 import os, sys
 sys.path.insert(0, {str(WORKER.parents[3])!r})
 from apf_middleware.metrics import Publisher
-from tests.unit.metrics.pictures import picture
-publisher = Publisher(lambda: picture(), directory={str(tmp_path)!r})
+from tests.support.readings import reading
+publisher = Publisher(lambda: reading(), directory={str(tmp_path)!r})
 publisher.publish()
 child = os.fork()
 publisher.publish()
@@ -272,7 +272,7 @@ if child:
 
 def test_the_directory_is_the_one_that_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
-    publisher = Publisher(lambda: picture(QUEUE))
+    publisher = Publisher(lambda: reading(QUEUE))
     publisher.publish()
 
     assert b"apf_server_seats 50\n" in scrape()[0]
@@ -291,7 +291,7 @@ def test_a_directory_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_an_apps_own_metrics_are_told_with_ours(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
-    publish(picture(QUEUE))
+    publish(reading(QUEUE))
     own = MmapedDict(str(tmp_path / f"counter_{os.getpid()}.db"))  # type: ignore[no-untyped-call]
     own.write_value(mmap_key("app", "app_total", ["a"], ["b"], "Help."), 3, 0)  # type: ignore[no-untyped-call]
     (tmp_path / "counter_1.db").touch()  # just being made
@@ -361,6 +361,6 @@ def test_a_process_of_somebody_else_lives(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_exempt_level_is_published_too(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
-    publish(picture(EXEMPT, tallies=(busy_tally("exempt"),)))
+    publish(reading(EXEMPT, tallies=(busy_tally("exempt"),)))
 
     assert value(tmp_path, "apf_dispatched_requests_total", priority_level="exempt", flow_schema="users") == 9

@@ -3,8 +3,8 @@
 import pytest
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime import picture_server
-from tests.unit.metrics.pictures import FULL, Metrics
+from apf_middleware.runtime import read_server
+from tests.support.readings import FULL, Metrics
 from tests.unit.runtime.queues.operated import Operated, level, server
 
 
@@ -40,7 +40,7 @@ def test_the_server_s_numbers_are_told() -> None:
 
 
 def look(house: Operated) -> Metrics:
-    return Metrics(picture_server(house.controller, authentication_failures={}, version="1"))
+    return Metrics(read_server(house.controller, authentication_failures={}, version="1"))
 
 
 def test_a_queue_s_series_come_and_go_with_it() -> None:

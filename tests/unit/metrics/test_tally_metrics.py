@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.metrics import SchemaPicture, ServerPicture, Tally
-from tests.unit.metrics.pictures import EXEMPT, QUEUE, REJECT, Metrics, busy_tally, picture
+from apf_middleware.metrics import SchemaReading, ServerReading, Tally
+from tests.support.readings import EXEMPT, QUEUE, REJECT, Metrics, busy_tally, reading
 
 USERS = {"priority_level": "work", "flow_schema": "users"}
 
 
 @pytest.fixture
 def busy() -> Metrics:
-    return Metrics(picture(QUEUE, tallies=(busy_tally(),)))
+    return Metrics(reading(QUEUE, tallies=(busy_tally(),)))
 
 
 def test_who_is_seated_at_once_and_who_after_waiting_has_been_dispatched(busy: Metrics) -> None:
@@ -29,8 +29,8 @@ def test_gauges_tell_what_waits_and_executes_now(busy: Metrics) -> None:
 
 
 def test_lingering_seats_are_in_use_but_no_request_executes_on_them() -> None:
-    schema = SchemaPicture("work", "users", busy_tally(), lingering_seats=8)
-    metrics = Metrics(ServerPicture((QUEUE,), (schema,), seats=50))
+    schema = SchemaReading("work", "users", busy_tally(), lingering_seats=8)
+    metrics = Metrics(ServerReading((QUEUE,), (schema,), seats=50))
 
     assert metrics("apf_current_executing_seats", **USERS) == 14
     assert metrics("apf_current_executing_requests", **USERS) == 4
@@ -46,7 +46,7 @@ def test_reasons_of_rejection_are_told_apart(busy: Metrics) -> None:
 
 def test_reasons_that_a_level_can_have_are_there_before_they_occur() -> None:
     quiet = Metrics(
-        picture(QUEUE, REJECT, EXEMPT, tallies=(Tally("work", "a"), Tally("jail", "b"), Tally("exempt", "c")))
+        reading(QUEUE, REJECT, EXEMPT, tallies=(Tally("work", "a"), Tally("jail", "b"), Tally("exempt", "c")))
     )
 
     assert quiet.series("apf_rejected_requests_total") == {
@@ -61,7 +61,7 @@ def test_reasons_that_a_level_can_have_are_there_before_they_occur() -> None:
 def test_every_reason_that_occurs_is_shown(reason: Reason) -> None:
     tally = Tally("exempt", "users")
     tally.rejected[reason] = 5
-    metrics = Metrics(picture(EXEMPT, tallies=(tally,)))
+    metrics = Metrics(reading(EXEMPT, tallies=(tally,)))
 
     assert metrics.series("apf_rejected_requests_total") == {("users", "exempt", reason.value): 5}
 
@@ -92,14 +92,14 @@ def test_who_was_rejected_after_waiting_has_not_executed(busy: Metrics) -> None:
 
 
 def test_nobody_waits_at_an_exempt_level() -> None:
-    metrics = Metrics(picture(EXEMPT, tallies=(busy_tally("exempt"),)))
+    metrics = Metrics(reading(EXEMPT, tallies=(busy_tally("exempt"),)))
 
     assert metrics.series("apf_request_wait_duration_seconds_count") == {}
     assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
 
 
 def test_a_level_without_queues_has_waits_but_no_queue_lengths() -> None:
-    metrics = Metrics(picture(REJECT, tallies=(busy_tally("jail"),)))
+    metrics = Metrics(reading(REJECT, tallies=(busy_tally("jail"),)))
 
     assert len(metrics.series("apf_request_wait_duration_seconds_count")) == 2
     assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
@@ -133,7 +133,7 @@ def test_widths_are_counted_for_all_that_came(busy: Metrics) -> None:
 
 
 def test_a_schema_without_requests_has_counters_but_no_histograms() -> None:
-    quiet = Metrics(picture(QUEUE, tallies=(Tally("work", "users"),)))
+    quiet = Metrics(reading(QUEUE, tallies=(Tally("work", "users"),)))
 
     assert quiet("apf_dispatched_requests_total", **USERS) == 0
     names = {sample.name for metric in quiet.collector.collect() if metric.samples for sample in metric.samples}
@@ -141,7 +141,7 @@ def test_a_schema_without_requests_has_counters_but_no_histograms() -> None:
 
 
 def test_a_schema_whose_level_is_gone_is_still_counted() -> None:
-    metrics = Metrics(picture(EXEMPT, tallies=(busy_tally(),)))
+    metrics = Metrics(reading(EXEMPT, tallies=(busy_tally(),)))
 
     assert metrics("apf_dispatched_requests_total", **USERS) == 9
 
@@ -151,10 +151,10 @@ def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_
     labels = USERS | {"reason": "stream-limit"}
     name = "apf_rejected_requests_total"
 
-    assert Metrics(picture(QUEUE, tallies=(tally,)))(name, **labels) is None
-    assert Metrics(picture(replace(QUEUE, limits_streams=True), tallies=(tally,)))(name, **labels) == 0
+    assert Metrics(reading(QUEUE, tallies=(tally,)))(name, **labels) is None
+    assert Metrics(reading(replace(QUEUE, limits_streams=True), tallies=(tally,)))(name, **labels) == 0
     tally.rejected[Reason.STREAM_LIMIT] = 2
-    assert Metrics(picture(QUEUE, tallies=(tally,)))(name, **labels) == 2
+    assert Metrics(reading(QUEUE, tallies=(tally,)))(name, **labels) == 2
 
 
 def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_no_seats() -> None:
@@ -162,12 +162,12 @@ def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_
 
     for reason in ("slow-body", "body-limit"):
         labels = USERS | {"reason": reason}
-        assert Metrics(picture(QUEUE, tallies=tallies))(name, **labels) is None
-        assert Metrics(picture(QUEUE, tallies=tallies, receives_bodies=True))(name, **labels) == 0
+        assert Metrics(reading(QUEUE, tallies=tallies))(name, **labels) is None
+        assert Metrics(reading(QUEUE, tallies=tallies, receives_bodies=True))(name, **labels) == 0
 
 
 def test_requests_that_are_being_received_are_told() -> None:
-    metrics = Metrics(picture(QUEUE, receiving={"work": 7}, body_bytes=1234))
+    metrics = Metrics(reading(QUEUE, receiving={"work": 7}, body_bytes=1234))
 
     assert metrics.series("apf_receiving_requests") == {("work",): 7}
     assert metrics.series("apf_body_buffer_bytes") == {(): 1234}
@@ -176,7 +176,7 @@ def test_requests_that_are_being_received_are_told() -> None:
 def test_cuts_and_open_streams_are_told() -> None:
     tally = busy_tally()
     tally.cut = 3
-    metrics = Metrics(picture(QUEUE, tallies=(tally,), open_streams={"work": 7, "gone": 1}))
+    metrics = Metrics(reading(QUEUE, tallies=(tally,), open_streams={"work": 7, "gone": 1}))
 
     assert metrics("apf_cut_requests_total", **USERS) == 3
     assert metrics.series("apf_open_streams") == {("work",): 7, ("gone",): 1}

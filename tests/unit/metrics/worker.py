@@ -5,7 +5,7 @@
 
 import sys
 
-from apf_middleware.metrics import LevelPicture, Publisher, SchemaPicture, ServerPicture, Tally
+from apf_middleware.metrics import LevelReading, Publisher, SchemaReading, ServerReading, Tally
 
 _SECOND = 10**9
 
@@ -14,9 +14,9 @@ def main(directory: str) -> None:
     tally = Tally("work", "users")
     levels = ["work"]
 
-    def read() -> ServerPicture:
-        shown = (LevelPicture(name, "queue", 10, 5, 20, 10, demand={5: _SECOND}) for name in levels)
-        return ServerPicture(tuple(shown), (SchemaPicture("work", "users", tally),), seats=10, version="1")
+    def read() -> ServerReading:
+        shown = (LevelReading(name, "queue", 10, 5, 20, 10, demand={5: _SECOND}) for name in levels)
+        return ServerReading(tuple(shown), (SchemaReading("work", "users", tally),), seats=10, version="1")
 
     publisher = Publisher(read, directory=directory)
     for line in sys.stdin:

@@ -8,8 +8,8 @@ import pytest
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, Work
-from apf_middleware.metrics import ServerPicture
-from apf_middleware.runtime import Admission, Controller, LevelRuntime, picture_server
+from apf_middleware.metrics import ServerReading
+from apf_middleware.runtime import Admission, Controller, LevelRuntime, read_server
 
 PLACE = Classification("all", "crowd", "alice", 7)
 
@@ -128,11 +128,11 @@ def test_wide_requests_are_counted_by_their_seats_while_they_wait_and_run() -> N
     world.time += 1
     world.goes(second)
     assert (tally.seats_executing, tally.executing) == (0, 0)
-    [schema] = picture_server(world.controller, authentication_failures={}, version="1").schemas
+    [schema] = read_server(world.controller, authentication_failures={}, version="1").schemas
     assert schema.lingering_seats == 4
     world.time += 100
     world.controller.tick()
-    [schema] = picture_server(world.controller, authentication_failures={}, version="1").schemas
+    [schema] = read_server(world.controller, authentication_failures={}, version="1").schemas
     assert schema.lingering_seats == 0
 
 
@@ -150,7 +150,7 @@ def test_a_picture_has_all_levels_and_their_numbers() -> None:
     world.comes()
     world.time = 11 * 10**9
     world.controller.tick()
-    picture = picture_server(world.controller, authentication_failures={"expired": 2}, version="1.2.3")
+    picture = read_server(world.controller, authentication_failures={"expired": 2}, version="1.2.3")
     levels = {level.name: level for level in picture.levels}
 
     assert set(levels) == {"crowd", "catch-all", "exempt"}
@@ -240,5 +240,5 @@ def test_a_registry_that_is_read_in_another_thread_changes_no_seats() -> None:
     assert world.crowd.shared.queueset.seats_in_use == 0
 
 
-def picture(world: Turned) -> ServerPicture:
-    return picture_server(world.controller, authentication_failures={}, version="1")
+def picture(world: Turned) -> ServerReading:
+    return read_server(world.controller, authentication_failures={}, version="1")

@@ -73,7 +73,7 @@ class Operated:
             )
 
     def state(self, name: str) -> str:
-        return self.queues.status(name).state.value
+        return self.queues.status(name).state
 
     @property
     def configuration(self) -> Configuration:

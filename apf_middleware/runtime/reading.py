@@ -1,4 +1,4 @@
-"""A picture of the controller for whoever asks what happens: made when asked, from the numbers that are kept anyway."""
+"""Readings of a controller for metrics, made at each scrape of the numbers that the runtime keeps."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.counters import Times
 from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
 from apf_middleware.fairqueuing.work import seat_seconds
-from apf_middleware.metrics.picture import (
+from apf_middleware.metrics.reading import (
+    AdjustmentReading,
     Bounds,
-    DemandPicture,
-    LevelPicture,
-    QueuePicture,
-    SchemaPicture,
-    ServerPicture,
+    LevelReading,
+    SchemaReading,
+    ServerReading,
 )
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.level import LevelRuntime
 
 if TYPE_CHECKING:
-    from apf_middleware.metrics.picture import Kind
+    from apf_middleware.metrics.reading import Kind
 
-__all__ = ["picture_server"]
+__all__ = ["read_server"]
 
 _NEXT_R: Final = "next_dispatch_r"
 
 
-def picture_server(
+def read_server(
     controller: Controller,
     *,
     authentication_failures: Mapping[str, int],
@@ -35,14 +34,14 @@ def picture_server(
     configuration_loads: Mapping[str, int] = MappingProxyType({}),
     unknown_queues: Mapping[str, int] = MappingProxyType({}),
     request_kinds: Mapping[tuple[str, str], Times] = MappingProxyType({}),
-) -> ServerPicture:
-    """Everything, as it is now."""
+) -> ServerReading:
+    """Read all numbers of a server."""
     now = controller.now()
     controller.look(now)
     sharing, shown = controller.sharing, controller.shown
-    return ServerPicture(
-        levels=tuple(_picture_level(runtime, sharing, now) for runtime in shown),
-        schemas=tuple(one for runtime in shown for one in _picture_schemas(runtime)),
+    return ServerReading(
+        levels=tuple(_read_level(runtime, sharing, now) for runtime in shown),
+        schemas=tuple(one for runtime in shown for one in _read_schemas(runtime)),
         seats=controller.configuration.server.seats,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
@@ -53,8 +52,9 @@ def picture_server(
         receives_bodies=not controller.bodies.settings.hold_seats,
         configuration_loads=dict(configuration_loads),
         version=version,
-        gates=controller.picture_gates(),
-        queues=_picture_queues(controller),
+        gates=controller.read_gates(),
+        queues=controller.queues.list(),
+        revocations={} if controller.reclaimer is None else controller.reclaimer.asked,
         live_changes=len(controller.queues.changes.entries),
         unknown_queues=dict(unknown_queues),
         request_kinds=request_kinds,
@@ -62,38 +62,14 @@ def picture_server(
     )
 
 
-def _picture_queues(controller: Controller) -> tuple[QueuePicture, ...]:
-    asked = controller.reclaimer.asked if controller.reclaimer is not None else {}
-    return tuple(
-        QueuePicture(
-            one.name,
-            one.state.value,
-            one.weight,
-            one.min,
-            one.max,
-            one.deserved,
-            one.used,
-            one.share,
-            one.inqueue,
-            one.pending,
-            one.running,
-            one.completed,
-            one.failed,
-            one.aborted,
-            asked.get(one.name, 0),
-        )
-        for one in controller.queues.list()
-    )
-
-
-def _picture_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelPicture:
+def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReading:
     shared = runtime.shared
     queueset, limits = shared.queueset, shared.limits
     settings = queueset.settings
     kind: Kind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
     next_s, discounted = _next_starts(queueset)
     seats_in_use, executing, waiting, demand = runtime.occupancy.times(now)
-    return LevelPicture(
+    return LevelReading(
         name=runtime.name,
         kind=kind,
         nominal=limits.nominal,
@@ -114,21 +90,24 @@ def _picture_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelPic
     )
 
 
-def _demand_of(shared: SharedLevel) -> DemandPicture | None:
-    """The last adjustment's view of a level, where limits are adjusted at all."""
+def _demand_of(shared: SharedLevel) -> AdjustmentReading | None:
+    """Return what the last adjustment found of a level, where limits are adjusted at all."""
     record = shared.record
     if record is None:
         return None
     demand, adjusted = record.demand, record.adjustment
-    return DemandPicture(demand.maximum, demand.average, demand.deviation, adjusted.smoothed, adjusted.target)
+    return AdjustmentReading(demand.maximum, demand.average, demand.deviation, adjusted.smoothed, adjusted.target)
 
 
 def _next_starts(queueset: QueueSet) -> tuple[Bounds | None, Bounds | None]:
-    """The least and the most virtual start of those who wait first in their queues; the second pair less what runs."""
+    """Return the least and the most virtual start of the requests that are first in their queues.
+
+    The second pair is less what the executing requests of each queue are expected to take.
+    """
     starts = [
-        (queue.meters[_NEXT_R], seat_seconds(queue.seats_in_use, queueset.guess_ns))
-        for queue in queueset.snapshot().queues
-        if queue.waiting and _NEXT_R in queue.meters
+        (meters[_NEXT_R], seat_seconds(queue.seats_in_use, queueset.guess_ns))
+        for queue in queueset.deck
+        if queue.length and _NEXT_R in (meters := queue.meters())
     ]
     return _bounds(start for start, _ in starts), _bounds(start - running for start, running in starts)
 
@@ -138,10 +117,10 @@ def _bounds(values: Iterable[int]) -> Bounds | None:
     return (min(found), max(found)) if found else None
 
 
-def _picture_schemas(runtime: LevelRuntime) -> Iterator[SchemaPicture]:
+def _read_schemas(runtime: LevelRuntime) -> Iterator[SchemaReading]:
     lingering: dict[str, int] = {}
     for ticket in runtime.shared.queueset.lingering_tickets():
         if isinstance(ticket, Admission):
             lingering[ticket.schema] = lingering.get(ticket.schema, 0) + ticket.width
     for schema, tally in runtime.tallies.items():
-        yield SchemaPicture(runtime.name, schema, tally, lingering.get(schema, 0))
+        yield SchemaReading(runtime.name, schema, tally, lingering.get(schema, 0))

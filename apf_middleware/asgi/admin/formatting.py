@@ -1,29 +1,30 @@
-"""How dumps write times, durations, work and names: as Go writes them, because upstream's dumps are Go's.
+"""Times, durations, work and names as the admin writes them: as Go does, because upstream's dumps are Go's.
 
-Whoever has a program that reads Kubernetes' dumps reads these with it. Names come from clients, who may put anything
-into them; what isn't printable is shown escaped, so that no name can start a line of its own or speak to a terminal.
+So programs that read Kubernetes' dumps read these, too. Names come from clients and may contain anything; unprintable
+characters are escaped, so that no name can begin a line of its own or control a terminal.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from apf_middleware.classification.text import printable
+from apf_middleware.fairqueuing import format_seat_seconds
 
-__all__ = ["NEVER", "Clock", "WallOffset", "printable", "written_duration"]
+__all__ = ["NEVER", "Formatter", "WallOffset", "format_duration", "printable"]
 
 NEVER: Final = "0001-01-01T00:00:00Z"
 """Go's zero time."""
 
 _SECOND: Final = 10**9
-_SET_NS: Final = 10_000_000  # by less the wall clock hasn't been set: the process was paused between two readings
+_SET_NS: Final = 10_000_000  # a smaller difference is a pause of the process between two readings of the clocks
 
 
 class WallOffset:
     """How many nanoseconds a wall clock is ahead of the monotonic clock ``now``.
 
-    Two readings of the clocks are some hundred nanoseconds apart, so the offset of the first reading stays in force,
-    and one moment is written alike in every dump, until the wall clock is set.
+    Two readings of the clocks are some hundred nanoseconds apart. So the offset of the first reading stays in force
+    until the wall clock is set, and one moment is written alike in every dump.
     """
 
     __slots__ = ("_now", "_offset", "_wall_ns")
@@ -43,8 +44,11 @@ class WallOffset:
         return f"<WallOffset of {self._offset} ns>"
 
 
-class Clock:
-    """Tells times of the monotonic clock as those of a wall clock, which is ``offset`` nanoseconds ahead of it."""
+class Formatter:
+    """Writes the fields of snapshots; a wall clock is ``offset`` nanoseconds ahead of the server's clock.
+
+    The methods are those that a `JSONForm` of a field names.
+    """
 
     __slots__ = ("_offset", "_seconds")
 
@@ -52,17 +56,32 @@ class Clock:
         self._offset = offset
         self._seconds: dict[int, str] = {}
 
-    def written(self, at: int) -> str:
-        """RFC 3339 in UTC; of the nanoseconds only as many digits as there are, as with Go's RFC3339Nano."""
+    def time(self, at: int) -> str:
+        """Return RFC 3339 in UTC, with as many digits of a second as there are, as with Go's RFC3339Nano."""
         seconds, rest = divmod(at + self._offset, _SECOND)
         text = self._seconds.get(seconds)
         if text is None:
             text = self._seconds[seconds] = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
         return f"{text}.{rest:09d}".rstrip("0") + "Z" if rest else f"{text}Z"
 
+    @staticmethod
+    def seconds(duration_ns: int) -> float:
+        """Return a duration in seconds."""
+        return duration_ns / _SECOND
 
-def written_duration(duration_ns: int) -> str:
-    """As Go writes durations: ``1h0m0.5s``, ``250ms``, ``0s``."""
+    @staticmethod
+    def work(work: int) -> str:
+        """Return work in seat-seconds."""
+        return format_seat_seconds(work)
+
+    @staticmethod
+    def key(key: Hashable) -> str | None:
+        """Return the key of a gate as text; None where a gate has no keys."""
+        return None if key is None else str(key) or None
+
+
+def format_duration(duration_ns: int) -> str:
+    """Return a duration as Go writes it: ``1h0m0.5s``, ``250ms``, ``0s``."""
     if not duration_ns:
         return "0s"
     if duration_ns < _SECOND:

@@ -1,7 +1,7 @@
-"""What the runtime hands over when somebody asks: a frozen picture of one moment, made of the numbers that it keeps.
+"""The numbers behind the metrics at one moment, which the runtime reads at each scrape.
 
-Nothing here is computed and nothing knows Prometheus; what the numbers come to as metrics is said in `families`. Work
-(the meters, and what lies between two bounds) is in units of 1e-8 seat-seconds, as the core counts it.
+Nothing here is computed, and nothing knows Prometheus; `families` makes metrics of a reading. Work (the meters, and
+what lies between two bounds) is in units of 1e-8 seat-seconds.
 """
 
 from collections.abc import Mapping
@@ -10,28 +10,28 @@ from typing import Literal
 
 from apf_middleware.counters import Histogram, Times
 from apf_middleware.metrics.tally import Tally
+from apf_middleware.snapshots import NamedQueueSnapshot
 
 __all__ = [
+    "AdjustmentReading",
     "Bounds",
-    "DemandPicture",
-    "GatePicture",
+    "GateReading",
     "Kind",
-    "LevelPicture",
-    "QueuePicture",
-    "SchemaPicture",
-    "ServerPicture",
+    "LevelReading",
+    "SchemaReading",
+    "ServerReading",
 ]
 
 Kind = Literal["queue", "reject", "exempt"]
-"""What a level does with a request that doesn't fit: it waits, it is rejected, or everything fits."""
+"""What a level does with a request that doesn't fit: queue it, or reject it; in an exempt level every request fits."""
 
 Bounds = tuple[int, int]
 """The least and the most."""
 
 
 @dataclass(frozen=True, slots=True)
-class DemandPicture:
-    """A level's demand in the last adjustment period, in seats, and what it is aimed at; NaN where nobody knows."""
+class AdjustmentReading:
+    """A level's demand in the last adjustment period, in seats, and the target for the next; NaN where unknown."""
 
     high_watermark: int
     average: float
@@ -41,10 +41,10 @@ class DemandPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelPicture:
+class LevelReading:
     """One level.
 
-    ``waiting_capacity`` is how many requests its queues hold together. Seats in use and demand are told as parts of
+    ``waiting_capacity`` is how many requests its queues hold together. Seats in use and demand are exposed as parts of
     ``denominator``; None means the current limit, or a tenth of the server's seats where that is 0. ``next_s`` are the
     least and the most R at which a queue's oldest waiting request begins, ``next_discounted_s`` the same less what the
     queue is already using; None where nothing waits.
@@ -62,7 +62,7 @@ class LevelPicture:
     demand: Times = field(default_factory=dict)
     waiting_capacity: int = 0
     denominator: int | None = None
-    adjusted: DemandPicture | None = None
+    adjusted: AdjustmentReading | None = None
     meters: Mapping[str, int] = field(default_factory=dict)
     next_s: Bounds | None = None
     next_discounted_s: Bounds | None = None
@@ -70,8 +70,8 @@ class LevelPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaPicture:
-    """What became of one schema's requests at one level; there is one of these per pair of names."""
+class SchemaReading:
+    """What became of one schema's requests at one level; there is one reading per pair of names."""
 
     level: str
     schema: str
@@ -80,8 +80,8 @@ class SchemaPicture:
 
 
 @dataclass(frozen=True, slots=True)
-class GatePicture:
-    """One gate: who waits for it now, and what has been counted; ``waits`` in ns."""
+class GateReading:
+    """One gate: requests that it holds now, and its counters; ``waits`` are in nanoseconds."""
 
     name: str
     parked: int
@@ -93,40 +93,19 @@ class GatePicture:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePicture:
-    """A named queue, which is a level or a parent of levels; ``state`` is as people are shown it."""
+class ServerReading:
+    """All numbers of a server.
 
-    name: str
-    state: str
-    weight: int
-    min: int
-    max: int
-    deserved: float
-    used: int
-    share: float
-    inqueue: int = 0
-    pending: int = 0
-    running: int = 0
-    completed: int = 0
-    failed: int = 0
-    aborted: int = 0
-    revocations: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ServerPicture:
-    """Everything.
-
-    ``hang_ups`` counts clients that left, by where that met their request (``waiting``, ``executing``);
-    ``open_streams`` are by level, one that has gone included as long as it has any;
-    ``receiving`` are the requests without seats whose bodies are on their way, by level, and ``body_bytes`` what is
-    kept of those; ``configuration_loads`` by how they ended (``success``, ``failure``).
-    ``request_kinds`` are by phase (``executing``, ``waiting``) and kind (``readOnly``, ``mutating``).
-    ``has_legacy_names`` adds the names of legacy families.
+    ``hang_ups`` counts clients that left, by what their request was doing (``waiting``, ``executing``).
+    ``open_streams`` are by level; a removed level is included as long as it has any. ``receiving`` are the requests
+    without seats whose bodies are on their way, by level, and ``body_bytes`` is what is kept of those bodies.
+    ``configuration_loads`` are by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``,
+    ``waiting``) and kind (``readOnly``, ``mutating``), ``revocations`` by named queue. ``has_legacy_names`` adds the
+    legacy families.
     """
 
-    levels: tuple[LevelPicture, ...]
-    schemas: tuple[SchemaPicture, ...]
+    levels: tuple[LevelReading, ...]
+    schemas: tuple[SchemaReading, ...]
     seats: int
     fair_fraction: float | None = None
     authentication_failures: Mapping[str, int] = field(default_factory=dict)
@@ -137,9 +116,10 @@ class ServerPicture:
     receives_bodies: bool = False
     configuration_loads: Mapping[str, int] = field(default_factory=dict)
     version: str = ""
-    queues: tuple[QueuePicture, ...] = ()
+    queues: tuple[NamedQueueSnapshot, ...] = ()
+    revocations: Mapping[str, int] = field(default_factory=dict)
     live_changes: int = 0
     unknown_queues: Mapping[str, int] = field(default_factory=dict)
-    gates: tuple[GatePicture, ...] = ()
+    gates: tuple[GateReading, ...] = ()
     request_kinds: Mapping[tuple[str, str], Times] = field(default_factory=dict)
     has_legacy_names: bool = False

@@ -1,4 +1,4 @@
-"""Pictures made by hand, and how to look at the metrics that they come to."""
+"""Readings made by hand, and the metrics made of them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,22 +8,22 @@ from prometheus_client import CollectorRegistry
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics import (
+    AdjustmentReading,
     APFCollector,
-    DemandPicture,
-    GatePicture,
-    LevelPicture,
-    SchemaPicture,
-    ServerPicture,
+    GateReading,
+    LevelReading,
+    SchemaReading,
+    ServerReading,
     Tally,
 )
-from apf_middleware.metrics.picture import QueuePicture
+from apf_middleware.snapshots import NamedQueueSnapshot
 
 MS = 10**6
 SECOND = 10**9
 
-QUEUE = LevelPicture("work", "queue", nominal=10, min=6, max=20, current=12, waiting_capacity=100)
-REJECT = LevelPicture("jail", "reject", nominal=5, min=5, max=5, current=5)
-EXEMPT = LevelPicture("exempt", "exempt", nominal=0, min=0, max=100, current=3)
+QUEUE = LevelReading("work", "queue", nominal=10, min=6, max=20, current=12, waiting_capacity=100)
+REJECT = LevelReading("jail", "reject", nominal=5, min=5, max=5, current=5)
+EXEMPT = LevelReading("exempt", "exempt", nominal=0, min=0, max=100, current=3)
 
 
 def busy_tally(level: str = "work", schema: str = "users") -> Tally:
@@ -47,17 +47,44 @@ def busy_tally(level: str = "work", schema: str = "users") -> Tally:
     return tally
 
 
-def picture(*levels: LevelPicture, tallies: tuple[Tally, ...] = (), **others: object) -> ServerPicture:
-    schemas = tuple(SchemaPicture(tally.level, tally.schema, tally) for tally in tallies)
-    return replace(ServerPicture(levels or (QUEUE,), schemas, seats=50), **others)  # type: ignore[arg-type]
+def reading(*levels: LevelReading, tallies: tuple[Tally, ...] = (), **others: object) -> ServerReading:
+    schemas = tuple(SchemaReading(tally.level, tally.schema, tally) for tally in tallies)
+    return replace(ServerReading(levels or (QUEUE,), schemas, seats=50), **others)  # type: ignore[arg-type]
 
 
-ADJUSTED = DemandPicture(high_watermark=9, average=4.5, deviation=1.5, smoothed=6.0, target=9.0)
+ADJUSTED = AdjustmentReading(high_watermark=9, average=4.5, deviation=1.5, smoothed=6.0, target=9.0)
 
+NAMED_QUEUE = NamedQueueSnapshot(
+    name="work",
+    parent=None,
+    state="Paused",
+    weight=3,
+    min=6,
+    deserved=12.5,
+    used=10,
+    max=20,
+    capacity=20,
+    inqueue=4,
+    pending=1,
+    running=9,
+    completed=100,
+    failed=7,
+    aborted=2,
+    rejected={},
+    share=0.8,
+    source="file",
+    generation=1,
+    priority=0,
+    reclaimable=True,
+    dequeue_strategy="traverse",
+    exempt=False,
+    closed_by_parent=False,
+    children=(),
+)
 GATE_WAITS = Histogram(DURATION_BOUNDS_NS)
 GATE_WAITS.observe(SECOND)
 
-FULL = picture(
+FULL = reading(
     replace(
         QUEUE,
         seats_in_use={1: SECOND},
@@ -77,20 +104,21 @@ FULL = picture(
     body_bytes=4096,
     configuration_loads={"success": 1},
     version="1",
-    queues=(QueuePicture("work", "Paused", 3, 6, 20, 12.5, 10, 0.8, 4, 1, 9, 100, 7, 2, 5),),
+    queues=(NAMED_QUEUE,),
+    revocations={"work": 5},
     live_changes=1,
     unknown_queues={"queue-not-found": 1},
     request_kinds={("executing", "readOnly"): {3: SECOND}, ("waiting", "mutating"): {50: SECOND}},
     has_legacy_names=True,
-    gates=(GatePicture("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS),),
+    gates=(GateReading("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS),),
 )
 """With something for every metric."""
 
 
 class Metrics:
-    """The metrics of a picture, by name and labels."""
+    """The metrics of a reading, by name and labels."""
 
-    def __init__(self, shown: ServerPicture, prefix: str = "apf") -> None:
+    def __init__(self, shown: ServerReading, prefix: str = "apf") -> None:
         self.shown = shown
         self.registry = CollectorRegistry()
         self.collector = APFCollector(lambda: self.shown, prefix)

@@ -1,0 +1,205 @@
+"""Snapshots of a controller for the admin, each taken in one step, so that a dump shows one moment."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
+
+from apf_middleware.classification import Resource
+from apf_middleware.config import Configuration, Problem
+from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial
+from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime.running_requests import RunningRequests
+from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
+from apf_middleware.snapshots import FlowSnapshot, HeldSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
+
+__all__ = [
+    "NO_DETAILS",
+    "Details",
+    "View",
+    "observe_flows",
+    "observe_levels",
+    "observe_queues",
+    "observe_requests",
+]
+
+_SEATED: Final = TicketState.SEATED
+_NO_RESOURCE: Final = Resource("")
+
+
+class View(Protocol):
+    """What the admin shows, and what it can change.
+
+    ``problems`` are the warnings of the configuration in force, and the errors of one that was refused since.
+    """
+
+    @property
+    def configuration(self) -> Configuration: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def problems(self) -> Sequence[Problem]: ...
+    @property
+    def running(self) -> RunningRequests: ...
+
+    async def reload(self) -> bool:
+        """Read the configuration again; return False if something is wrong with it.
+
+        Raise InvalidValueError if it didn't come from files.
+        """
+        ...
+
+
+class Details(NamedTuple):
+    """What a request is about; a destination has it as ``details`` where the admin is on."""
+
+    verb: str
+    path: str
+    resource: Resource | None
+
+
+NO_DETAILS: Final = Details("", "", None)
+"""Of a request whose destination has none."""
+
+
+def _levels(controller: Controller) -> list[SharedLevel]:
+    """Return all levels by name, drained ones after others of their name; all queue sets are up to date."""
+    controller.look(controller.now())
+    sharing = controller.sharing
+    return sorted((*sharing.levels.values(), *sharing.draining), key=lambda level: (level.name, level.is_draining))
+
+
+def observe_levels(view: View) -> list[LevelSnapshot]:
+    """Return all levels."""
+    receiving = view.controller.bodies.counts(())
+    return [
+        level.snapshot(0 if level.is_draining else receiving.get(level.name, 0)) for level in _levels(view.controller)
+    ]
+
+
+def observe_queues(view: View) -> list[QueueSnapshot]:
+    """Return all queues, level by level."""
+    queues: list[QueueSnapshot] = []
+    for level in _levels(view.controller):
+        discipline = level.queueset.discipline
+        for queue in level.queueset.deck:
+            found = queue.snapshot(level.name)
+            if isinstance(discipline, UpstreamEqualSerial) and found.next_dispatch_r is not None:
+                found = replace(found, next_dispatch_r=discipline.as_upstream(found.next_dispatch_r))
+            queues.append(found)
+    return queues
+
+
+def observe_requests(view: View, *, details: bool = False) -> list[RequestSnapshot]:
+    """Return all requests by level and queue: waiting ones in their order, then held ones, then running ones."""
+    levels = _levels(view.controller)
+    running: dict[object, list[Admission]] = {}
+    for admission in view.running.admissions:
+        if admission.state is _SEATED:
+            place = admission.queueset if admission.queue is None else admission.queue
+            running.setdefault(place, []).append(admission)
+    held = _held_requests(view.controller)
+    found: list[RequestSnapshot] = []
+    for level in levels:
+        for queue in level.queueset.deck:
+            if queue.length:
+                found += [
+                    _request(ticket, queue, position, details=details)
+                    for position, ticket in enumerate(queue)
+                    if isinstance(ticket, Admission)
+                ]
+            found += [_request(one, queue, held_by=held_by, details=details) for one, held_by in held.get(queue, ())]
+            found += [_request(one, queue, details=details) for one in _by_start(running.get(queue))]
+        found += [_request(one, None, details=details) for one in _by_start(running.get(level.queueset))]
+    return found
+
+
+def _held_requests(controller: Controller) -> dict[Queue | None, list[tuple[Admission, HeldSnapshot]]]:
+    """Return the requests that gates hold, by queue, the earliest first."""
+    found: dict[Queue | None, list[tuple[Admission, HeldSnapshot]]] = {}
+    for admission, gate, since, number, stage in controller.list_held():
+        found.setdefault(admission.queue, []).append((admission, HeldSnapshot(gate, since, number, stage)))
+    return found
+
+
+def _by_start(running: list[Admission] | None) -> list[Admission]:
+    return [] if running is None else sorted(running, key=lambda admission: admission.seated_at)
+
+
+def _request(
+    admission: Admission,
+    queue: Queue | None,
+    position: int | None = None,
+    held_by: HeldSnapshot | None = None,
+    *,
+    details: bool,
+) -> RequestSnapshot:
+    place, work = admission.destination.classification, admission.work
+    found = RequestSnapshot(
+        place.level,
+        place.schema,
+        place.flow,
+        None if queue is None else queue.index,
+        position,
+        admission.arrived_at,
+        admission.seated_at if admission.state is _SEATED else None,
+        work.seats,
+        work.final_seats,
+        work.linger_ns,
+        admission.width,
+        held_by,
+    )
+    return _with_details(found, admission) if details else found
+
+
+def _with_details(request: RequestSnapshot, admission: Admission) -> RequestSnapshot:
+    verb, path, resource = getattr(admission.destination, "details", NO_DETAILS)
+    about: Resource = resource or _NO_RESOURCE
+    return replace(
+        request,
+        user=admission.identity.name,
+        verb=verb,
+        path=path,
+        namespace=about.namespace,
+        name=about.name,
+        api_group=about.api_group,
+        api_version=about.version,
+        resource=about.resource,
+        subresource=about.subresource,
+    )
+
+
+def observe_flows(view: View, most: int) -> list[FlowSnapshot]:
+    """Return the flows with the most work, the most rejections, and the most requests now: ``most`` by each."""
+    view.running.age(view.controller.now())
+    present: dict[FlowKey, list[int]] = {}
+    for request in observe_requests(view):
+        counts = present.setdefault((request.level, request.schema, request.flow), [0, 0, 0])
+        if request.seated_at is None:
+            counts[0] += 1
+        else:
+            counts[1] += 1
+            counts[2] += request.width
+    work, rejections = view.running.work, view.running.rejections
+    by_presence = sorted(present, key=lambda flow: sum(present[flow][:2]), reverse=True)[:most]
+    wanted = [*(one.flow for one in work.top(most)), *(one.flow for one in rejections.top(most)), *by_presence]
+    return [_flow(flow, work.of(flow), rejections.of(flow), present.get(flow)) for flow in dict.fromkeys(wanted)]
+
+
+def _flow(
+    flow: FlowKey,
+    work: HeavyFlow[FlowKey] | None,
+    rejected: HeavyFlow[FlowKey] | None,
+    present: Sequence[int] | None,
+) -> FlowSnapshot:
+    waiting, executing, seats = present or (0, 0, 0)
+    return FlowSnapshot(
+        *flow,
+        work=work.total if work else 0,
+        work_error=work.error if work else 0,
+        rejected=rejected.total if rejected else 0,
+        rejected_error=rejected.error if rejected else 0,
+        waiting=waiting,
+        executing=executing,
+        seats_in_use=seats,
+    )

@@ -1,0 +1,280 @@
+"""Requests to the admin and its answers: actors, resources, bodies, errors and the audit log.
+
+Credentials that a browser adds by itself (a session, a certificate, a signed-in proxy) come with requests from pages of
+other sites, too. So a change that such a page asks for is refused: a browser names the origin of a request in
+``Sec-Fetch-Site``, or at least in ``Origin``. A client that sends neither is no browser. Besides, a body is JSON and
+declared as such: a page of another site can't send that without a preflight request, which is never granted.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import anyio
+from starlette.types import Receive, Scope
+
+from apf_middleware import __version__
+from apf_middleware.asgi.admin.documents import FieldError, ProblemDocument, Worker, to_json
+from apf_middleware.asgi.request import HeaderView
+from apf_middleware.asgi.responses import Answer, Headers
+from apf_middleware.classification.text import printable
+from apf_middleware.runtime import log_event
+
+__all__ = [
+    "JSON",
+    "LONGEST_BODY",
+    "MARK",
+    "TEXT",
+    "Actor",
+    "AdminError",
+    "AdminRequest",
+    "AdminResource",
+    "BodyField",
+    "BodyFields",
+    "Handler",
+    "answer_dump",
+    "answer_error",
+    "answer_json",
+    "invalid",
+    "is_cross_site",
+    "log_change",
+    "log_refusal",
+    "no_such_page",
+    "read_body",
+    "signature",
+    "worker_of",
+]
+
+MARK: Final = "x-apf-admin"
+"""The header that distinguishes the admin's answers from those of an app."""
+
+TEXT: Final = "text/plain; charset=utf-8"
+JSON: Final = "application/json"
+_PROBLEM: Final = "application/problem+json"
+
+LONGEST_BODY: Final = 64 * 1024
+"""In bytes; usual bodies have some hundred."""
+
+_BODY_TIMEOUT_S: Final = 10.0
+_LARGEST_NUMBER: Final = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """An authorized caller, as the audit log names it; ``via`` is http or socket."""
+
+    name: str
+    via: str
+    may_change: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRequest:
+    """One authorized request; ``name`` is that of the object that it is about."""
+
+    scope: Scope
+    receive: Receive
+    actor: Actor
+    name: str = ""
+
+
+Handler = Callable[[AdminRequest], Awaitable[Answer]]
+
+
+class AdminResource(Protocol):
+    """Answers requests about one kind of object."""
+
+    def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
+        """Return the name of the object at this path and the handlers by method; None where there is nothing."""
+        ...
+
+
+class AdminError(Exception):
+    """A request that is answered with a problem document (RFC 9457)."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str,
+        *,
+        headers: Headers | None = None,
+        fields: tuple[FieldError, ...] = (),
+    ) -> None:
+        super().__init__(status, kind, title, detail)
+        self.problem: ProblemDocument = ProblemDocument(f"urn:apf:admin:{kind}", title, status, detail, fields)
+        self.headers: Headers = headers or []
+
+
+def invalid(errors: list[FieldError]) -> AdminError:
+    """Return the error for fields with wrong values."""
+    detail = "; ".join(f"{one.field}: {one.rule}" for one in errors)
+    return AdminError(422, "invalid", "Unprocessable Content", f"{detail}.", fields=tuple(errors))
+
+
+def no_such_page(names: str) -> AdminError:
+    """Return the error for a path that leads nowhere; ``names`` are the pages that there are."""
+    return AdminError(404, "no-such-page", "Not Found", f"Here are {names}.")
+
+
+# Answers
+
+
+def answer_error(error: AdminError) -> Answer:
+    """Answer with a problem document, which names the fields that have wrong values."""
+    problem = error.problem
+    body = json.dumps(to_json(problem, without=() if problem.errors else ("errors",)), default=str)
+    return _answer(problem.status, _PROBLEM, body.encode(), error.headers)
+
+
+def answer_dump(body: bytes, content_type: str) -> Answer:
+    """Answer with one of two forms of a dump."""
+    return _answer(200, content_type, body, [(b"vary", b"accept")])
+
+
+def answer_json(document: object, *, without: tuple[str, ...] = (), status: int = 200) -> Answer:
+    """Answer with a document, ``without`` some of its optional fields."""
+    return _answer(status, JSON, json.dumps(to_json(document, without=without), default=str).encode() + b"\n", [])
+
+
+def _answer(status: int, content_type: str, body: bytes, headers: Headers) -> Answer:
+    own = [
+        (b"content-type", content_type.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        (MARK.encode(), b"1"),
+    ]
+    return Answer(status, [*own, *headers], body)
+
+
+def worker_of(app: str) -> Worker:
+    """Describe this process, which may have been forked since the server was made."""
+    return Worker(os.getpid(), app, __version__)
+
+
+# The audit log
+
+
+def signature(actor: Actor) -> str:
+    """Return the actor as the log names it: quoted, so that no name can pass for another fact."""
+    return _quoted(f"{actor.name} ({actor.via})")
+
+
+def log_change(actor: Actor, event: str, **facts: object) -> None:
+    """Log a change."""
+    known = {name: _quoted(fact) if isinstance(fact, str) else fact for name, fact in facts.items() if fact is not None}
+    log_event(logging.INFO, f"apf.{event}", by=signature(actor), **known)
+
+
+def log_refusal(actor: Actor, what: str, why: str) -> None:
+    """Log a change that was refused."""
+    log_event(logging.WARNING, "apf.change-refused", by=signature(actor), what=_quoted(what), why=_quoted(why))
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(printable(text), ensure_ascii=False)
+
+
+# Bodies
+
+
+@dataclass(frozen=True, slots=True)
+class BodyField:
+    """A field of a body: its type, and the rule in words; ``schema`` is what the type doesn't say in JSON schema.
+
+    Texts may be limited to ``choices``, and numbers to at ``least`` so much.
+    """
+
+    kind: type[str] | type[int] | type[bool] | type[float]
+    rule: str
+    nullable: bool = False
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    schema: Mapping[str, Any] | None = None
+
+
+BodyFields = Mapping[str, BodyField]
+
+
+def is_cross_site(scope: Scope) -> bool:
+    """Return whether a browser has made this request for a page of another site."""
+    headers = HeaderView(scope)
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in {"same-origin", "none"}
+    origin = headers.get("origin")
+    return origin is not None and origin.partition("://")[2].lower() != headers.get("host", "?").lower()
+
+
+async def read_body(request: AdminRequest, fields: BodyFields, *, required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the fields of a JSON body; raise AdminError with everything that is wrong with them."""
+    content_type = HeaderView(request.scope).get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != JSON:
+        detail = f"The body must be {JSON}, as Content-Type must say; an empty body is {{}}."
+        raise AdminError(415, "not-json", "Unsupported Media Type", detail)
+    document = _parse(await _receive(request.receive))
+    if not isinstance(document, dict):
+        raise AdminError(400, "bad-json", "Bad Request", "The body must be a JSON object.")
+    errors = [FieldError(name, None, "it must be there") for name in required if name not in document]
+    errors += [error for name, value in document.items() if (error := _check(name, value, fields)) is not None]
+    if errors:
+        raise invalid(errors)
+    return document
+
+
+async def _receive(receive: Receive) -> bytes:
+    body = bytearray()
+    try:
+        with anyio.fail_after(_BODY_TIMEOUT_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise AdminError(400, "no-body", "Bad Request", "The body ended too early.")
+                body += message.get("body", b"")
+                if len(body) > LONGEST_BODY:
+                    detail = f"A body must not be longer than {LONGEST_BODY} bytes."
+                    raise AdminError(413, "too-long", "Content Too Large", detail, headers=[(b"connection", b"close")])
+                if not message.get("more_body"):
+                    return bytes(body)
+    except TimeoutError:
+        detail = f"The body must come within {_BODY_TIMEOUT_S:g} s."
+        raise AdminError(408, "too-slow", "Request Timeout", detail, headers=[(b"connection", b"close")]) from None
+
+
+def _parse(body: bytes) -> object:
+    try:
+        return json.loads(body, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise AdminError(400, "bad-json", "Bad Request", f"The body must be a JSON object: {error}.") from None
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _check(name: str, value: object, fields: BodyFields) -> FieldError | None:
+    field = fields.get(name)
+    if field is None:
+        return FieldError(name, value, "there is no such field", f"Fields are {', '.join(fields) or 'none'}")
+    if value is None and field.nullable:
+        return None
+    return None if _fits(value, field) else FieldError(name, value, f"it must be {field.rule}")
+
+
+def _fits(value: object, field: BodyField) -> bool:
+    if isinstance(value, bool):
+        return field.kind is bool
+    if isinstance(value, str):
+        return field.kind is str and (not field.choices or value in field.choices)
+    if isinstance(value, int) or (isinstance(value, float) and field.kind is float):
+        is_number = field.kind in {int, float} and abs(value) < _LARGEST_NUMBER  # excludes NaN
+        return is_number and (field.least is None or value >= field.least)
+    return False

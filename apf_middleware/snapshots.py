@@ -1,0 +1,321 @@
+"""Frozen snapshots of what a server is doing: its levels, queues, requests, flows, named queues and gates.
+
+Each stateful object makes its own with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics, the
+admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the
+clock of the server, work is in units of 1e-8 seat-seconds.
+
+The names and the order of the fields are those of the admin's JSON documents. pydantic makes these documents, and their
+schemas in the admin's OpenAPI description, of the classes here. A `JSONForm` says how the JSON of a field differs from
+its value. It needs no import, because the algorithm imports this module.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Final, Literal
+
+__all__ = [
+    "Count",
+    "Duration",
+    "FlowSnapshot",
+    "GateSnapshot",
+    "HeldSnapshot",
+    "JSONForm",
+    "Key",
+    "LevelSnapshot",
+    "NamedQueueSnapshot",
+    "Number",
+    "ParkedRequest",
+    "QueueSetSnapshot",
+    "QueueSnapshot",
+    "RequestSnapshot",
+    "SharingSnapshot",
+    "TicketSnapshot",
+    "Time",
+    "Work",
+]
+
+Schema = dict[str, Any]
+"""A JSON schema, or a core schema of pydantic, which are plain dictionaries."""
+
+
+class JSONForm:
+    """How pydantic writes a field to JSON and describes it; a mark for `typing.Annotated`.
+
+    ``write`` names a method of the serialization's context, which makes the JSON value of the field's value. ``schema``
+    describes that value; without ``write`` it is added to what pydantic finds by the field's type.
+    """
+
+    __slots__ = ("_schema", "_write")
+
+    def __init__(self, write: str = "", **schema: object) -> None:
+        self._write = write
+        self._schema = schema
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Callable[[Any], Schema]) -> Schema:
+        core = handler(source)
+        if not self._write:
+            return core
+        return core | {"serialization": {"type": "function-plain", "function": self._written, "info_arg": True}}
+
+    def _written(self, value: object, info: Any) -> object:  # noqa: ANN401 - pydantic's, which is not imported
+        return getattr(info.context, self._write)(value)
+
+    def __get_pydantic_json_schema__(self, core: Schema, handler: Callable[[Schema], Schema]) -> Schema:
+        return dict(self._schema) if self._write else handler(core) | self._schema
+
+
+Count = Annotated[int, JSONForm(minimum=0)]
+Number = Annotated[float, JSONForm(minimum=0)]
+Time = Annotated[int, JSONForm("time", type="string", format="date-time")]
+"""Nanoseconds on the clock of the server; in JSON the time of day."""
+
+Duration = Annotated[int, JSONForm("seconds", type="number", minimum=0)]
+"""Nanoseconds, or seat-nanoseconds; in JSON seconds."""
+
+Work = Annotated[int, JSONForm("work", type="string", pattern=r"^-?\d+\.\d{8}ss$")]
+"""In units of 1e-8 seat-seconds; in JSON as Kubernetes writes it."""
+
+Key = Annotated[Hashable, JSONForm("key", type=["string", "null"])]
+"""A key of a gate, which may be anything hashable; in JSON text, or null where a gate has no keys."""
+
+_STATES: Final = ["Open", "Paused", "Closing", "Closed"]
+
+
+@dataclass(frozen=True, slots=True)
+class TicketSnapshot:
+    """A ticket; ``seated_at`` is None until it is seated."""
+
+    flow: str
+    state: Enum
+    reason: str | None
+    seats: int
+    final_seats: int
+    linger_ns: int
+    width: int
+    arrived_at: int | None
+    seated_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSnapshot:
+    """A queue of a level; ``next_dispatch_r`` is None where the discipline has no such meter."""
+
+    level: str
+    index: Count
+    waiting: Count
+    parked: Count
+    executing: Count
+    seats_in_use: Count
+    next_dispatch_r: Work | None
+    initial_seats_waiting: Count
+    seats_waiting: Count
+    work_waiting: Work
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSetSnapshot:
+    """A queue set; ``queues`` are those where a request waits, runs or lingers."""
+
+    now: int
+    concurrency: int
+    desired_queues: int
+    discipline: str
+    meters: Mapping[str, int]
+    is_quiescing: bool
+    waiting: int
+    seats_waiting: int
+    executing: int
+    lingering: int
+    seats_in_use: int
+    dispatched: int
+    rejected: Mapping[str, int]
+    no_accommodation: int
+    queues: tuple[QueueSnapshot, ...]
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no request waits, runs or lingers."""
+        return not (self.waiting or self.executing or self.lingering)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSnapshot:
+    """A priority level; ``rejected`` is by reason, and an exempt level has neither ``max`` nor ``current`` limit.
+
+    ``parked`` requests wait for a gate, and ``receiving`` requests for their bodies; neither are among the ``waiting``.
+    """
+
+    level: str
+    exempt: bool
+    idle: bool
+    quiescing: bool
+    active_queues: Count
+    waiting: Count
+    parked: Count
+    receiving: Count
+    seats_waiting: Count
+    executing: Count
+    lingering: Count
+    seats_in_use: Count
+    dispatched: Count
+    rejected: Mapping[str, Count]
+    nominal: Count
+    min: Count
+    max: Count | None
+    current: Count | None
+    discipline: str
+    meters: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class SharingSnapshot:
+    """The seats of a server and its levels; levels that are drained come last."""
+
+    seats: Count
+    levels: tuple[LevelSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSnapshot:
+    """The gate that holds a request, and since when.
+
+    ``gate`` is None for a request behind a held one of its flow, where none may overtake.
+    """
+
+    gate: str | None
+    since: Time
+    number: Count
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSnapshot:
+    """A request that waits or runs.
+
+    ``queue`` is None where a level has no queues, ``position`` unless the request waits for its turn, ``seated_at``
+    until it has seats. A request that is ``held_by`` a gate has no position, because later ones pass it. The fields
+    from ``user`` on are the details, which a document may leave out.
+    """
+
+    level: str
+    schema: str
+    flow: str
+    queue: Count | None
+    position: Count | None
+    arrived_at: Time
+    seated_at: Time | None
+    seats: Count
+    final_seats: Count
+    linger: Duration
+    width: Count
+    held_by: HeldSnapshot | None
+    user: str = ""
+    verb: str = ""
+    path: str = ""
+    namespace: str = ""
+    name: str = ""
+    api_group: str = ""
+    api_version: str = ""
+    resource: str = ""
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSnapshot:
+    """A flow: the work that it had and its rejections, both aged, with their possible errors; and its requests now."""
+
+    level: str
+    schema: str
+    flow: str
+    work: Duration
+    work_error: Duration
+    rejected: Count
+    rejected_error: Count
+    waiting: Count
+    executing: Count
+    seats_in_use: Count
+
+
+@dataclass(frozen=True, slots=True)
+class NamedQueueSnapshot:
+    """A named queue, which is a level or the parent of levels; the numbers of a parent are sums of its children's.
+
+    ``deserved`` is what it could claim now, ``used`` the seats that it has, and ``share`` used as part of deserved.
+    ``capacity`` is what the mins of others leave of its ``max``. ``source`` says whether it is as in the files. Each
+    queue that was ever made has another ``generation``.
+    """
+
+    name: str
+    parent: str | None
+    state: Annotated[str, JSONForm(enum=_STATES)]
+    weight: Count
+    min: Count
+    deserved: Number
+    used: Count
+    max: Count
+    capacity: Count
+    inqueue: Count
+    pending: Count
+    running: Count
+    completed: Count
+    failed: Count
+    aborted: Count
+    rejected: Mapping[str, Count]
+    share: Number
+    source: Literal["file", "live"]
+    generation: Count
+    priority: int
+    reclaimable: bool
+    dequeue_strategy: Annotated[str, JSONForm(enum=["traverse", "fifo"])]
+    exempt: bool
+    closed_by_parent: bool
+    children: tuple[str, ...]
+
+    @property
+    def rejections(self) -> int:
+        """Return the rejections for all reasons."""
+        return sum(self.rejected.values())
+
+    @property
+    def arrived(self) -> int:
+        """Return the requests that ever came."""
+        ended = self.completed + self.failed + self.aborted + self.rejections
+        return ended + self.inqueue + self.pending + self.running
+
+
+@dataclass(frozen=True, slots=True)
+class GateSnapshot:
+    """One key of a gate, or with ``key`` None a gate where no request waits; ``oldest`` is in seconds.
+
+    ``state`` is *passing*; *blocking*, when requests that need the gate wait or are rejected; or *held*, when an
+    operator has closed it.
+    """
+
+    gate: str
+    key: Key
+    kind: str
+    state: Annotated[str, JSONForm(enum=["passing", "blocking", "held"])]
+    parked: Count
+    oldest: Number | None
+    acquired: Count | None
+    limit: Count | None
+    events: Count
+    rescues: Count
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRequest:
+    """A request that a gate holds; `Gates.kick` takes its ``id``. Durations are in seconds."""
+
+    id: Count
+    level: str
+    schema: str
+    flow: str
+    gate: str
+    key: Key
+    cost: Count
+    stage: str
+    parked_for: Number
+    waited: Number
+    attempts: Count
