@@ -137,6 +137,7 @@ class Newcomer:
             "PATH": ":".join([str(tools), *path]),
             "PIP_CONSTRAINT": str(constraint),
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_COMPILE": "1",  # what is imported is compiled then, and the rest isn't
             "PIP_FIND_LINKS": f"{wheel.parent} {os.environ.get('PIP_FIND_LINKS', '')}",
             "UVICORN_PORT": str(self.port),
         }
