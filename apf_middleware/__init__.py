@@ -7,6 +7,8 @@ starts without one.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from apf_middleware._version import __version__
+
 if TYPE_CHECKING:
     from apf_middleware.asgi import APFMiddleware, get_admission
     from apf_middleware.config import Configuration, ConfigurationError, load
@@ -27,8 +29,6 @@ __all__ = [
     "get_admission",
     "load",
 ]
-
-__version__ = "0.1.0.dev0"
 
 _HOMES = {
     "APFError": "exceptions",

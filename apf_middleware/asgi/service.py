@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
-from apf_middleware import __version__
+from apf_middleware._version import __version__
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.door import Door

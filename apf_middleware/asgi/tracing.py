@@ -15,7 +15,7 @@ from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import INVALID_SPAN, Span
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from apf_middleware import __version__
+from apf_middleware._version import __version__
 from apf_middleware.asgi.headers import headers_of
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.runtime import Admission, wait_for_seat

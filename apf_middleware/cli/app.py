@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from apf_middleware import __version__
+from apf_middleware._version import __version__
 from apf_middleware.cli.check import check
 from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apf_middleware import __version__
+from apf_middleware._version import __version__
 from apf_middleware.asgi.admin.documents import component_schemas
 from apf_middleware.asgi.admin.dumps import ORDERS
 from apf_middleware.asgi.admin.gates import CLOSING, KICK

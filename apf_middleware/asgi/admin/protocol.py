@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import anyio
 from starlette.types import Receive, Scope
 
-from apf_middleware import __version__
+from apf_middleware._version import __version__
 from apf_middleware.asgi.admin.documents import FieldError, ProblemDocument, Worker, to_json
 from apf_middleware.asgi.request import HeaderView
 from apf_middleware.asgi.responses import Answer, Headers
