@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 from starlette.types import Message, Receive, Scope, Send
 
-from apf_middleware.asgi.headers import headers_of
+from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, Incoming, IncomingBodies

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
 from types import MethodType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,8 +17,8 @@ from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of
 from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
-from apf_middleware.asgi.reception import GatedSeen, Seen, Unseated
 from apf_middleware.asgi.reload import Origin
+from apf_middleware.asgi.resolver import GatedRequest, ResolvedRequest, Unseated
 from apf_middleware.asgi.responses import (
     answer_gone,
     answer_rejected,
@@ -27,7 +27,7 @@ from apf_middleware.asgi.responses import (
     send_answer,
 )
 from apf_middleware.asgi.service import Service
-from apf_middleware.asgi.streams import Extras, begin_response, follow, is_event_stream, prepare, send_timed
+from apf_middleware.asgi.streams import StreamPolicy, begin_response, follow, is_event_stream, prepare, send_timed
 from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
@@ -36,6 +36,9 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, UnknownQueue
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.resolver import Found
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -124,61 +127,61 @@ class APFMiddleware:
             return
         service = self._service
         now, body = service.now(), _NO_BODY
-        seen = service.reception.recall(scope)
-        if seen is None or seen.awaits_body or seen.until <= now or service.due <= now:
-            if (found := await self._receive(scope, receive, send, now, seen)) is None:
+        resolved = service.resolver.recall(scope)
+        if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
+            if (found := await self._receive(scope, receive, send, now, resolved)) is None:
                 return
-            seen, body = found
-            if seen.gates:
+            resolved, body = found
+            if resolved.gates:
                 sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
-        controller, extras = service.controller, seen.extras
-        admission = Admission(seen)
+        controller, policy = service.controller, resolved.policy
+        admission = Admission(resolved)
         try:
-            if (extras is None and body is None) or _may_arrive(now, admission, extras, body, scope):
+            if (policy is None and body is None) or _may_arrive(now, admission, policy, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
                 client = admission, scope, receive, body
-                body = await service.wait(admission, seen.runtime.wait_limit_ns, watch_of_client, client) or body
+                body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
             if admission.state is not _SEATED:
                 _end(admission, body)
                 await self._reject(admission, scope, send)
                 return
-            if extras is not None or body is not None:
-                receive, send = self._follow(admission, extras, body, (scope, receive, send))
+            if policy is not None or body is not None:
+                receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
-            await self.app(scope, receive, MethodType(sender, (send, seen.headers, admission)))
+            await self.app(scope, receive, MethodType(sender, (send, resolved.headers, admission)))
         except BaseException as error:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
             if admission.state is _SEATED:
                 controller.release(admission)
-            if admission.stream is not None or seen.gates or (body is not None and body.is_open):
+            if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
                 _end(admission, body)
 
     async def _receive(
-        self, scope: Scope, receive: Receive, send: Send, now: int, seen: Seen | None
-    ) -> tuple[Seen, RequestBody | None] | None:
+        self, scope: Scope, receive: Receive, send: Send, now: int, resolved: ResolvedRequest | None
+    ) -> tuple[ResolvedRequest, RequestBody | None] | None:
         """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
         service, body = self._service, _NO_BODY
         try:
             while True:
-                if seen is None or seen.until <= now or service.due <= now:
-                    seen = await self._find(scope, receive if body is None else body, send, now)
-                    if seen is None:
+                if resolved is None or resolved.until <= now or service.due <= now:
+                    resolved = await self._find(scope, receive if body is None else body, send, now)
+                    if resolved is None:
                         break
-                    body = seen.body or body
-                if not seen.awaits_body or service.controller.is_closing:
-                    return seen, body
-                reception = service.reception
-                if body is None and ((body := _begin_body(seen, scope, receive)) is None or body.is_there):
-                    return seen, body
+                    body = resolved.body or body
+                if not resolved.awaits_body or service.controller.is_closing:
+                    return resolved, body
+                resolver = service.resolver
+                if body is None and ((body := _begin_body(resolved, scope, receive)) is None or body.is_there):
+                    return resolved, body
                 await body.gather(service.controller.bodies.settings.buffer)
                 now = service.now()
-                if service.reception is reception and seen.until > now:
-                    return seen, body
-                seen = None  # it took so long that the request may belong elsewhere now
+                if service.resolver is resolver and resolved.until > now:
+                    return resolved, body
+                resolved = None  # it took so long that the request may belong elsewhere now
         except BaseException:
             if body is not None:
                 body.close()
@@ -187,7 +190,7 @@ class APFMiddleware:
             body.close()
         return None
 
-    async def _find(self, scope: Scope, receive: Receive | RequestBody, send: Send, now: int) -> Seen | None:
+    async def _find(self, scope: Scope, receive: Receive | RequestBody, send: Send, now: int) -> ResolvedRequest | None:
         """Find out where a request goes; None when it has been answered already."""
         service = self._service
         if service.due <= now:
@@ -195,11 +198,12 @@ class APFMiddleware:
         if service.scrape.is_for(scope):
             await service.scrape.answer(scope, send)
             return None
+        found: Found | Identity
         if service.admin.is_for(scope):
-            found: Seen | Identity | Refused | UnknownQueue | Unseated = await service.reception.identify(scope, now)
+            found = await service.resolver.identify(scope, now)
         else:
-            found = await service.reception.receive(scope, now, receive)
-        if not isinstance(found, Seen):
+            found = await service.resolver.resolve(scope, now, receive)
+        if not isinstance(found, ResolvedRequest):
             await self._answer(found, scope, receive.receive if isinstance(receive, RequestBody) else receive, send)
             return None
         if found.gates and service.startup_gates.lacks(found.gates):
@@ -214,7 +218,9 @@ class APFMiddleware:
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
         elif isinstance(found, UnknownQueue):
-            await send_answer(answer_unknown_queue(found.status, found.reason, self._service.labels), scope, send)
+            await send_answer(
+                answer_unknown_queue(found.status, found.reason, self._service.response_headers), scope, send
+            )
         elif isinstance(found, Identity):
             await self._service.admin.answer(scope, receive, send, found)
         else:
@@ -229,20 +235,20 @@ class APFMiddleware:
         if admission.reason is Reason.CANCELLED:
             await answer_gone(scope, send)
         else:
-            answer = answer_rejected(admission, service.labels, service.now(), service.chance)
+            answer = answer_rejected(admission, service.response_headers, service.now(), service.chance)
             await send_answer(answer, scope, send)
 
     def _follow(
         self,
         admission: Admission,
-        extras: Extras | None,
+        policy: StreamPolicy | None,
         body: RequestBody | None,
         exchange: tuple[Scope, Receive, Send],
     ) -> tuple[Receive, Send]:
         """Return the ``receive`` and ``send`` that the app is called with, and note what its request watches."""
         _, receive, send = exchange
-        if extras is not None:
-            follow(admission, extras)
+        if policy is not None:
+            follow(admission, policy)
         if body is None:
             return receive, send
         if body.is_whole or not body.is_ahead:
@@ -288,20 +294,22 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     return tuple(source)
 
 
-def _may_arrive(now: int, admission: Admission, extras: Extras | None, body: RequestBody | None, scope: Scope) -> bool:
-    """Whether a request asks for seats; it is refused otherwise."""
+def _may_arrive(
+    now: int, admission: Admission, policy: StreamPolicy | None, body: RequestBody | None, scope: Scope
+) -> bool:
+    """Return whether a request asks for seats; it is refused otherwise."""
     if body is not None and body.reason is not None:
         admission.destination.controller.refuse(now, admission, body.reason)
         return False
-    return extras is None or prepare(now, admission, extras, scope)
+    return policy is None or prepare(now, admission, policy, scope)
 
 
-def _begin_body(seen: Seen, scope: Scope, receive: Receive) -> RequestBody | None:
+def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> RequestBody | None:
     """Return the body of a request as far as it has arrived; None if no body is announced."""
     announced = announcement(scope)
     if not announced:
         return None
-    body = RequestBody(seen.controller.bodies, seen.classification, receive, is_silent=announced == "expected")
+    body = RequestBody(resolved.controller.bodies, resolved.classification, receive, is_silent=announced == "expected")
     if not body.is_silent:
         body.receive_at_once()
     return body
@@ -311,7 +319,7 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
     """Let go what lasts as long as the request."""
     destination = admission.destination
     destination.controller.end(admission)
-    if isinstance(destination, GatedSeen):
+    if isinstance(destination, GatedRequest):
         destination.forget_scope()
     if admission.stream is not None:
         admission.stream.close()

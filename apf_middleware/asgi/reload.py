@@ -19,8 +19,8 @@ from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
-from apf_middleware.asgi.reception import Reception
-from apf_middleware.asgi.responses import Labels
+from apf_middleware.asgi.resolver import RequestResolver
+from apf_middleware.asgi.responses import ResponseHeaders
 from apf_middleware.asgi.watch import Watcher
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.problems import Absent, Path, Problems
@@ -46,8 +46,8 @@ class Fresh(NamedTuple):
     files: Configuration
     configuration: Configuration
     chain: Chain
-    labels: Labels
-    reception: Reception
+    response_headers: ResponseHeaders
+    resolver: RequestResolver
     tracing: "Tracing | None"
 
 

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from starlette.types import Scope, Send
 
-from apf_middleware.asgi.timing import timing_header
+from apf_middleware.asgi.telemetry import timing_header
 from apf_middleware.classification import Classification
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.fairqueuing import Reason
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "Labels",
+    "ResponseHeaders",
     "answer_gone",
     "answer_rejected",
     "answer_unauthenticated",
@@ -70,7 +70,7 @@ class Answer:
 _GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # as proxies log it when the client has gone
 
 
-class Labels:
+class ResponseHeaders:
     """How schema and level are called towards clients: by their names, or by UIDs that stand for them."""
 
     __slots__ = ("_known", "_names", "settings")
@@ -88,7 +88,7 @@ class Labels:
     def are_names(self) -> bool:
         return self.settings.names == "shown"
 
-    def headers(self, classification: Classification) -> Headers:
+    def of(self, classification: Classification) -> Headers:
         """The headers that go with every response to requests of this schema."""
         key = classification.schema, classification.level
         found = self._known.get(key)
@@ -110,11 +110,11 @@ def _uid(kind: str, name: str) -> str:
     return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
 
 
-def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Random) -> Answer:
+def answer_rejected(admission: Admission, response_headers: ResponseHeaders, now: int, chance: Random) -> Answer:
     """The answer to a rejected request."""
     reason = admission.reason
     assert reason is not None, "only who is rejected is told why"
-    settings = labels.settings
+    settings = response_headers.settings
     ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
     refusal = getattr(admission, "refusal", None)
     status = _STATUS.get(reason) or (settings.status if refusal is None else refusal.status)
@@ -133,12 +133,16 @@ def answer_rejected(admission: Admission, labels: Labels, now: int, chance: Rand
     }
     if reason is Reason.QUEUE_FULL and runtime.shared.queueset.settings.queues > 1:
         problem["own_flow"] = _is_own_flow(admission)
-    if refusal is not None and labels.are_names:
+    if refusal is not None and response_headers.are_names:
         problem["gate"] = refusal.gate
-    if labels.are_names:
+    if response_headers.are_names:
         problem["level"] = admission.level
         problem["schema"] = admission.schema
-    headers = [_PROBLEM, (b"retry-after", b"%d" % seconds), *labels.headers(admission.destination.classification)]
+    headers = [
+        _PROBLEM,
+        (b"retry-after", b"%d" % seconds),
+        *response_headers.of(admission.destination.classification),
+    ]
     if ends or reason in _BODIES:
         headers.append((b"connection", b"close"))
     if settings.server_timing:
@@ -163,7 +167,7 @@ def _is_own_flow(admission: Admission) -> bool:
     return queue is not None and 2 * sum(ticket.flow == admission.flow for ticket in queue) >= queue.length
 
 
-def answer_unknown_queue(status: int, reason: str, labels: Labels) -> Answer:
+def answer_unknown_queue(status: int, reason: str, response_headers: ResponseHeaders) -> Answer:
     """The answer to a request that names a queue to which it can't go."""
     problem: dict[str, object] = {
         "type": f"urn:apf:{reason}",
@@ -176,7 +180,7 @@ def answer_unknown_queue(status: int, reason: str, labels: Labels) -> Answer:
     }
     headers = [_PROBLEM]
     if status == 503:
-        headers.append((b"retry-after", b"%d" % labels.settings.retry_after.least_s))
+        headers.append((b"retry-after", b"%d" % response_headers.settings.retry_after.least_s))
     return _answer(status, headers, problem)
 
 

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Scope, Send
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.request import HeaderView, method_of, path_of
 from apf_middleware.asgi.responses import Answer, send_answer
+from apf_middleware.asgi.scope import HeaderView, method_of, path_of
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.metrics import DIRECTORY_VARIABLE, APFCollector, Publisher, ServerReading, compress, render, scrape
 

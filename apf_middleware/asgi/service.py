@@ -1,4 +1,4 @@
-"""One configuration at work behind a middleware: levels, reception, metrics, and what must be seen to now and then."""
+"""One configuration at work behind a middleware: levels, resolver, metrics, and what must be seen to now and then."""
 
 import logging
 import time
@@ -16,9 +16,9 @@ from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.door import Door
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
-from apf_middleware.asgi.reception import Reception
 from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
-from apf_middleware.asgi.responses import Labels
+from apf_middleware.asgi.resolver import RequestResolver
+from apf_middleware.asgi.responses import ResponseHeaders
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
@@ -69,7 +69,7 @@ class Service:
         self._offset = WallOffset(now)
         self._authenticators = tuple(authenticators)
         self._reloader = Reloader(self, origin)
-        self.labels: Labels = Labels(configuration.server.responses)
+        self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
         self.on_adopt: Callable[[], None] | None = None
@@ -78,9 +78,9 @@ class Service:
         self.queues.put_in_force = self._adopt_live
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         self._sources = self._find_sources(inventory)
-        known = configuration, self.controller, self.chain, self.labels
-        self.reception: Reception = Reception(*known, sources=self._sources)
-        self.controller.costs = self.reception.learned
+        known = configuration, self.controller, self.chain, self.response_headers
+        self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
+        self.controller.costs = self.resolver.learned
         self.running: RunningRequests = RunningRequests(now())
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
         self.door: Door | None = self._door()
@@ -110,7 +110,7 @@ class Service:
         if self.scrape.is_shared:
             self._publishing.ask(self.due)  # after which the next request keeps house again
         if looks:
-            self.reception.refresh()
+            self.resolver.refresh()
             self.running.age(now)
 
     def _rest(self) -> None:
@@ -128,10 +128,10 @@ class Service:
         """Everything as it is now, for metrics."""
         return read_server(
             self.controller,
-            authentication_failures=self.reception.refused,
+            authentication_failures=self.resolver.refused,
             version=__version__,
             configuration_loads=self._reloader.loads,
-            unknown_queues=self.reception.unknown_queues,
+            unknown_queues=self.resolver.unknown_queues,
             request_kinds=self._kinds.times(),
         )
 
@@ -168,17 +168,17 @@ class Service:
         old, new = self.configuration.server, configuration.server
         stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
         chain = self.chain if stays else build_chain(new, self._authenticators)  # it may have fetched keys
-        labels = Labels(new.responses)
-        reception = Reception(
+        response_headers = ResponseHeaders(new.responses)
+        resolver = RequestResolver(
             configuration,
             self.controller,
             chain,
-            labels,
+            response_headers,
             sources=self._sources,
-            refused=self.reception.refused,
-            unknown_queues=self.reception.unknown_queues,
+            refused=self.resolver.refused,
+            unknown_queues=self.resolver.unknown_queues,
         )
-        return Fresh(files, configuration, chain, labels, reception, build_tracing(configuration))
+        return Fresh(files, configuration, chain, response_headers, resolver, build_tracing(configuration))
 
     def adopt(self, fresh: Fresh) -> None:
         """Put another configuration in force: one step, in which nobody waits or runs less than before."""
@@ -197,10 +197,10 @@ class Service:
 
     def _put_in_force(self, fresh: Fresh) -> None:
         self.controller.reconfigure(fresh.configuration)
-        self.configuration, self.chain, self.labels = fresh.configuration, fresh.chain, fresh.labels
+        self.configuration, self.chain, self.response_headers = fresh.configuration, fresh.chain, fresh.response_headers
         self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
-        self.reception.successor, self.reception = fresh.reception, fresh.reception
-        self.controller.costs = fresh.reception.learned
+        self.resolver.successor, self.resolver = fresh.resolver, fresh.resolver
+        self.controller.costs = fresh.resolver.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin, self._offset)
         self._keep_running()
@@ -266,5 +266,5 @@ class Service:
 
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:
-    """All that a reception is made for: whether a queue is open doesn't matter to it."""
+    """All that a resolver is made for: whether a queue is open doesn't matter to it."""
     return {name: replace(level, state="open") for name, level in configuration.levels.items()}

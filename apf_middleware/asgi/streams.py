@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Message, Scope, Send
 
-from apf_middleware.asgi.headers import headers_of
+from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
@@ -21,7 +21,7 @@ from apf_middleware.runtime import Admission, Destination, HeldUp
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
 
-__all__ = ["Extras", "begin_response", "follow", "is_event_stream", "prepare", "send_timed"]
+__all__ = ["StreamPolicy", "begin_response", "follow", "is_event_stream", "prepare", "send_timed"]
 
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
@@ -29,7 +29,7 @@ _LENGTH: Final = len(_EVENT_STREAM)
 _ENDS: Final = frozenset({b"", b";", b" ", b"\t"})
 
 
-class Extras:
+class StreamPolicy:
     """What is to be seen to for requests of one kind. ``resource`` is what a watch watches, if it is counted."""
 
     __slots__ = ("is_limited", "is_watch", "resource", "was_cut")
@@ -41,7 +41,7 @@ class Extras:
         self.resource: Resource | None = watch_of(digest) if self.is_watch else None
 
     @classmethod
-    def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "Extras | None":
+    def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "StreamPolicy | None":
         """None for most requests, for which there is nothing to do."""
         streams = destination.runtime.streams
         is_watch = digest.verb == "watch" and digest.resource is not None
@@ -49,20 +49,20 @@ class Extras:
         return cls(digest, destination, was_cut=was_cut) if needed else None
 
 
-def prepare(now: int, admission: Admission, extras: Extras, scope: Scope) -> bool:
+def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:
     """A request is about to arrive; False if it won't, for it would be a stream too many and is refused."""
-    if extras.was_cut:
+    if policy.was_cut:
         admission.destination.tally.cut += 1
-    if not extras.is_limited or not (extras.is_watch or _is_known(scope)) or admission.long_term().enter():
+    if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
         return True
     admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)
     return False
 
 
-def follow(admission: Admission, extras: Extras) -> None:
+def follow(admission: Admission, policy: StreamPolicy) -> None:
     """Its seats are there, and the app is called next."""
-    if extras.is_watch:
-        admission.long_term().watch(extras.resource)
+    if policy.is_watch:
+        admission.long_term().watch(policy.resource)
 
 
 def begin_response(admission: Admission, *, is_stream: bool) -> None:

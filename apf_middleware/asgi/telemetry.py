@@ -1,15 +1,19 @@
-"""What is told about requests beside metrics and logs, and only where the configuration wants it: spans and timings.
+"""What is reported about single requests beside metrics and logs: spans, and the header ``Server-Timing``.
 
-Whatever isn't wanted isn't there: the app is called as it is, and nothing is imported for it.
+Where the configuration asks for neither, the app is called as it is and nothing is imported.
+
+``Server-Timing`` (W3C) tells the client's own tools how long its request waited for seats: one metric, ``apf``, with
+the duration in milliseconds and a word for the outcome. The header is a list, so ours is a line of its own after the
+app's.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import Client, RequestBody
-from apf_middleware.asgi.timing import timed
 from apf_middleware.config import Configuration
 from apf_middleware.exceptions import MissingExtraError
 from apf_middleware.runtime import Admission, wait_for_seat
@@ -17,10 +21,13 @@ from apf_middleware.runtime import Admission, wait_for_seat
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
 
-__all__ = ["Wait", "build_tracing", "choose_wait", "observed"]
+__all__ = ["Wait", "build_tracing", "choose_wait", "observed", "timed", "timing_header"]
 
 Wait = Callable[[Admission, int, Callable[[Client], RequestBody], Client], Awaitable[RequestBody | None]]
 """Wait at most so many nanoseconds for the seats of a request, and watch its client meanwhile."""
+
+_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+_MS: Final = 1_000
 
 
 def build_tracing(configuration: Configuration) -> "Tracing | None":
@@ -47,3 +54,25 @@ def observed(app: ASGIApp, configuration: Configuration, tracing: "Tracing | Non
     if configuration.server.responses.server_timing:
         app = timed(app)
     return app if tracing is None else tracing.traced(app)
+
+
+def timing_header(admission: Admission) -> tuple[bytes, bytes]:
+    """The header of a response to this request."""
+    waited = admission.waited
+    became = admission.reason or ("queued" if waited else "seated")
+    return b"server-timing", f'apf;dur={waited * _MS:.1f};desc="{became}"'.encode()
+
+
+def timed(app: ASGIApp) -> ASGIApp:
+    """``app``, with the header in the start of each of its responses."""
+
+    def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        return app(scope, receive, partial(_send_timed, send, scope["apf"]))
+
+    return run
+
+
+async def _send_timed(send: Send, admission: Admission, message: Message) -> None:
+    if message["type"] in _STARTS:
+        message = {**message, "headers": [*message.get("headers", ()), timing_header(admission)]}
+    await send(message)

@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, Span
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware._version import __version__
-from apf_middleware.asgi.headers import headers_of
+from apf_middleware.asgi.scope import headers_of
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.runtime import Admission, wait_for_seat
 from apf_middleware.runtime.log import LOG

@@ -12,7 +12,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.reception import Seen
+from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.config import Configuration
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.fairqueuing import Reason
@@ -163,8 +163,8 @@ async def test_ten_thousand_waiting_requests_are_shown_and_the_others_go_on(open
             await stage.holder(path)
         opened_scope = http_scope("/x", headers={"X-User": "crowd"})
         messages = Conversation(stage.middleware, opened_scope, tasks).receive
-        seen = await stage.middleware.service.reception.receive(opened_scope, controller.now(), messages)
-        assert isinstance(seen, Seen)
+        seen = await stage.middleware.service.resolver.resolve(opened_scope, controller.now(), messages)
+        assert isinstance(seen, ResolvedRequest)
         crowd = [Admission(seen) for _ in range(10_000)]
         for admission in crowd:
             controller.arrive(controller.now(), admission)

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.body import LONGEST_BODY
-from apf_middleware.asgi.reception import Seen
+from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.config import load_text
 from tests.integration.conversation import Conversation, http_scope
 
@@ -216,6 +216,6 @@ async def test_a_reload_meanwhile_loses_nothing_of_the_body(source: str) -> None
 
         assert [message["body"] for message in desk.heard] == [body[:9], body[9:]]
         assert desk.seats == (2 if "header" in source else 3)
-        seen = await service.reception.receive(http_scope("/", "POST"), 0, conversation.receive)
-        assert isinstance(seen, Seen)
+        seen = await service.resolver.resolve(http_scope("/", "POST"), 0, conversation.receive)
+        assert isinstance(seen, ResolvedRequest)
         assert seen.body is None  # that was the other request's

@@ -201,10 +201,10 @@ async def test_a_broken_file_changes_nothing_and_is_told_with_its_place(
         service = stage.middleware.service
         warnings = service.problems
         assert warnings, "few queues are odd"
-        kept = service.configuration, service.reception, service.controller.levels["crowd"]
+        kept = service.configuration, service.resolver, service.controller.levels["crowd"]
         with caplog.at_level(logging.ERROR, "apf_middleware"):
             assert not await stage.becomes(written(level("crowd", "{shares: many}")))
-        assert (service.configuration, service.reception, service.controller.levels["crowd"]) == kept
+        assert (service.configuration, service.resolver, service.controller.levels["crowd"]) == kept
         [record] = caplog.records
         told = record.__dict__["apf"]
         assert record.__dict__["event"] == "apf.reload-failed"
@@ -316,7 +316,7 @@ async def test_a_request_whose_caller_is_being_found_out_meanwhile_is_received_a
         await request.end()
         assert (request.status, request.headers["x-apf-priority-level"]) == (200, "crowd")
         assert asked == ["/old/1", "/old/1"]
-        assert not stage.middleware.service.reception.refused, "what the old one found doesn't count"
+        assert not stage.middleware.service.resolver.refused, "what the old one found doesn't count"
         assert stage.is_at_rest()
 
 

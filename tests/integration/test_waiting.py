@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from apf_middleware.asgi import telemetry
-from apf_middleware.asgi.reception import Seen
+from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.alarm import Alarm
@@ -167,8 +167,8 @@ async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -
         stage = Stage(tasks)
         controller = stage.middleware.service.controller
         opened = stage.opens("/")
-        seen = await stage.middleware.service.reception.receive(opened.scope, 0, opened.receive)
-        assert isinstance(seen, Seen)
+        seen = await stage.middleware.service.resolver.resolve(opened.scope, 0, opened.receive)
+        assert isinstance(seen, ResolvedRequest)
         lingering = Admission(controller.destination(seen.classification, Work(1, 1, 30 * MS)))
         controller.arrive(controller.now(), lingering)
         waiting = stage.comes("/waiting")

@@ -134,6 +134,6 @@ def test_a_memory_of_requests_is_bounded_whatever_clients_send() -> None:
         check(middleware, http_scope(f"/{number}"))
     check(middleware, http_scope("/" + "x" * 100_000))
 
-    assert len(middleware.service.reception._memory) <= 8192
-    longest = max(len(str(key[1])) for key in middleware.service.reception._memory.young)
+    assert len(middleware.service.resolver._cache) <= 8192
+    longest = max(len(str(key[1])) for key in middleware.service.resolver._cache.young)
     assert longest < 4096

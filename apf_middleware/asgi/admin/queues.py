@@ -33,8 +33,8 @@ from apf_middleware.asgi.admin.protocol import (
     signature,
     worker_of,
 )
-from apf_middleware.asgi.request import query_of
 from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.scope import query_of
 from apf_middleware.exceptions import QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Ticket
 from apf_middleware.runtime import NamedQueues

@@ -8,8 +8,8 @@ from typing import Final
 
 from starlette.types import Scope
 
-from apf_middleware.asgi.headers import headers_of
 from apf_middleware.asgi.identity.verdict import Refused, refuse
+from apf_middleware.asgi.scope import headers_of
 
 __all__ = ["MAX_CREDENTIAL", "HeaderCredential", "header_values", "is_plain"]
 

@@ -239,11 +239,11 @@ async def test_whatever_code_that_is_named_raises_is_told_and_changes_nothing(
         raise ZeroDivisionError("in a module of the user's")
 
     service.prepare = fails  # type: ignore[method-assign, assignment]
-    reception = service.reception
+    resolver = service.resolver
     with caplog.at_level(logging.ERROR, "apf_middleware"):
         assert not await middleware.reload()
     assert "ZeroDivisionError: in a module of the user's" in caplog.text
-    assert service.reception is reception
+    assert service.resolver is resolver
 
 
 async def test_warnings_are_those_of_what_is_in_force(file: Path) -> None:

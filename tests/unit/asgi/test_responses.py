@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from apf_middleware.asgi.responses import Labels, answer_rejected, answer_unauthenticated
+from apf_middleware.asgi.responses import ResponseHeaders, answer_rejected, answer_unauthenticated
 from apf_middleware.classification import Classification
 from apf_middleware.config import load
 from apf_middleware.config.responses import ResponseSettings
@@ -27,7 +27,7 @@ def rejected(reason: Reason) -> Admission:
 def answer(
     settings: ResponseSettings, reason: Reason = Reason.TIME_OUT
 ) -> tuple[int, dict[str, str], dict[str, object]]:
-    found = answer_rejected(rejected(reason), Labels(settings), 0, Random(1))
+    found = answer_rejected(rejected(reason), ResponseHeaders(settings), 0, Random(1))
     return found.status, {name.decode(): value.decode() for name, value in found.headers}, json.loads(found.body)
 
 
@@ -56,14 +56,14 @@ def test_names_can_be_hidden(headers_setting: str) -> None:
 
 
 def test_hidden_names_are_the_same_everywhere() -> None:
-    one, other = (Labels(ResponseSettings(headers="kubernetes")).headers(PLACE) for _ in range(2))
+    one, other = (ResponseHeaders(ResponseSettings(headers="kubernetes")).of(PLACE) for _ in range(2))
 
     assert one == other
     assert {name for name, _ in one} == {b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"}
 
 
 def test_no_headers_if_none_are_wanted() -> None:
-    assert Labels(ResponseSettings(headers="none")).headers(PLACE) == []
+    assert ResponseHeaders(ResponseSettings(headers="none")).of(PLACE) == []
 
 
 def test_a_closing_server_says_503_whatever_rejections_are() -> None:

@@ -1,8 +1,8 @@
-"""Who asks, and where do they belong: from an ASGI scope to the level at work that a request goes to.
+"""Resolve requests: from an ASGI scope to the caller, the level and the work.
 
-The way there (authenticate, digest, resolve, classify) takes some microseconds, and callers come back. So what was
-found is remembered (see `keys` for by what), in a memory that is bounded in entries and in their length; an entry ends
-with the credential that it stands on. A new configuration has a new reception.
+Authentication, digest, classification and estimate take some microseconds, and callers come back. So the result is
+cached, by exactly what it depends on (see `request_cache`); the cache is bounded in entries and in their length, and an
+entry ends with the credential that it depends on. A new configuration has a new resolver.
 """
 
 import time
@@ -18,11 +18,10 @@ from starlette.types import Receive, Scope
 from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
-from apf_middleware.asgi.keys import LONGEST_KEY, Key, Keys, length_of
-from apf_middleware.asgi.memory import REMEMBERED, Memory
-from apf_middleware.asgi.request import digest_request
-from apf_middleware.asgi.responses import Labels
-from apf_middleware.asgi.streams import Extras
+from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
+from apf_middleware.asgi.responses import ResponseHeaders
+from apf_middleware.asgi.scope import digest_request
+from apf_middleware.asgi.streams import StreamPolicy
 from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.classification.kubernetes import is_served_without_seats
@@ -39,7 +38,7 @@ from apf_middleware.runtime.queues.naming import REASONS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Found", "GatedSeen", "Reception", "Seen", "Unseated"]
+__all__ = ["Found", "GatedRequest", "RequestResolver", "ResolvedRequest", "Unseated"]
 
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
@@ -56,13 +55,13 @@ class Unseated(Enum):
     LONG_RUNNING = "long-running"
 
 
-class Seen(Destination):
-    """Where requests like one that was seen go; ``until`` is when that must be found anew.
+class ResolvedRequest(Destination):
+    """Where requests like one that was resolved go; ``until`` is when that must be found anew.
 
-    ``headers`` go back with their responses. ``extras`` are there where a request may be more than a seat.
+    ``headers`` go back with their responses. ``policy`` are there where a request may be more than a seat.
     """
 
-    __slots__ = ("awaits_body", "body", "details", "extras", "headers", "until")
+    __slots__ = ("awaits_body", "body", "details", "headers", "policy", "until")
 
     details: Details
 
@@ -79,12 +78,12 @@ class Seen(Destination):
         super().__init__(controller, classification, work, caller.identity, writes=writes)
         self.headers: Headers = headers
         self.until: int = caller.until
-        self.extras: Extras | None = None
+        self.policy: StreamPolicy | None = None
         self.body: RequestBody | None = None  # what was read of it, for this request alone
         self.awaits_body: bool = False  # whether its body is received before it asks for seats, if it has one
 
 
-class GatedSeen(Seen):
+class GatedRequest(ResolvedRequest):
     """One request with gates to pass, for which they are told all that is known of it."""
 
     __slots__ = ("digest", "gates", "scope")
@@ -100,13 +99,13 @@ class GatedSeen(Seen):
         self.scope = Destination.scope
 
 
-Found = Seen | Refused | UnknownQueue | Unseated
-"""What a reception finds out about a request."""
+Found = ResolvedRequest | Refused | UnknownQueue | Unseated
+"""What a resolver finds out about a request."""
 
 
 def _with_body(found: Found, body: RequestBody | None) -> Found:
-    """What another reception has found, for a request of which ``body`` had been read before."""
-    if body is None or not isinstance(found, Seen) or found.body is not None:
+    """What another resolver has found, for a request of which ``body`` had been read before."""
+    if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
     alone = copy(found)  # the other one may be remembered, for requests whose bodies nobody has read
     alone.body = body
@@ -156,7 +155,7 @@ class _Costs:
         return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, read)
 
 
-class Reception:
+class RequestResolver:
     """Receives requests for the levels of ``controller``; ``chain`` tells who asks.
 
     Once it has a ``successor``, whoever is still being received is received by that anew: what this one knows doesn't
@@ -170,7 +169,7 @@ class Reception:
         configuration: Configuration,
         controller: Controller,
         chain: Chain,
-        labels: Labels,
+        response_headers: ResponseHeaders,
         *,
         sources: Sources | None = None,
         refused: Counter[str] | None = None,
@@ -179,7 +178,7 @@ class Reception:
     ) -> None:
         self._controller = controller
         self._chain = chain
-        self._labels = labels
+        self._response_headers = response_headers
         self._wall_clock = wall_clock
         classifier = derive_classifier(configuration)
         self._classify, self._decide = classifier.classify, classifier.decide
@@ -191,29 +190,32 @@ class Reception:
         self._learned = self._costs.learned
         self._gating = Gating(configuration) if configuration.has_gates else None
         self._bodies = configuration.server.bodies
-        self._keys = Keys(configuration, chain, self._costs.dependence)
-        self._memory: Memory[Seen] = Memory(self._keys)
-        self.recall: Callable[[Scope], Seen | None] = self._memory.recall
+        self._keys = CacheKeys(configuration, chain, self._costs.dependence)
+        self._cache: RequestCache[ResolvedRequest] = RequestCache(self._keys)
+        self.recall: Callable[[Scope], ResolvedRequest | None] = self._cache.recall
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
-        self.successor: Reception | None = None
+        self.successor: RequestResolver | None = None
 
     @property
     def learned(self) -> LearnedCosts | None:
         """Where costs are to be noted, if estimates are learned from them."""
         return self._learned
 
-    async def receive(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
-        """Find out about a request that wasn't seen lately, and remember it. ``messages`` may have been read before."""
+    async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
+        """Resolve a request that isn't in the cache, and cache the result where it may be.
+
+        Some of ``messages`` may have been received before.
+        """
         key = self._key(scope)
-        known = None if key is None else self._memory.get(key)
+        known = None if key is None else self._cache.get(key)
         if known is not None and known.until > now:
             return known
         caller = self._known_caller(scope, now)
         if caller is None:
             met = await self._meet(scope, now)
             if self.successor is not None:
-                return await self.successor.receive(scope, now, messages)
+                return await self.successor.resolve(scope, now, messages)
             if isinstance(met, Refused):
                 return self._refuse(met)
             caller = met
@@ -226,12 +228,12 @@ class Reception:
         choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
         messages = messages if body is None else body
         if self.successor is not None:
-            return _with_body(await self.successor.receive(scope, now, messages), body)
-        seen = self._seen(digest, classification, caller, estimate, scope)
-        seen.body = body
-        if key is not None and not seen.gates and (choice is None or choice.dependence.is_steady):
-            self._memory.put(key, seen)
-        return seen
+            return _with_body(await self.successor.resolve(scope, now, messages), body)
+        resolved = self._seen(digest, classification, caller, estimate, scope)
+        resolved.body = body
+        if key is not None and not resolved.gates and (choice is None or choice.dependence.is_steady):
+            self._cache.put(key, resolved)
+        return resolved
 
     def _place(
         self, scope: Scope, digest: RequestDigest, *, remembers: bool
@@ -247,27 +249,27 @@ class Reception:
 
     def _seen(
         self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope
-    ) -> Seen:
-        """Where this request goes, and what is to be seen to on the way."""
+    ) -> ResolvedRequest:
+        """Where this request goes, and what is to be resolved to on the way."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
-        headers, work, writes = self._labels.headers(classification), estimate.work, digest.verb not in _READING
+        headers, work, writes = self._response_headers.of(classification), estimate.work, digest.verb not in _READING
         if gates:
-            gated = GatedSeen(self._controller, classification, caller, headers, work, writes=writes)
-            seen: Seen = gated.told(gates, digest, scope)
+            gated = GatedRequest(self._controller, classification, caller, headers, work, writes=writes)
+            resolved: ResolvedRequest = gated.told(gates, digest, scope)
         else:
-            seen = Seen(self._controller, classification, caller, headers, work, writes=writes)
+            resolved = ResolvedRequest(self._controller, classification, caller, headers, work, writes=writes)
         if self._controller.running is not None:  # somebody may ask
-            seen.details = Details(digest.verb, digest.path, digest.resource)
-        seen.awaits_body = self._awaits_body(digest, seen)
+            resolved.details = Details(digest.verb, digest.path, digest.resource)
+        resolved.awaits_body = self._awaits_body(digest, resolved)
         if self._learned is not None:
-            seen.route = route_key(digest)
-        seen.extras = Extras.of(digest, seen, was_cut=estimate.was_cut)
-        return seen
+            resolved.route = route_key(digest)
+        resolved.policy = StreamPolicy.of(digest, resolved, was_cut=estimate.was_cut)
+        return resolved
 
-    def _awaits_body(self, digest: RequestDigest, seen: Seen) -> bool:
+    def _awaits_body(self, digest: RequestDigest, resolved: ResolvedRequest) -> bool:
         """Whether such a request asks for seats when its body is there."""
         settings = self._bodies
-        if settings.hold_seats or seen.runtime.shared.exempt:
+        if settings.hold_seats or resolved.runtime.shared.exempt:
             return False
         return settings.any_method or digest.method not in _BODILESS
 
@@ -327,8 +329,8 @@ class Reception:
     def refresh(self) -> None:
         """Let authenticators look for changed files and keys; if answers may differ now, forget what was remembered."""
         if self._chain.refresh():
-            self._memory.clear()
+            self._cache.clear()
             self._callers.clear()
 
     def __repr__(self) -> str:
-        return f"<Reception: {len(self._memory)} requests and {len(self._callers)} callers remembered>"
+        return f"<RequestResolver: {len(self._cache)} requests and {len(self._callers)} callers remembered>"

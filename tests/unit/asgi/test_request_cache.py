@@ -6,7 +6,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, build_chain
-from apf_middleware.asgi.keys import Keys, length_of
+from apf_middleware.asgi.request_cache import CacheKeys, length_of
 from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
 from tests.integration.conversation import http_scope
@@ -23,12 +23,12 @@ spec:
 """
 
 
-def keys(rule: str = "{}", distinguisher: str = "") -> Keys:
+def keys(rule: str = "{}", distinguisher: str = "") -> CacheKeys:
     configuration = load_text(RULES.format(rule=rule, distinguisher=distinguisher))
-    return Keys(configuration, build_chain(configuration.server))
+    return CacheKeys(configuration, build_chain(configuration.server))
 
 
-def differs(made: Keys, one: Scope, other: Scope) -> bool:
+def differs(made: CacheKeys, one: Scope, other: Scope) -> bool:
     return made.of_request(one) != made.of_request(other)
 
 
@@ -67,7 +67,7 @@ def test_what_nobody_looks_at_does_not_count(other: Scope) -> None:
 
 
 def test_a_header_counts_only_for_the_methods_that_are_asked_for_it() -> None:
-    made = Keys(load(), build_chain(load().server))  # where preflights are told by their headers
+    made = CacheKeys(load(), build_chain(load().server))  # where preflights are told by their headers
     origin = {"origin": "https://a", "access-control-request-method": "GET"}
 
     assert differs(made, http_scope("/", "OPTIONS"), http_scope("/", "OPTIONS", origin))
@@ -76,13 +76,13 @@ def test_a_header_counts_only_for_the_methods_that_are_asked_for_it() -> None:
 
 def test_the_whole_query_counts_where_a_cluster_is_spoken_to() -> None:
     configuration = load_text("apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec: {resolver: kubernetes}")
-    made = Keys(configuration, build_chain(configuration.server))
+    made = CacheKeys(configuration, build_chain(configuration.server))
 
     assert differs(made, http_scope("/api/v1/pods"), http_scope("/api/v1/pods?watch=1"))
 
 
 def test_nothing_is_remembered_where_a_callable_may_look_at_anything() -> None:
-    made = keys(distinguisher="distinguisher: {source: callable, callable: 'tests.unit.asgi.test_keys:flow'}")
+    made = keys(distinguisher="distinguisher: {source: callable, callable: 'tests.unit.asgi.test_request_cache:flow'}")
 
     assert not made.is_memorable
     assert keys().is_memorable
@@ -121,7 +121,7 @@ class Badges:
 def test_headers_that_begin_as_a_proxy_s_extras_count_for_requests_and_callers() -> None:
     proxy = "{type: proxy, networks: [127.0.0.1], extraPrefixes: [X-Extra-]}"
     configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{authentication: [{proxy}]}}\n")
-    made = Keys(configuration, build_chain(configuration.server))
+    made = CacheKeys(configuration, build_chain(configuration.server))
     one, other = (
         http_scope("/a", "GET", {"x-remote-user": "ann", "x-extra-tenant": tenant}) for tenant in ("red", "blue")
     )
@@ -133,7 +133,7 @@ def test_headers_that_begin_as_a_proxy_s_extras_count_for_requests_and_callers()
 
 def test_whatever_an_authenticator_may_look_at_counts_unless_it_says_what_it_does() -> None:
     configuration = load_text(RULES.format(rule="{}", distinguisher=""))
-    made = Keys(configuration, build_chain(configuration.server, (Badges(),)))
+    made = CacheKeys(configuration, build_chain(configuration.server, (Badges(),)))
     one, other = ({**http_scope("/a"), "auth": AuthCredentials([name])} for name in ("ann", "bob"))
     for _ in range(2):
         assert made.of_request(one) != made.of_request(other)

@@ -4,23 +4,36 @@ Servers differ in what they put into a scope, so whatever the specification call
 decoded so that nothing can fail: whoever sends bytes that are no text gets text that matches nothing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar, overload
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
-from apf_middleware.asgi.headers import headers_of
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
 
-__all__ = ["HeaderView", "QueryView", "digest_request", "method_of", "path_of", "query_of"]
+__all__ = ["HeaderView", "QueryView", "digest_request", "headers_of", "method_of", "path_of", "query_of"]
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 
 T = TypeVar("T")
 
 _MOST_PARAMETERS = 256
+
+
+def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
+    """Return names and values, to be unpacked, as often as is needed.
+
+    Headers that can be read once only are replaced by a list in the scope, for the app.
+    """
+    headers = scope.get("headers")
+    if headers is None:
+        return ()
+    if not isinstance(headers, list | tuple):
+        headers = scope["headers"] = [pair if isinstance(pair, list | tuple) else tuple(pair) for pair in headers]
+    found: Iterable[tuple[bytes, bytes]] = headers
+    return found
 
 
 def method_of(scope: Scope) -> str:

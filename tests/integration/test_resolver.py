@@ -119,7 +119,7 @@ async def test_what_is_remembered_ends_with_the_credential(monkeypatch: pytest.M
     clock = 10**18
     desk.answers = {b"a": known("alice", valid_until=1060.0)}
     door = Door(configured(), desk)
-    monkeypatch.setattr(door.middleware.service.reception, "_wall_clock", lambda: now)
+    monkeypatch.setattr(door.middleware.service.resolver, "_wall_clock", lambda: now)
     monkeypatch.setattr(door.middleware.service, "now", lambda: clock)
     monkeypatch.setattr(door.middleware.service.controller, "now", lambda: clock)
     door.middleware.service.due = 2**62
@@ -146,7 +146,7 @@ async def test_bad_credentials_are_refused_counted_and_not_remembered() -> None:
     assert dict(door.sent[0]["headers"])[b"www-authenticate"] == b'Bearer realm="apf"'
     assert json.loads(door.sent[1]["body"])["reason"] == "unknown-token"
     assert await door.ask(authorization="x") == 401
-    assert door.middleware.service.reception.refused == {"unknown-token": 2}
+    assert door.middleware.service.resolver.refused == {"unknown-token": 2}
     desk.answers = {b"x": known("xaver")}
     assert await door.ask(authorization="x") == "xaver"
 

@@ -5,28 +5,34 @@ rule or distinguisher looks at them. A header that rules look at for OPTIONS doe
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.types import Scope
 
-from apf_middleware.asgi.headers import headers_of
 from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification import Distinguisher, FlowSchema, HttpRule, Rule, Source
+from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config import Configuration
 from apf_middleware.estimation.base import STEADY, Dependence
 
-__all__ = ["LONGEST_KEY", "Key", "Keys", "length_of"]
+__all__ = ["LONGEST_KEY", "REMEMBERED", "CacheKeys", "Key", "RequestCache", "length_of"]
 
 Key = tuple[object, ...]
 
 LONGEST_KEY: Final = 2048
 """What is remembered has keys of at most so many bytes, for their parts are the client's to choose."""
 
+REMEMBERED: Final = 4096
+"""The requests, and the callers, that are always remembered; at most twice as many."""
+
+V = TypeVar("V")
+
 _MOST_METHODS: Final = 32  # clients may invent methods
 _HOST: Final = b"host"
 
 
-class Keys:
+class CacheKeys:
     """Makes keys for what this ``chain``, the schemas of this configuration and estimates of ``costs`` look at.
 
     For ``plain_methods``, of those that have come, nothing counts but method, path and peer, unless a scope has a root
@@ -111,6 +117,28 @@ def length_of(key: Iterable[object]) -> int:
         elif isinstance(part, tuple):
             total += length_of(part)
     return total
+
+
+class RequestCache(BoundedCache[Key, V]):
+    """Remembers under the keys that ``keys`` makes."""
+
+    __slots__ = ("_keys", "_plain_methods", "_user")
+
+    def __init__(self, keys: CacheKeys) -> None:
+        super().__init__(REMEMBERED)
+        self._keys = keys
+        self._plain_methods, self._user = keys.plain_methods, keys.user
+
+    def recall(self, scope: Scope) -> V | None:
+        """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
+        try:
+            method = scope["method"]
+            if method in self._plain_methods and self._user not in scope and not scope.get("root_path"):
+                client = scope["client"]
+                return self.young.get((method, scope["path"], client[0] if client else None))
+            return self.young.get(self._keys.of_request(scope))
+        except (KeyError, TypeError):
+            return None
 
 
 class _Facts:
