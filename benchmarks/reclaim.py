@@ -27,6 +27,7 @@ from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.queues import NamedQueues
 from benchmarks.measure import print_json, print_table
 
 __all__ = ["MODES", "SERVICES", "main", "measure", "rows"]
@@ -140,7 +141,7 @@ def measure(mode: str, name: str, seed: int) -> tuple[float, float, int]:
         pass
     began, residual = world.now, world.residual_s()
     world.arrive("owner", 2 * SEATS)
-    deserved = int(world.controller.queues.status("owner").deserved)
+    deserved = int(NamedQueues(world.controller).status("owner").deserved)
     while world.used("owner") < deserved:
         if not world.step(began + 600 * _NS):
             break

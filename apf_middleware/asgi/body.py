@@ -523,7 +523,7 @@ class Upload:
             admission.renew()
             controller.refuse(controller.now(), admission, body.reason)
             return False
-        if controller.is_closing or controller.levels.get(admission.level) is not destination.runtime:
+        if controller.is_closing or controller.registry.levels.get(admission.level) is not destination.runtime:
             return True  # no request can arrive there any more: this one finishes like others that run
         admission.renew()
         controller.arrive(controller.now(), admission)

@@ -318,7 +318,7 @@ def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> Re
 def _end(admission: Admission, body: RequestBody | None) -> None:
     """Let go what lasts as long as the request."""
     destination = admission.destination
-    destination.controller.end(admission)
+    destination.controller.release_leases(admission)
     if isinstance(destination, GatedRequest):
         destination.forget_scope()
     if admission.stream is not None:
@@ -378,7 +378,7 @@ async def _send_gated_http(reply: _Reply, message: Message) -> None:
     """The same for a request that has passed gates, of which some want to know when its response begins."""
     if message["type"] == "http.response.start":
         admission = reply[2]
-        admission.destination.controller.begin_answer(admission)
+        admission.destination.controller.release_leases(admission, early=True)
     await _send_http(reply, message)
 
 

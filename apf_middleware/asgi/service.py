@@ -75,7 +75,7 @@ class Service:
         self.on_adopt: Callable[[], None] | None = None
         self.controller: Controller = Controller(configuration, gates, now=now)
         self.startup_gates: StartupGates = StartupGates(self.controller)
-        self.queues.put_in_force = self._adopt_live
+        self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live)
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         self._sources = self._find_sources(inventory)
         known = configuration, self.controller, self.chain, self.response_headers
@@ -89,7 +89,7 @@ class Service:
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
         self.due = self._looked_at = now()
-        self._kinds = KindSampler(lambda: self.controller.shown, now, self._rest)
+        self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
         self._signals = Signals()
         self._parent = ParentWatch(now)
         self._publishing = Alarm(self._publish, now)
@@ -120,7 +120,7 @@ class Service:
     def _publish(self) -> None:
         """Let other workers know what has happened, and again later if somebody is still here."""
         self.scrape.publish()
-        levels = [runtime.shared for runtime in self.controller.shown]
+        levels = [runtime.shared for runtime in self.controller.registry.shown]
         if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
             self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
@@ -128,6 +128,7 @@ class Service:
         """Everything as it is now, for metrics."""
         return read_server(
             self.controller,
+            self.queues,
             authentication_failures=self.resolver.refused,
             version=__version__,
             configuration_loads=self._reloader.loads,
@@ -154,11 +155,6 @@ class Service:
         """The warnings of the configuration in force, and the errors of one that was refused since."""
         error = self._reloader.error
         return (*self._reloader.warnings, *(error.problems if error is not None else ()))
-
-    @property
-    def queues(self) -> NamedQueues:
-        """The named queues: what they do, and how to operate them."""
-        return self.controller.queues
 
     def prepare(self, configuration: Configuration) -> Fresh:
         """What can be made of another configuration of files before it is in force; a thread may do it."""
@@ -262,7 +258,8 @@ class Service:
 
     async def finish(self) -> None:
         """Finish what takes time after the `end`: what gates hold on other servers is given back."""
-        await self.controller.aclose()
+        if self.controller.gate_runner is not None:
+            await self.controller.gate_runner.aclose()
 
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:

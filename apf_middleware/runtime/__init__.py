@@ -1,8 +1,7 @@
 """Time and waiting: the levels at work on an event loop."""
 
-from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
-from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.heldup import HeldUp

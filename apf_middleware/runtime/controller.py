@@ -1,13 +1,14 @@
-"""The levels at work: every arrival, departure and end goes through here, and is counted where it happens.
+"""The controller: every arrival, departure and end of a request goes through here, and is counted where it happens.
 
-The controller keeps the clock and the levels; who is served next is decided by the sharing below it. It wakes whom a
-change has seated. Its methods are synchronous: between a decision and what follows from it nothing else can happen.
+The controller has the clock and the levels; the sharing below it decides which request is served next, and the
+controller wakes the requests that were seated. Its methods are synchronous: between a decision and its consequences
+nothing else can happen.
 """
 
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
@@ -17,30 +18,24 @@ from apf_middleware.counters import DURATION_BOUNDS_NS
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.sharing import Sharing
 from apf_middleware.fairqueuing.work import Work, seat_seconds
 from apf_middleware.gates import Gates
-from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
-from apf_middleware.runtime.destination import Destination
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.queues import NamedQueues
 from apf_middleware.runtime.queues.reclaim import Reclaimer
-from apf_middleware.runtime.registry import LevelRegistry
-from apf_middleware.runtime.sharing import wanted_levels
-from apf_middleware.runtime.vigil import Vigils
+from apf_middleware.runtime.queues.states import wish_of
+from apf_middleware.runtime.registry import LevelRegistry, wanted_levels
 from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from apf_middleware.config.gates import GateSettings
     from apf_middleware.estimation import LearnedCosts
-    from apf_middleware.gates import ParkedRequest
-    from apf_middleware.metrics.reading import GateReading
+    from apf_middleware.fairqueuing.sharing import Sharing
+    from apf_middleware.gates import GatedSharing, ParkedRequest
     from apf_middleware.runtime.running_requests import RunningRequests
 
 __all__ = ["SETTLED_AT_START", "Controller"]
@@ -51,45 +46,49 @@ SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream")
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _LINGERING: Final = TicketState.LINGERING
-_NOBODY: "Final[Sequence[Ticket]]" = ()
+_NONE: Final[Sequence[Ticket]] = ()
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 _RESTLESS_NS: Final = 10_000_000
 
 
-class Controller(LevelRegistry):
-    """Levels of ``configuration`` at work; ``now`` is the clock, in integer nanoseconds.
+class Controller:
+    """Drive the levels of ``configuration``; ``now`` is the clock, in integer nanoseconds.
 
-    ``alarm`` makes what calls at a later time: where time is virtual, another than the event loop's. ``gates`` are the
-    app's, to which those of the configuration are added; without any, there are none until a configuration has some.
+    ``alarm`` makes the timer that calls at a later time; where time is virtual, it isn't the event loop's. ``gates``
+    are the app's, and those of the configuration are added to them. ``gate_runner`` asks them; without any gates there
+    is none, until a configuration has some.
+
+    ``costs`` and ``running`` may be set: what requests cost is learned there, and running requests are recorded.
     """
 
     def __init__(
         self,
         configuration: Configuration,
-        gates: "Gates | None" = None,
+        gates: Gates | None = None,
         *,
         now: Callable[[], int] = time.monotonic_ns,
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
-        super().__init__(configuration, now)
+        self.now: Callable[[], int] = now
+        self.registry: LevelRegistry = LevelRegistry(configuration, now)
+        self.sharing: Sharing = self.registry.sharing
         self.is_closing: bool = False
         self.backlog: Backlog = Backlog(configuration.server)
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
-        self.costs: LearnedCosts | None = None  # what requests took, where estimates are learned from it
-        self.running: RunningRequests | None = None  # where the admin may ask for them
+        self.costs: LearnedCosts | None = None
+        self.running: RunningRequests | None = None
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
         self._thread = threading.get_ident()  # the only one in which requests may be woken
-        self.vigils: Vigils = Vigils()
         self.bodies: IncomingBodies = IncomingBodies(now, alarm)
         self._adopt_bodies()
-        self.reclaimer: Reclaimer | None = None  # where a handler lets its request be asked to give way
+        self.reclaimer: Reclaimer | None = None  # made when a handler lets its request be asked to give way
         self.gates: Gates | None = None
-        self._gate_runner: GateRunner | None = None
-        self.queues: NamedQueues = NamedQueues(self)
-        self.queues.apply_states()
+        self.gate_runner: GateRunner | None = None
+        self._gated: Sharing | GatedSharing = self.sharing  # with gates, the two together, driven in the same way
+        self._apply_states()
         if gates is None and configuration.has_gates:
             gates = Gates()
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
@@ -100,9 +99,9 @@ class Controller(LevelRegistry):
     def _run_gates(self, gates: Gates) -> None:
         """Ask ``gates`` from now on."""
         self.gates = gates
-        self._gate_runner = runner = GateRunner(
+        self.gate_runner = GateRunner(
             gates,
-            self._sharing,
+            self.sharing,
             now=self.now,
             alarm=self._alarm,
             tick=self.tick,
@@ -110,23 +109,24 @@ class Controller(LevelRegistry):
             refuse=self._note_refused,
             note_waiting=self._note_waiting,
         )
-        self._sharing = runner.sharing  # type: ignore[assignment]  # it is driven in the same way
+        self._gated = self.gate_runner.sharing
 
     @property
-    def sharing(self) -> Sharing:
-        return self._sharing if self._gate_runner is None else self._gate_runner.plain
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self.registry.configuration
 
     @property
-    def may_have_gates(self) -> bool:
-        """Whether requests may have gates to pass."""
-        return self._gate_runner is not None
+    def levels(self) -> Mapping[str, LevelRuntime]:
+        """The levels of the configuration by name."""
+        return self.registry.levels
 
     def destination(self, classification: Classification, work: Work) -> Destination:
-        """Where requests of this classification go."""
+        """Return the destination of requests of this classification."""
         return Destination(self, classification, work)
 
     def count_watches(self, classification: Classification, watches: int) -> None:
-        """A request that writes concerns so many watches."""
+        """Count that a request that writes concerns so many watches."""
         runtime = self.levels.get(classification.level)
         if runtime is not None:
             runtime.tally(classification.schema, writes=True).watches.observe(watches)
@@ -134,7 +134,7 @@ class Controller(LevelRegistry):
     # What happens to requests
 
     def arrive(self, now: int, admission: Admission) -> None:
-        """A request comes: afterwards it is seated, queued, or rejected for a reason."""
+        """Let a request in: afterwards it is seated, queued, or rejected for a reason."""
         destination = admission.destination
         shared = destination.runtime.shared
         if self.is_closing and not shared.exempt:
@@ -143,16 +143,16 @@ class Controller(LevelRegistry):
         width = admission.width
         if (
             width <= shared.quick_width
-            and now < self._sharing.quick_until
+            and now < self._gated.quick_until
             and not shared.exempt
             and shared.seat_alone(now, admission)
         ):
-            is_alone, seated = True, _NOBODY
+            is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
                 destination.runtime.note_alone()
             shared.queueset.room = self.backlog.room(shared.queueset)
-            seated = self._sharing.arrive(now, shared, admission)
+            seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:
             destination.tally.at_once += 1
@@ -165,14 +165,14 @@ class Controller(LevelRegistry):
             self._wake(now, seated, admission)
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
-        """Take a request out of its queue and wake it; nothing happens unless it waits."""
+        """Take a waiting request out of its queue, reject it and wake its task; do nothing unless it waits."""
         if admission.state is not _WAITING:
             return
         now = self.now()
         runtime = admission.destination.runtime
-        seated = self._sharing.abandon(now, runtime.shared, admission, reason)
+        seated = self._gated.abandon(now, runtime.shared, admission, reason)
         runtime.observe(now)
-        if not admission.is_seated:  # as it is when the end of a linger has come first
+        if not admission.is_seated:  # the end of a linger may have seated it first
             self._count_left(admission)
             self._count_rejected(admission, now)
             if admission.waiter is not None:
@@ -180,19 +180,20 @@ class Controller(LevelRegistry):
         self._wake(now, seated)
 
     def hang_up(self, admission: Admission) -> None:
-        """The client of a request that waits has gone."""
+        """Reject a waiting request, because its client has hung up; do nothing unless it waits."""
         if admission.state is _WAITING:
             self.hang_ups += 1
             self.abandon(admission, Reason.CANCELLED)
 
     def release(self, admission: Admission, *, long_lived: bool = False) -> None:
-        """A request has ended: its seats are free, at once or when they have lingered."""
+        """Free the seats of a request that has ended or has given them back, at once or after their linger."""
         now = self.now()
         destination = admission.destination
         tally = destination.tally
         lasted = now - admission.seated_at
         histogram = tally.streams if long_lived else tally.executions
-        histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1  # as it observes, at once
+        # `Histogram.observe`, written out for speed
+        histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1
         histogram.total += lasted
         shared = destination.runtime.shared
         if self.running is not None or self.costs is not None:
@@ -202,14 +203,14 @@ class Controller(LevelRegistry):
             if self.costs is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
-            if now < self._sharing.quick_until and not shared.exempt:
+            if now < self._gated.quick_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)
             else:
-                seated = self._sharing.release(now, shared, admission)
+                seated = self._gated.release(now, shared, admission)
         else:
             if admission.width != 1:
                 tally.extra_seats -= admission.width - 1
-            seated = self._sharing.release(now, shared, admission)
+            seated = self._gated.release(now, shared, admission)
             destination.runtime.observe(now)
             if admission.state is _LINGERING:
                 self._set_alarm()
@@ -217,49 +218,36 @@ class Controller(LevelRegistry):
             self._wake(now, seated, changed=destination.runtime)
 
     def charge(self, admission: Admission, seats: float) -> None:
-        """A request that has seats is billed for ``seats`` of them when it gives them back."""
+        """Bill a running request for ``seats`` when it gives its seats back."""
         runtime = admission.destination.runtime
         if runtime.shared.alone is admission:
             runtime.note_alone()
         runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
-        """A running request may be asked to give way from now on."""
+        """Allow a running request to be asked to give way."""
         if self.reclaimer is None:
-            self.reclaimer = Reclaimer(self)
+            self.reclaimer = Reclaimer(self.registry)
         self.reclaimer.enter(admission)
 
     def leave(self, admission: Admission) -> None:
-        """The task of a request is cancelled while it waits, or just as it was given a seat: that is passed on."""
+        """Give up the place of a request whose task is cancelled, or its seats if it was seated in the same instant."""
         if admission.state is _SEATED:
             self.release(admission)
         else:
             self.abandon(admission, Reason.CANCELLED)
 
-    def holding(self, admission: Admission) -> "ParkedRequest | None":
-        """What keeps it waiting, if it is a gate."""
-        return None if self._gate_runner is None else self._gate_runner.holding(admission)
+    def release_leases(self, admission: Admission, *, early: bool = False) -> None:
+        """Take back what gates have given to a request; ``early``, only what ends when its response begins."""
+        if self.gate_runner is not None:
+            self.gate_runner.release_leases(admission, early=early)
 
-    def list_held(self) -> "Sequence[tuple[Admission, str | None, int, int, str]]":
-        """Requests that gates keep waiting: by which gate, since when, under which number, and how."""
-        return () if self._gate_runner is None else self._gate_runner.list_held()
-
-    def read_gates(self) -> "tuple[GateReading, ...]":
-        """The gates, for metrics."""
-        return () if self._gate_runner is None else self._gate_runner.reading()
-
-    def begin_answer(self, admission: Admission) -> None:
-        """Its response has begun: some gates take their leases back."""
-        if self._gate_runner is not None:
-            self._gate_runner.release_leases(admission, early=True)
-
-    def end(self, admission: Admission) -> None:
-        """It is over, though its seats may have been given back before: all gates take their leases back."""
-        if self._gate_runner is not None:
-            self._gate_runner.release_leases(admission)
+    def held_by(self, admission: Admission) -> "ParkedRequest | None":
+        """Return the gate that keeps a request waiting, if one does."""
+        return None if self.gate_runner is None else self.gate_runner.holding(admission)
 
     def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
-        """A gate has refused a request; newcomers are counted where they arrive."""
+        """Count and wake a request that a gate has refused; a newcomer is counted by `arrive`."""
         if not is_newcomer:
             admission.destination.runtime.observe(now)
             self._count_left(admission)
@@ -268,12 +256,12 @@ class Controller(LevelRegistry):
                 admission.waiter.wake()
 
     def _note_waiting(self, ticket: Ticket) -> None:
-        """A request has passed its gates and found no seats, as a newcomer may."""
+        """Note that a request has passed its gates and found no seats."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
             self.reclaimer.claim(ticket.destination.runtime)
 
     def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
-        """It asked for ``width`` seats and was not alone."""
+        """Count a request that asked for ``width`` seats and isn't alone."""
         tally = admission.destination.tally
         if width != 1:
             tally.count_width(width)
@@ -303,7 +291,7 @@ class Controller(LevelRegistry):
         newcomer: Admission | None = None,
         changed: LevelRuntime | None = None,
     ) -> None:
-        """Those who waited and have been seated may go on; what ``changed`` has been observed already."""
+        """Count and wake the requests that waited and have been ``seated``; ``changed`` has been observed already."""
         for ticket in seated:
             if ticket is newcomer or not isinstance(ticket, Admission):
                 continue
@@ -324,7 +312,7 @@ class Controller(LevelRegistry):
                 ticket.waiter.wake()
 
     def refuse(self, now: int, admission: Admission, reason: Reason) -> None:
-        """Reject without asking the level."""
+        """Reject a request that never reaches its level."""
         if reason is Reason.CANCELLED:
             self.hang_ups += 1
         if admission.width != 1:
@@ -351,7 +339,7 @@ class Controller(LevelRegistry):
     # Time
 
     def tick(self) -> None:
-        """Let happen what time alone brings about."""
+        """Do what is due by now: lingers that end, events of gates, counters."""
         self._thread = threading.get_ident()
         if self.gates is not None:
             self.gates.read_inbox()
@@ -365,15 +353,15 @@ class Controller(LevelRegistry):
         the alarm has freed them already.
         """
         if threading.get_ident() == self._thread:
-            self._wake(now, self._sharing.tick(now))
-        super().look(now)
+            self._wake(now, self._gated.tick(now))
+        self.registry.look(now)
 
     def _set_alarm(self) -> None:
-        """Tick when the next linger ends; a restless discipline may seat a waiting request at any moment."""
-        at = self._sharing.next_event_at()
+        """Set the alarm for the next event; with a restless discipline, which time alone may change, soon."""
+        at = self._gated.next_event_at()
         if at is None and not self._is_restless:
             return
-        if self._is_restless and any(runtime.shared.queueset.waiting for runtime in self._all()):
+        if self._is_restless and any(runtime.shared.queueset.waiting for runtime in self.registry):
             soon = self.now() + _RESTLESS_NS
             at = soon if at is None else min(at, soon)
         if at is not None:
@@ -382,11 +370,11 @@ class Controller(LevelRegistry):
     # Another configuration
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """Put ``configuration`` in force, in one step; nobody who waits or runs loses a place.
+        """Put ``configuration`` in force, in one step in which no waiting or running request loses its place.
 
-        Levels that stay keep their queues and counters. Those that go drain: who is there is served, and nobody may
-        arrive any more, so destinations must be found anew. InvalidValueError, and nothing has changed, if the
-        configuration needs a restart (see `SETTLED_AT_START`) or can't be.
+        Levels that stay keep their queues and counters. Those that go drain: requests that are there are served, and
+        none may arrive any more, so destinations must be found anew. Raise InvalidValueError, and change nothing, if
+        the configuration needs a restart (see `SETTLED_AT_START`) or is impossible.
         """
         for name in SETTLED_AT_START:
             value = getattr(configuration.server, name)
@@ -400,20 +388,20 @@ class Controller(LevelRegistry):
         self.look(now)
         limits = derive_limits(configuration)
         seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
-        seated = self._sharing.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
-        self._adopt(now, configuration, limits)
+        seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
+        self.registry.adopt(now, configuration, limits)
         self.backlog.adopt(configuration.server)
         self._adopt_bodies()
         self._wake(now, seated)
-        self.queues.apply_states()
+        self._apply_states()
         self.look(self.now())  # time has gone on
         self._set_alarm()
         if gates is not None:
             self._adopt_gates(gates, old_gates)
 
     def _adopt_gates(self, gates: Gates, before: "Sequence[GateSettings]") -> None:
-        """Make and change the gates of the configuration, and ask them from now on."""
-        if self._gate_runner is None:
+        """Make and change the gates of the configuration, and begin to ask them if there were none."""
+        if self.gate_runner is None:
             self._run_gates(gates)
         adopt_gates(gates, before, self.configuration.server.gates)
         gates.settle()
@@ -422,18 +410,26 @@ class Controller(LevelRegistry):
         seats = {name: runtime.shared.limits.nominal for name, runtime in self.levels.items()}
         self.bodies.adopt(self.configuration.server.bodies, seats)
 
+    def _apply_states(self) -> None:
+        """Open, pause and close the levels as the configuration says."""
+        levels = self.configuration.levels
+        for name, runtime in self.levels.items():
+            if not runtime.shared.exempt:
+                wish = wish_of(levels[name], levels.get(levels[name].parent or ""))
+                self.operate(runtime, held=wish == "paused", closing=wish == "closed")
+
     def operate(self, runtime: LevelRuntime, *, held: bool, closing: bool) -> None:
-        """Let nobody of this level be seated (``held``), or nobody come (``closing``)."""
+        """Seat no request of this level while ``held``, and let none arrive while ``closing``."""
         shared = runtime.shared
         if (shared.is_held, shared.is_closing) == (held, closing):
             return
         now = self.now()
         self.look(now)
-        self._wake(now, self._sharing.operate(now, shared, held=held, closing=closing))
+        self._wake(now, self._gated.operate(now, shared, held=held, closing=closing))
         self._set_alarm()
 
     def shed(self, name: str, reason: Reason) -> None:
-        """Send away all who wait at this level; meanwhile nobody is seated there."""
+        """Reject all requests that wait at this level; none is seated meanwhile."""
         runtime = self.levels[name]
         held, closing = runtime.shared.is_held, runtime.shared.is_closing
         self.operate(runtime, held=True, closing=closing)
@@ -446,28 +442,23 @@ class Controller(LevelRegistry):
 
     def _waiting_at(self, runtime: LevelRuntime) -> list[Admission]:
         waiting = [ticket for queue in runtime.shared.queueset.deck for ticket in queue]
-        parked = [] if self._gate_runner is None else self._gate_runner.list_parked(runtime)
+        parked = [] if self.gate_runner is None else self.gate_runner.list_parked(runtime)
         return [*(ticket for ticket in waiting if isinstance(ticket, Admission)), *parked]
 
     # Beginning and end
 
     def close(self) -> None:
-        """Send away who waits and, unless exempt, who comes; who runs, finishes."""
+        """Reject waiting requests, and those that arrive unless they are exempt; running ones finish."""
         self.is_closing = True
         self.bodies.close()
-        for runtime in self._all():
+        for runtime in self.registry:
             self._send_away(runtime, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
-        """Let requests come again, on the event loop of this thread."""
+        """Let requests arrive again, on the event loop of this thread."""
         self._thread = threading.get_ident()
         self.is_closing = False
         self.bodies.open()
 
-    async def aclose(self) -> None:
-        """Give back what gates hold elsewhere, for a bounded time."""
-        if self._gate_runner is not None:
-            await self._gate_runner.aclose()
-
     def __repr__(self) -> str:
-        return f"<Controller: {self._sharing!r}>"
+        return f"<Controller: {self._gated!r}>"

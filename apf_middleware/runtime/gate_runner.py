@@ -22,7 +22,7 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
-    from apf_middleware.runtime.destination import Destination
+    from apf_middleware.runtime.admission import Destination
 
 __all__ = ["GateRunner"]
 

@@ -1,28 +1,39 @@
-"""One level while the server works: its queues and seats, how long one may wait there, and what has been counted."""
+"""A level at run time: its queues and seats, how long requests may wait there, and its counters."""
 
 from collections.abc import Container, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from apf_middleware.config.objects import Level
 from apf_middleware.counters import Occupancy
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.tally import Tally
 from apf_middleware.runtime.drain import DrainMeter
-from apf_middleware.runtime.request_kinds import RequestKinds
 from apf_middleware.runtime.streams import OpenStreams
 
-__all__ = ["LONGEST_WAIT_NS", "LevelRuntime"]
+__all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
 
 LONGEST_WAIT_NS: Final = 60 * 10**9
-"""Nobody waits longer, unless a level says so itself."""
+"""The longest wait, unless a level's configuration says another."""
+
+_EMPTY: Final = (0, 0, 0, 0)
+_ALONE: Final = (1, 1, 0, 1)
 
 
-_NOBODY: Final = (0, 0, 0, 0)
-_ONE: Final = (1, 1, 0, 1)  # is alone
+class RequestKinds(NamedTuple):
+    """Numbers of requests at one moment."""
+
+    reads_executing: int
+    writes_executing: int
+    reads_waiting: int
+    writes_waiting: int
 
 
 class LevelRuntime:
-    """A level of the configuration, its share of the seats, and its counters."""
+    """A ``level`` of the configuration with its ``shared`` seats, its open ``streams``, and its counters.
+
+    ``occupancy`` counts for how long how many seats were in use, requests executing and waiting, and seats demanded.
+    Each level that is ever made has another ``generation``.
+    """
 
     __slots__ = (
         "_alone_ns",
@@ -37,55 +48,61 @@ class LevelRuntime:
         "wait_limit_ns",
     )
 
-    streams: OpenStreams
-    """Told by the controller's `StreamBook`, for open streams outlive a level."""
-
     def __init__(
-        self, level: Level, shared: SharedLevel, *, request_timeout_ns: int, now: int, generation: int = 0
+        self,
+        level: Level,
+        shared: SharedLevel,
+        streams: OpenStreams,
+        *,
+        request_timeout_ns: int,
+        now: int,
+        generation: int = 0,
     ) -> None:
         self.shared: SharedLevel = shared
-        self.generation: int = generation  # another one for each level that was ever made
-        self.adopt(level, request_timeout_ns=request_timeout_ns)
+        self.generation: int = generation
+        self.adopt(level, streams, request_timeout_ns=request_timeout_ns)
         self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._tallies: dict[str, Tally] = {}
         self._writes: dict[str, Tally] = {}  # of requests that write, by schemas that are in `_tallies`, too
-        self.occupancy: Occupancy = Occupancy(now, _NOBODY)  # seats in use, requests executing, waiting, demand
+        self.occupancy: Occupancy = Occupancy(now, _EMPTY)
 
-    def adopt(self, level: Level, *, request_timeout_ns: int) -> None:
-        """From now on the configuration says this; who waits already, waits as long as it was told."""
+    def adopt(self, level: Level, streams: OpenStreams, *, request_timeout_ns: int) -> None:
+        """Put another configuration in force; requests that wait already keep their deadlines."""
         self.level: Level = level
+        self.streams: OpenStreams = streams
         limit_ns = level.wait_limit_ns
         self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelRuntime", now: int) -> None:
-        """Go on with the counters of the level that had this name ``before``, which counts there too until it ends."""
-        self._tallies, self._writes = before._tallies, before._writes  # noqa: SLF001 - one of its own kind
+        """Share the counters of the level that had this name ``before``, which goes on counting while it drains."""
+        self._tallies, self._writes = before._tallies, before._writes  # noqa: SLF001 - of the same class
         self.drain = DrainMeter(now, self.dispatched)
 
     def forget_schemas(self, kept: Container[str], now: int) -> bool:
-        """Let go the counters of schemas that are not ``kept`` and have no requests; whether that were all of them."""
+        """Forget the counters of schemas that aren't ``kept`` and have no requests; return False if some have."""
         others = {schema: tally for schema, tally in self.tallies.items() if schema not in kept}
         gone = [schema for schema, tally in others.items() if not (tally.waiting or tally.executing)]
         for schema in gone:
             del self._tallies[schema]
             self._writes.pop(schema, None)
         if gone:
-            self.drain = DrainMeter(now, self.dispatched)  # or it would seem that requests were taken back
+            self.drain = DrainMeter(now, self.dispatched)  # its count has become smaller
         return len(gone) == len(others)
 
     @property
     def name(self) -> str:
+        """The name of the level."""
         return self.level.name
 
     @property
     def dispatched(self) -> int:
-        """How many requests have been given seats."""
+        """The number of requests that have been given seats."""
         return sum(tally.dispatched for tally in (*self._tallies.values(), *self._writes.values()))
 
     @property
     def tallies(self) -> Mapping[str, Tally]:
-        """The counters by schema; those of schemas that have had requests which write are sums of this moment."""
+        """The counters by schema; where a schema has had requests that write, sums made for this call."""
         if not self._writes:
             return self._tallies
         return {
@@ -94,7 +111,7 @@ class LevelRuntime:
         }
 
     def tally(self, schema: str, *, writes: bool = False) -> Tally:
-        """The counters for the requests of this schema that read, or for those that write."""
+        """Return the counters for the requests of this schema that read, or for those that write."""
         tally = self._tallies.get(schema)
         if tally is None:
             tally = self._tallies[schema] = Tally(self.level.name, schema)
@@ -105,7 +122,7 @@ class LevelRuntime:
         return tally
 
     def count_kinds(self) -> RequestKinds:
-        """How many of the requests read and write now."""
+        """Return how many of the present requests read and write."""
         reads, writes = self._tallies.values(), self._writes.values()
         return RequestKinds(
             sum(tally.executing for tally in reads),
@@ -114,18 +131,18 @@ class LevelRuntime:
             sum(tally.waiting for tally in writes),
         )
 
-    # For how long how many were there. Who comes and goes alone is told by the level in sums, so only what else happens
-    # has to be observed, and that costs a request that is alone nothing.
+    # Occupancy. The level sums up the requests that come and go alone, so only what else happens has to be observed.
+    # That costs a lone request nothing.
 
     def note_alone(self) -> None:
-        """The one that is alone will not be so any more: from its beginning on, somebody was there."""
+        """Count the request that is alone from its beginning on, because it will not be alone any more."""
         alone = self.shared.alone
         if alone is not None:
             self._add_alone()
-            self.occupancy.set(alone.seated_at, _ONE)
+            self.occupancy.set(alone.seated_at, _ALONE)
 
     def observe(self, now: int) -> None:
-        """Something has changed in the queue set."""
+        """Count what the queue set holds from ``now`` on."""
         if self.shared.alone_ns != self._alone_ns:
             self._add_alone()
         queueset = self.shared.queueset
@@ -135,15 +152,15 @@ class LevelRuntime:
             self.occupancy.set(now, there)
 
     def look(self, now: int) -> None:
-        """Somebody wants to see everything as it is."""
+        """Bring all counters up to ``now``."""
         self.note_alone()
         self.shared.wake()
         self.observe(now)
 
     def _add_alone(self) -> None:
-        """The time of those that came and went alone was counted as nobody's; every one of them had one seat."""
+        """Move the time of requests that came and went alone from the empty level to one with one seat in use."""
         alone_ns, self._alone_ns = self.shared.alone_ns - self._alone_ns, self.shared.alone_ns
-        self.occupancy.move(_NOBODY, _ONE, alone_ns)
+        self.occupancy.move(_EMPTY, _ALONE, alone_ns)
 
     def __repr__(self) -> str:
         return f"<LevelRuntime {self.name}: {self.shared.queueset!r}>"

@@ -17,6 +17,7 @@ from apf_middleware.metrics.reading import (
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.level import LevelRuntime
+from apf_middleware.runtime.queues import NamedQueues
 
 if TYPE_CHECKING:
     from apf_middleware.metrics.reading import Kind
@@ -28,6 +29,7 @@ _NEXT_R: Final = "next_dispatch_r"
 
 def read_server(
     controller: Controller,
+    queues: NamedQueues,
     *,
     authentication_failures: Mapping[str, int],
     version: str,
@@ -38,7 +40,7 @@ def read_server(
     """Read all numbers of a server."""
     now = controller.now()
     controller.look(now)
-    sharing, shown = controller.sharing, controller.shown
+    sharing, shown, runner = controller.sharing, controller.registry.shown, controller.gate_runner
     return ServerReading(
         levels=tuple(_read_level(runtime, sharing, now) for runtime in shown),
         schemas=tuple(one for runtime in shown for one in _read_schemas(runtime)),
@@ -46,16 +48,16 @@ def read_server(
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
-        open_streams=controller.streams.counts(controller.levels),
+        open_streams=controller.registry.streams.counts(controller.levels),
         receiving=controller.bodies.counts(controller.levels),
         body_bytes=controller.bodies.kept,
         receives_bodies=not controller.bodies.settings.hold_seats,
         configuration_loads=dict(configuration_loads),
         version=version,
-        gates=controller.read_gates(),
-        queues=controller.queues.list(),
+        gates=() if runner is None else runner.reading(),
+        queues=queues.list(),
         revocations={} if controller.reclaimer is None else controller.reclaimer.asked,
-        live_changes=len(controller.queues.changes.entries),
+        live_changes=len(queues.changes.entries),
         unknown_queues=dict(unknown_queues),
         request_kinds=request_kinds,
         has_legacy_names=controller.configuration.server.metrics.legacy_names,

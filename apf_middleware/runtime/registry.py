@@ -1,84 +1,120 @@
-"""The levels that there are: those of the configuration in force, those that drain, and what each has counted.
+"""The registry of levels at run time: those of the configuration in force, and those that drain.
 
-The controller drives them; here they are found, made, kept when the configuration changes, and forgotten.
+Levels are found, made, kept when the configuration changes, and forgotten here. Their seats are shared by a `Sharing`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_limits
-from apf_middleware.fairqueuing import LevelLimits, Sharing
+from apf_middleware.config.derive import derive_hierarchy, derive_limits, derive_settings
+from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, LevelLimits, Sharing
+from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.sharing import share_seats
-from apf_middleware.runtime.streams import StreamBook
+from apf_middleware.runtime.streams import StreamRegistry
 
-__all__ = ["LevelRegistry"]
+__all__ = ["LevelRegistry", "share_seats", "wanted_levels"]
+
+
+def share_seats(configuration: Configuration, limits: Mapping[str, LevelLimits], now: int) -> Sharing:
+    """Return the sharing of a server's seats that ``configuration`` asks for."""
+    server = configuration.server
+    share = Adjusting if server.borrowing == "periodic" else Lending
+    return share(
+        server.seats,
+        wanted_levels(configuration, limits),
+        discipline=DISCIPLINES[server.discipline],
+        strict_upstream=server.strict_upstream,
+        hierarchy=derive_hierarchy(configuration),
+        now=now,
+    )
+
+
+def wanted_levels(configuration: Configuration, limits: Mapping[str, LevelLimits]) -> Wanted:
+    """Return settings and limits of the levels that take requests."""
+    working = configuration.working_levels
+    return {name: (derive_settings(level, limits[name]), limits[name]) for name, level in working.items()}
 
 
 class LevelRegistry:
-    """The levels of ``configuration``; ``limits`` are theirs and those of their parents."""
+    """The ``levels`` of ``configuration`` by name, and the ``limits`` of them and of their parents.
+
+    ``sharing`` shares the seats among them. ``streams`` are the open streams of all levels.
+    """
 
     def __init__(self, configuration: Configuration, now: Callable[[], int]) -> None:
-        self.configuration: Configuration = configuration
-        self.now = now
         begin = now()
-        self._generation = 0
+        self.configuration: Configuration = configuration
         self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
-        self._sharing = share_seats(configuration, self.limits, begin)
+        self.sharing: Sharing = share_seats(configuration, self.limits, begin)
         self.levels: Mapping[str, LevelRuntime] = {}
+        self.streams: StreamRegistry = StreamRegistry(now)
         self._draining: list[LevelRuntime] = []
-        self._has_leftovers = False  # whether some are counted that the configuration doesn't name
-        self.streams: StreamBook = StreamBook(now)
-        self._adopt(begin, configuration, self.limits)
+        self._generations: dict[str, int] = {}  # of parents
+        self._generation = 0
+        self._has_leftovers = False  # whether levels or schemas have counters that the configuration doesn't name
+        self.adopt(begin, configuration, self.limits)
+
+    def __iter__(self) -> Iterator[LevelRuntime]:
+        """Iterate over the levels, and then over those that drain."""
+        yield from self.levels.values()
+        yield from self._draining
 
     @property
-    def shown(self) -> Iterable[LevelRuntime]:
-        """Whom metrics tell of, one by name: the levels, and those that drain unless another has taken their name."""
-        return {**{runtime.name: runtime for runtime in self._draining}, **self.levels}.values()
+    def shown(self) -> tuple[LevelRuntime, ...]:
+        """The levels that metrics show, one of each name: those that drain unless another one has their name."""
+        return (*{runtime.name: runtime for runtime in (*self._draining, *self.levels.values())}.values(),)
 
-    @property
-    def sharing(self) -> Sharing:
-        """How the levels share the seats."""
-        return self._sharing
+    def generation_of(self, name: str) -> int:
+        """Return the number of a level or parent, which no other one ever had."""
+        runtime = self.levels.get(name)
+        return self._generations[name] if runtime is None else runtime.generation
 
-    def _all(self) -> Iterable[LevelRuntime]:
-        return [*self.levels.values(), *self._draining] if self._draining else self.levels.values()
+    def _new_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    # Another configuration
+
+    def adopt(self, now: int, configuration: Configuration, limits: Mapping[str, LevelLimits]) -> None:
+        """Make the levels of ``configuration``, which the sharing has adopted already; keep those that stay."""
+        self.configuration = configuration
+        self.limits = limits
+        before = {id(runtime.shared): runtime for runtime in self}
+        by_name = {runtime.name: runtime for runtime in self.shown}
+        timeout = configuration.server.request_timeout_ns
+        levels = {}
+        for name, level in configuration.working_levels.items():
+            shared = self.sharing.levels[name]
+            streams = self.streams.of(name, configuration.levels[name].streams.on(configuration.server.streams))
+            runtime = before.pop(id(shared), None)
+            if runtime is None:
+                number = self._new_generation()
+                runtime = LevelRuntime(level, shared, streams, request_timeout_ns=timeout, now=now, generation=number)
+                if name in by_name and not by_name[name].shared.is_over:
+                    runtime.count_on(by_name[name], now)
+            else:
+                runtime.adopt(level, streams, request_timeout_ns=timeout)
+            levels[name] = runtime
+        parents = configuration.parents
+        self._generations = {name: self._generations.get(name) or self._new_generation() for name in parents}
+        self.levels = MappingProxyType(levels)
+        self.streams.forget(levels)
+        self._draining = list(before.values())
+        self._has_leftovers = True
+
+    # Looking
 
     def look(self, now: int) -> None:
-        """Bring what is counted up to ``now``, because somebody wants to see it."""
-        for runtime in self._all():
+        """Bring all counters up to ``now``."""
+        for runtime in self:
             runtime.look(now)
         if self._has_leftovers:
             self._forget_leftovers(now)
 
-    def _adopt(self, now: int, configuration: Configuration, limits: Mapping[str, LevelLimits]) -> None:
-        """The sharing has the levels of this ``configuration`` now: find to each the one at work, or make it."""
-        self.configuration = configuration
-        self.limits = limits
-        before = {id(runtime.shared): runtime for runtime in self._all()}
-        named = {runtime.name: runtime for runtime in self.shown}
-        timeout = self.configuration.server.request_timeout_ns
-        levels = {}
-        for name, level in self.configuration.working_levels.items():
-            shared = self._sharing.levels[name]
-            runtime = before.pop(id(shared), None)
-            if runtime is None:
-                number = self.generate()
-                runtime = LevelRuntime(level, shared, request_timeout_ns=timeout, now=now, generation=number)
-                if name in named and not named[name].shared.is_over:
-                    runtime.count_on(named[name], now)
-            else:
-                runtime.adopt(level, request_timeout_ns=timeout)
-            levels[name] = runtime
-        self.levels = MappingProxyType(levels)
-        self.streams.adopt(self.configuration, levels)
-        self._draining = list(before.values())
-        self._has_leftovers = True
-
     def _forget_leftovers(self, now: int) -> None:
-        """Forget the levels that have drained, and the counters of schemas that have gone, once nobody is there."""
-        still = set(map(id, self._sharing.draining))
+        """Forget levels that have drained, and the counters of schemas that have gone and have no requests left."""
+        still = set(map(id, self.sharing.draining))
         self._draining = [runtime for runtime in self._draining if id(runtime.shared) in still]
         kept: dict[str, set[str]] = {name: set() for name in self.levels}
         anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
@@ -88,7 +124,5 @@ class LevelRegistry:
         done = [runtime.forget_schemas(kept[name], now) for name, runtime in self.levels.items()]
         self._has_leftovers = bool(self._draining) or not all(done)
 
-    def generate(self) -> int:
-        """A number that no other queue ever had."""
-        self._generation += 1
-        return self._generation
+    def __repr__(self) -> str:
+        return f"<LevelRegistry: {len(self.levels)} levels, and {len(self._draining)} draining>"

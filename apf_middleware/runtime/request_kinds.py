@@ -8,29 +8,20 @@ two readings is met as often as it deserves.
 
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.counters import Occupancy
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.level import LevelRuntime, RequestKinds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apf_middleware.counters import Times
-    from apf_middleware.runtime.level import LevelRuntime
 
-__all__ = ["KindSampler", "RequestKinds"]
+__all__ = ["KindSampler"]
 
 _PERIOD_NS: Final = 50_000_000
-
-
-class RequestKinds(NamedTuple):
-    """Numbers of requests at one moment."""
-
-    reads_executing: int
-    writes_executing: int
-    reads_waiting: int
-    writes_waiting: int
 
 
 _LABELS: Final = (
@@ -50,7 +41,7 @@ class KindSampler:
 
     def __init__(
         self,
-        levels: Callable[[], Iterable["LevelRuntime"]],
+        levels: Callable[[], Iterable[LevelRuntime]],
         now: Callable[[], int],
         on_rest: Callable[[], None],
         chance: Random | None = None,

@@ -8,8 +8,8 @@ A stream is counted where it begins, by the name of its level, and stays counted
 Levels come and go with configurations; a level that comes again finds its open streams again.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Container, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.runtime.drain import DrainMeter
@@ -17,20 +17,25 @@ from apf_middleware.runtime.heldup import HeldUp
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
-    from apf_middleware.config import Configuration
     from apf_middleware.estimation import Watch, WatchTracker
-    from apf_middleware.runtime.admission import Admission
-    from apf_middleware.runtime.level import LevelRuntime
 
-__all__ = ["OpenStreams", "Stream", "StreamBook"]
+__all__ = ["OpenStreams", "Releasable", "Stream", "StreamRegistry"]
 
 Flow = tuple[str, str]
 """A flow by its schema and its distinguisher."""
 
 
-def _release(admission: "Admission") -> None:
-    """Only writing is left to do, and the client doesn't read."""
-    admission.release()
+class Releasable(Protocol):
+    """A request that can give its seats back before its response has ended."""
+
+    def release(self) -> bool:
+        """Give the seats back; return False if the request keeps them."""
+        ...
+
+
+def _release(request: Releasable) -> None:
+    """Release a request that has only writing left to do, and whose client doesn't read."""
+    request.release()
 
 
 class OpenStreams:
@@ -45,7 +50,7 @@ class OpenStreams:
         self.closed: int = 0
         self.drain: DrainMeter = DrainMeter(now())  # of those that end
         self.settings: StreamSettings = StreamSettings()
-        self.writes: HeldUp[Admission] | None = None
+        self.writes: HeldUp[Releasable] | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
         """From now on the configuration says this; streams that are open stay so, even if there are too many."""
@@ -84,8 +89,8 @@ class OpenStreams:
         return f"<OpenStreams: {self.open} of {len(self._by_flow)} flows>"
 
 
-class StreamBook:
-    """The open streams of all levels by name; those of a level that has gone until the last one has ended."""
+class StreamRegistry:
+    """The open streams of all levels by name; those of a level that has gone are kept until the last one has ended."""
 
     __slots__ = ("_levels", "_now")
 
@@ -93,23 +98,25 @@ class StreamBook:
         self._now = now
         self._levels: dict[str, OpenStreams] = {}
 
-    def adopt(self, configuration: "Configuration", levels: "Mapping[str, LevelRuntime]") -> None:
-        """Tell the levels of this configuration their open streams, and forget what nobody needs."""
+    def of(self, level: str, settings: StreamSettings) -> OpenStreams:
+        """Return the open streams of a level, with these settings from now on."""
+        streams = self._levels.get(level)
+        if streams is None:
+            streams = self._levels[level] = OpenStreams(self._now)
+        streams.adopt(settings)
+        return streams
+
+    def forget(self, levels: Container[str]) -> None:
+        """Forget the levels that aren't among ``levels`` and have no open streams."""
         for name in [name for name, streams in self._levels.items() if name not in levels and not streams.open]:
             del self._levels[name]
-        for name, runtime in levels.items():
-            streams = self._levels.get(name)
-            if streams is None:
-                streams = self._levels[name] = OpenStreams(self._now)
-            streams.adopt(configuration.levels[name].streams.on(configuration.server.streams))
-            runtime.streams = streams
 
-    def counts(self, levels: "Mapping[str, LevelRuntime]") -> Mapping[str, int]:
-        """How many are open by level; of a level that isn't among ``levels`` only while there are any."""
+    def counts(self, levels: Container[str]) -> Mapping[str, int]:
+        """Return the number of open streams by level; of a level that isn't among ``levels`` only if there are any."""
         return {name: streams.open for name, streams in self._levels.items() if name in levels or streams.open}
 
     def __repr__(self) -> str:
-        return f"<StreamBook: {sum(streams.open for streams in self._levels.values())} open>"
+        return f"<StreamRegistry: {sum(streams.open for streams in self._levels.values())} open>"
 
 
 _NOTHING: Final = ()

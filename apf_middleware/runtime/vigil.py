@@ -9,14 +9,13 @@ up, and one timer serves them all.
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from apf_middleware.fairqueuing import Reason
-
-if TYPE_CHECKING:
-    from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.admission import Admission, Wakeable
 
 __all__ = [
+    "VIGILS",
     "WATCHING",
     "WATCH_AFTER_NS",
     "Cancellable",
@@ -27,7 +26,6 @@ __all__ = [
     "Vigil",
     "Vigils",
     "Waiter",
-    "Wakeable",
 ]
 
 WATCH_AFTER_NS: Final = 3_000_000
@@ -37,12 +35,6 @@ _SECOND: Final = 10**9
 _WATCH_AFTER: Final = WATCH_AFTER_NS / _SECOND
 WATCHING: Final = "apf: watch the client of a waiting request"
 _GRAIN_NS: Final = 1_000_000  # loops' timers tell no less apart: whoever has less than that to wait has waited enough
-
-
-class Wakeable(Protocol):
-    """What is woken when a request's wait is over."""
-
-    def wake(self) -> None: ...
 
 
 class Waiter(Wakeable, Protocol):
@@ -99,7 +91,7 @@ class Sleeper(Generic[C, L]):
 
     def __init__(
         self,
-        admission: "Admission",
+        admission: Admission,
         limit_ns: int,
         begin_to_watch: Callable[[C], L],
         client: C,
@@ -247,3 +239,7 @@ class Vigils(dict[asyncio.AbstractEventLoop, Vigil]):
             del self[other]
         self[loop] = vigil = Vigil(loop)
         return vigil
+
+
+VIGILS: Final = Vigils()
+"""Those of all event loops: what is kept there belongs to a loop, and not to one of the servers on it."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime.vigil import WATCH_AFTER_NS, WATCHING, Cancellable, ClientWatch, Sleeper
+from apf_middleware.runtime.vigil import VIGILS, WATCH_AFTER_NS, WATCHING, Cancellable, ClientWatch, Sleeper
 
 if TYPE_CHECKING:
     from trio import CancelScope
@@ -44,7 +44,7 @@ async def wait_for_seat(admission: "Admission", limit_ns: int, begin_to_watch: C
     except RuntimeError:
         return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
     admission.waiter = sleeper = Sleeper(admission, limit_ns, begin_to_watch, client, loop)
-    vigil = admission.destination.controller.vigils[loop]
+    vigil = VIGILS[loop]
     if limit_ns > 2 * WATCH_AFTER_NS:
         vigil.watch(sleeper)
     else:

@@ -11,7 +11,7 @@ from apf_middleware.simulation.events import FifoTimeouts
 from apf_middleware.simulation.meters import TenantMeter
 
 if TYPE_CHECKING:
-    from apf_middleware.runtime.vigil import Wakeable
+    from apf_middleware.runtime.admission import Wakeable
 
 __all__ = ["ClientGroup", "SimulatedClient", "SimulatedRequest"]
 

@@ -483,7 +483,7 @@ async def test_a_server_that_began_without_gates_gets_some(borrowing: str) -> No
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration("[]", server=server))
         service = stage.middleware.service
-        assert not stage.controller.may_have_gates
+        assert stage.controller.gate_runner is None
         runs = await stage.holder("/db/runs")
         files = configuration(server=DB + server)
         service.adopt(service.prepare(files))
@@ -508,7 +508,7 @@ async def test_gates_that_come_by_a_reload_must_be_defined() -> None:
         stage = GatedStage(tasks, configuration("[]"))
         with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
             stage.controller.reconfigure(configuration("[nothing]"))
-        assert not stage.controller.may_have_gates
+        assert stage.controller.gate_runner is None
         answered = stage.comes("/db/1")
         await answered.end()
         assert answered.status == 200

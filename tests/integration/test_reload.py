@@ -470,8 +470,8 @@ async def test_whatever_is_reloaded_nobody_is_lost(file: Path, seed: int) -> Non
         service.reading()
         assert stage.is_at_rest()
         assert not service.controller.sharing.draining
-        assert not service.controller._draining
-        assert not service.controller._has_leftovers
+        assert not service.controller.registry._draining
+        assert not service.controller.registry._has_leftovers
         assert sorted(stage.finished) == sorted(set(stage.finished)), "everybody was served once"
 
 

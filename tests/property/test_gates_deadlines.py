@@ -23,7 +23,7 @@ from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, ClientWatch, Controller, wait_for_seat
-from apf_middleware.runtime.destination import Destination
+from apf_middleware.runtime.admission import Destination
 from apf_middleware.runtime.vigil import Cancellable, Start, Waiter
 from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
@@ -172,7 +172,7 @@ class _Scene:
             finally:
                 if admission.is_seated:
                     self.controller.release(admission)
-                self.controller.end(admission)
+                self.controller.release_leases(admission)
 
     @staticmethod
     def _check_waited(request: _Request, admission: Admission, waited: float) -> None:

@@ -14,7 +14,7 @@ from apf_middleware.config import load_text
 from apf_middleware.config.derive import derive_limits
 from apf_middleware.fairqueuing import Lending, LevelLimits, LevelShares, QueueSetSettings, Work
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
-from apf_middleware.runtime.sharing import share_seats
+from apf_middleware.runtime.registry import share_seats
 from tests.simulation.test_sharing import MS, SECOND, SERVICES, House
 from tests.support.examples import seeds
 

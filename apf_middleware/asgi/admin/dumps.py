@@ -64,7 +64,7 @@ async def dump_levels(view: View, formatter: Formatter, query: Mapping[str, str]
     levels = observe_levels(view)
     if as_json:
         return await write_json("levels", levels, to_json, seats=view.controller.sharing.seats)
-    if view.controller.may_have_gates:
+    if view.controller.gate_runner is not None:
         return await write_text((*_LEVELS, _PARKED), levels, lambda one: (*_level_cells(one), str(one.parked)))
     return await write_text(_LEVELS, levels, _level_cells)
 
@@ -84,7 +84,7 @@ async def dump_queues(view: View, formatter: Formatter, query: Mapping[str, str]
     queues = observe_queues(view)
     if as_json:
         return await write_json("queues", queues, to_json)
-    if view.controller.may_have_gates:
+    if view.controller.gate_runner is not None:
         return await write_text((*_QUEUES, _PARKED), queues, lambda one: (*_queue_cells(one), str(one.parked)))
     return await write_text(_QUEUES, queues, _queue_cells)
 
@@ -103,7 +103,7 @@ async def dump_requests(view: View, formatter: Formatter, query: Mapping[str, st
     if as_json:
         records_of = partial(to_json, without=() if details else _DETAIL_FIELDS, formatter=formatter)
         return await write_json("requests", requests, records_of)
-    gates = view.controller.may_have_gates
+    gates = view.controller.gate_runner is not None
     columns = (*_REQUESTS, *(_DETAILS if details else ()), *(_HELD if gates else ()))
 
     def cells(one: RequestSnapshot) -> Cells:

@@ -8,7 +8,7 @@ from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial
 from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
 from apf_middleware.snapshots import FlowSnapshot, HeldSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
@@ -37,6 +37,8 @@ class View(Protocol):
     def configuration(self) -> Configuration: ...
     @property
     def controller(self) -> Controller: ...
+    @property
+    def queues(self) -> NamedQueues: ...
     @property
     def problems(self) -> Sequence[Problem]: ...
     @property
@@ -117,7 +119,8 @@ def observe_requests(view: View, *, details: bool = False) -> list[RequestSnapsh
 def _held_requests(controller: Controller) -> dict[Queue | None, list[tuple[Admission, HeldSnapshot]]]:
     """Return the requests that gates hold, by queue, the earliest first."""
     found: dict[Queue | None, list[tuple[Admission, HeldSnapshot]]] = {}
-    for admission, gate, since, number, stage in controller.list_held():
+    runner = controller.gate_runner
+    for admission, gate, since, number, stage in runner.list_held() if runner is not None else ():
         found.setdefault(admission.queue, []).append((admission, HeldSnapshot(gate, since, number, stage)))
     return found
 

@@ -77,7 +77,7 @@ class QueueResource:
 
     @property
     def _queues(self) -> NamedQueues:
-        return self._view.controller.queues
+        return self._view.queues
 
     def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
         """Return the name of the queue at this path, and the handlers by method."""

@@ -1,8 +1,8 @@
-"""The book of a live server's queues: create, look at, change, open, pause, close and delete them while requests run.
+"""The named queues of a live server: create, list, change, open, pause, close and delete them while requests run.
 
-Every call is one step: it is checked as a whole, put in force between two steps of the event loop, and told in the log
-with who asked for it. What can't be done is raised as a `QueueError` whose ``kind`` tells how, and changes nothing.
-Nothing that runs is ever ended by a change.
+Every call is one step: it is checked as a whole, put in force between two steps of the event loop, and logged with the
+name of the operator. What can't be done raises a `QueueError`, whose ``kind`` says why, and changes nothing. No change
+ever ends a running request.
 """
 
 import logging
@@ -31,39 +31,40 @@ if TYPE_CHECKING:
 __all__ = ["NamedQueues"]
 
 _MANDATORY: Final = frozenset({"exempt", "catch-all"})
-_FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # as the book calls them
+_FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # as the calls name them
 
 
 class NamedQueues:
-    """The queues of ``controller``. ``put_in_force`` is how another configuration is; a server has more to do for it.
+    """The queues of ``controller``.
 
-    ``files`` is the configuration as it was read, without live changes; ``changes`` are these.
+    ``put_in_force`` is called with each other configuration; without it, only the controller adopts it. ``files`` is
+    the configuration as it was read, without live changes; ``changes`` are these.
     """
 
-    def __init__(self, controller: "Controller") -> None:
+    def __init__(self, controller: "Controller", put_in_force: "Callable[[Configuration], None] | None" = None) -> None:
         self._controller = controller
+        self._put_in_force = controller.reconfigure if put_in_force is None else put_in_force
         self.files: Configuration = controller.configuration
         self.changes: LiveChanges = LiveChanges()
-        self.put_in_force: Callable[[Configuration], None] = controller.reconfigure
-        self._generations: dict[str, int] = {}  # of parents; a level at work has its own
 
     # Looking
 
     def list(self) -> tuple[NamedQueueSnapshot, ...]:
-        """All queues, each parent before its children."""
-        return tuple(look_at_queues(self._controller, self.changes.entries, self._generations))
+        """Return all queues, each parent before its children."""
+        self._controller.look(self._controller.now())
+        return tuple(look_at_queues(self._controller.registry, self.changes.entries))
 
     def status(self, name: str) -> NamedQueueSnapshot:
-        """One queue."""
+        """Return the status of one queue."""
         self._level(name)
         return next(one for one in self.list() if one.name == name)
 
     def document(self, name: str) -> tuple[dict[str, Any], ...]:
-        """What to write into a file so that the queue is there as it is now."""
+        """Return what to write into a file so that the queue is there as it is now."""
         return (level_document(self._level(name)),)
 
     def drift(self) -> tuple[Drift, ...]:
-        """How the live server differs from its files."""
+        """Return how the live server differs from its files."""
         return self.changes.drift()
 
     # Changing
@@ -77,7 +78,7 @@ class NamedQueues:
         by: str = "",
         **fields: Any,  # noqa: ANN401 - each is checked by its name
     ) -> NamedQueueSnapshot:
-        """A new queue, open, with a ``min`` of 0 and no ``max`` unless they are given; other fields as in `update`."""
+        """Create an open queue, with a ``min`` of 0 and no ``max`` unless they are given; fields as in `update`."""
         if name in self._levels:
             raise QueueConflictError(name, "there is a queue of this name already", "Update it, or take another name")
         check_name(name)
@@ -105,7 +106,7 @@ class NamedQueues:
     def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> NamedQueueSnapshot:
         """Open, close or pause a queue; those that a parent closes or pauses are its children.
 
-        Those who wait in a queue that closes are served (``drain``) or rejected at once (``shed``).
+        Requests that wait in a queue that closes are served (``drain``) or rejected at once (``shed``).
         """
         level = self._level(name)
         if action not in ACTIONS:
@@ -126,8 +127,9 @@ class NamedQueues:
         return self.status(name)
 
     def delete(self, name: str, *, cascade: bool = False, by: str = "") -> None:
-        """Delete a queue that is closed; with ``cascade`` any, its children too: who waits is rejected, who runs ends.
+        """Delete a queue that is closed.
 
+        With ``cascade`` any queue is deleted, its children too: waiting requests are rejected, and running ones finish.
         What still runs counts for the old queue, also if another one gets its name.
         """
         level = self._level(name)
@@ -153,24 +155,14 @@ class NamedQueues:
     # Files
 
     def reload(self, files: Configuration) -> Configuration:
-        """Files have been read again: what is to be in force, live changes considered as far as they still hold."""
+        """Return what is to be in force when ``files`` have been read again: with the live changes that still hold."""
         return self.changes.still(files).over(files)
 
     def note_in_force(self, files: Configuration) -> None:
-        """What `reload` made of these files is in force."""
+        """Note that what `reload` made of ``files`` is in force."""
         before, self.changes, self.files = self.changes, self.changes.still(files), files
         for name in sorted(before.entries.keys() - self.changes.entries.keys()):
             log_event(logging.INFO, "apf.queue-change-ended", queue=name, reason="the files say otherwise, or the same")
-
-    def apply_states(self) -> None:
-        """Let every queue do what is wanted of it, which another configuration may have changed."""
-        levels = self._levels
-        for name, runtime in self._controller.levels.items():
-            if not runtime.shared.exempt:
-                wish = wish_of(levels[name], levels.get(levels[name].parent or ""))
-                self._controller.operate(runtime, held=wish == "paused", closing=wish == "closed")
-        parents = self._controller.configuration.parents
-        self._generations = {name: self._generations.get(name) or self._controller.generate() for name in parents}
 
     # Steps
 
@@ -185,7 +177,7 @@ class NamedQueues:
         return level
 
     def _working(self, name: str) -> "tuple[str, ...]":
-        """The queues that requests of this one are in: itself, or its children."""
+        """Return the queues that the requests of this one are in: itself, or its children."""
         children = tuple(one.name for one in self._levels.values() if one.parent == name)
         return children or tuple(one for one in (name,) if one in self._controller.levels)
 
@@ -210,7 +202,7 @@ class NamedQueues:
     def _adopt(self, changes: LiveChanges) -> None:
         before, self.changes = self.changes, changes
         try:
-            self.put_in_force(changes.over(self.files))
+            self._put_in_force(changes.over(self.files))
         except BaseException:
             self.changes = before
             raise

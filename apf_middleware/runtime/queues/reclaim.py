@@ -1,12 +1,12 @@
-"""Asking requests to give way: the cooperative form of taking seats back.
+"""Cooperative reclaiming of seats: running requests are asked to give way to the owner of their seats.
 
-An owner below what it deserves is served first whenever a seat comes free, and with short requests that is soon. Where
+A queue below what it deserves is served first whenever a seat comes free, and with short requests that is soon. Where
 some take minutes (exports, generated text), their handlers may opt in to be asked: `Admission.revocable` gives them a
-`Revocation` to look at or to wait for. Nothing is ever cancelled; who is asked ends, or doesn't.
+`Revocation` to look at or to wait for. Nothing is ever cancelled; a request that is asked ends, or goes on.
 
-Asked are running requests of *other* queues that may be reclaimed, whose queue has more than it deserves and keeps that
-afterwards: first those of the queue with the lowest priority, then with the highest share, then the youngest. Seats
-that are free or already asked back count first, and nobody is asked unless it is enough together.
+Requests are asked that run in *other*, reclaimable queues which have more than they deserve, also after the request has
+ended: first those of the queue with the lowest priority, then with the highest share, then the youngest. Seats that are
+free or already asked back count first, and no request is asked unless the seats are enough together.
 """
 
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from apf_middleware.runtime.queues.status import find_deserved
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.admission import Admission
-    from apf_middleware.runtime.controller import Controller
     from apf_middleware.runtime.level import LevelRuntime
+    from apf_middleware.runtime.registry import LevelRegistry
 
 __all__ = ["Reclaimer"]
 
@@ -30,42 +30,42 @@ class _Victim(NamedTuple):
 
 
 class Reclaimer:
-    """Knows the running requests that opted in, and asks some of them when an owner waits.
+    """Keep the running requests that opted in, and ask some of them when a queue waits for seats that it deserves.
 
-    Those that have ended are forgotten now and then, so that their end costs nothing.
+    Requests that have ended are forgotten now and then, so that their end costs nothing. ``asked`` counts by queue.
     """
 
-    __slots__ = ("_controller", "_known", "_limit", "asked")
+    __slots__ = ("_known", "_levels", "_limit", "asked")
 
-    def __init__(self, controller: "Controller") -> None:
-        self._controller = controller
+    def __init__(self, levels: "LevelRegistry") -> None:
+        self._levels = levels
         self._known: list[Admission] = []
         self._limit = 64
-        self.asked: dict[str, int] = {}  # requests by queue
+        self.asked: dict[str, int] = {}
 
     def enter(self, admission: "Admission") -> None:
-        """It may be asked from now on; perhaps an owner waits already."""
+        """Allow ``admission`` to be asked, at once if a queue waits already."""
         self._known.append(admission)
         if len(self._known) > self._limit:
             self._forget()
             self._limit = 64 + 2 * len(self._known)
-        for runtime in self._controller.levels.values():
+        for runtime in self._levels.levels.values():
             if runtime.shared.waits:
                 self.claim(runtime)
 
     def _forget(self) -> None:
         self._known = [one for one in self._known if one.state is TicketState.SEATED]
-        self.asked = {name: number for name, number in self.asked.items() if name in self._controller.levels}
+        self.asked = {name: number for name, number in self.asked.items() if name in self._levels.levels}
 
     def claim(self, runtime: "LevelRuntime") -> None:
-        """Somebody waits at this queue: ask for the seats that it lacks, if it deserves them and that is enough."""
+        """Ask for the seats that a queue with waiting requests lacks, if it deserves them and enough can be had."""
         shared = runtime.shared
         if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
             return
-        if self._controller.configuration.server.borrowing != "immediate":
+        if self._levels.configuration.server.borrowing != "immediate":
             return  # until the next adjustment its limit is what it is
         self._forget()
-        deserves = find_deserved(self._controller)
+        deserves = find_deserved(self._levels)
         queueset = shared.queueset
         width = min(queueset.head().width, shared.most)
         most = min(int(deserves[runtime.name]), shared.most)
@@ -79,7 +79,10 @@ class Reclaimer:
     def _choose(
         self, claimant: "LevelRuntime", deserves: dict[str, Fraction], width: int, wanted: int, coming: int
     ) -> "list[Admission]":
-        """As few as are needed for as many requests of this width as there are to be; ``coming`` seats come anyway."""
+        """Return as few requests as give ``claimant`` seats for as many of this width as it wants.
+
+        ``coming`` seats come free anyway.
+        """
         target = (coming // width + 1) * width
         if target > wanted:
             return []
@@ -101,13 +104,13 @@ class Reclaimer:
         return chosen[:enough]
 
     def _left(self, level: str) -> int:
-        """What a queue has when those who were asked have gone."""
-        shared = self._controller.levels[level].shared
+        """Return the seats that a queue has when the requests that were asked have gone."""
+        shared = self._levels.levels[level].shared
         asked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
         return shared.queueset.seats_in_use + bool(shared.alone) - asked
 
     def _victims(self, claimant: "LevelRuntime", deserves: dict[str, Fraction]) -> Iterator[_Victim]:
-        levels = self._controller.levels
+        levels = self._levels.levels
         for admission in self._known:
             runtime = admission.destination.runtime
             level, name = runtime.level, runtime.name

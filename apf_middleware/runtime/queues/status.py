@@ -1,14 +1,14 @@
-"""How a queue is doing: all that a table or a screen shows of it, found when somebody asks.
+"""The status of named queues: all that a table or a screen shows of them, found when it is asked for.
 
 Counts are sums of those that the server keeps anyway, so that always
 
     arrived = completed + failed + aborted + rejected + inqueue + pending + running.
 
-Failed are those whose app raised, or answered with a status of 500 or more. Aborted are those whose client left while
-they waited, or whose task was cancelled while they ran.
+Failed requests are those whose app raised, or answered with a status of 500 or more. Aborted requests are those whose
+client left while they waited, or whose task was cancelled while they ran.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -20,8 +20,8 @@ from apf_middleware.snapshots import NamedQueueSnapshot
 
 if TYPE_CHECKING:
     from apf_middleware.config.objects import Level
-    from apf_middleware.runtime.controller import Controller
     from apf_middleware.runtime.level import LevelRuntime
+    from apf_middleware.runtime.registry import LevelRegistry
 
 __all__ = ["find_deserved", "look_at_queues"]
 
@@ -45,7 +45,7 @@ class _Counts:
         self.used += queueset.seats_in_use + (1 if runtime.shared.alone else 0)
         self.is_idle = self.is_idle and runtime.shared.is_idle
         self.pending += queueset.parked
-        self.inqueue -= queueset.parked  # who is parked counts as waiting below
+        self.inqueue -= queueset.parked  # parked requests count as waiting below
         for tally in runtime.tallies.values():
             self.inqueue += tally.waiting
             self.running += tally.executing
@@ -59,13 +59,13 @@ class _Counts:
                     rejected[reason.value] = rejected.get(reason.value, 0) + number
 
 
-def find_deserved(controller: "Controller") -> dict[str, Fraction]:
+def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
     """Return what each queue deserves at this moment, and its part of the seats that no queue asks for.
 
     An exempt level has what it uses, and the others divide the rest.
     """
-    configuration, runtimes = controller.configuration, controller.levels
-    limits, found, demands = controller.limits, {}, {}
+    configuration, runtimes = registry.configuration, registry.levels
+    limits, found, demands = registry.limits, {}, {}
     seats = configuration.server.seats
     for name, level in configuration.levels.items():
         shared = runtimes[name].shared if name in runtimes else None
@@ -97,33 +97,25 @@ def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -
     return found
 
 
-def look_at_queues(
-    controller: "Controller", live: Iterable[str], generations: Mapping[str, int]
-) -> list[NamedQueueSnapshot]:
-    """All queues, each parent before its children; ``live`` are those that aren't as the files have them."""
-    controller.look(controller.now())
-    deserves = find_deserved(controller)
-    changed = set(live)
-    levels = controller.configuration.levels
+def look_at_queues(registry: "LevelRegistry", live: Container[str]) -> list[NamedQueueSnapshot]:
+    """Return all queues, each parent before its children; ``live`` are those that aren't as the files have them."""
+    deserves = find_deserved(registry)
+    levels = registry.configuration.levels
     cents = _in_cents(deserves, levels)
     in_order = sorted(levels, key=lambda name: (levels[name].parent or name, levels[name].parent is not None, name))
-    return [
-        _look(controller, levels[name], Fraction(cents[name], _CENT), generations.get(name, 0), is_live=name in changed)
-        for name in in_order
-    ]
+    return [_look(registry, levels[name], Fraction(cents[name], _CENT), is_live=name in live) for name in in_order]
 
 
-def _look(
-    controller: "Controller", level: "Level", deserves: Fraction, generation: int, *, is_live: bool
-) -> NamedQueueSnapshot:
-    levels, name = controller.configuration.levels, level.name
+def _look(registry: "LevelRegistry", level: "Level", deserves: Fraction, *, is_live: bool) -> NamedQueueSnapshot:
+    levels, name = registry.configuration.levels, level.name
     children = tuple(sorted(one.name for one in levels.values() if one.parent == name))
     counts, rejected = _Counts(), dict[str, int]()
     for working in children or (name,):
-        counts.add(controller.levels[working], rejected)
+        counts.add(registry.levels[working], rejected)
     parent = levels[level.parent] if level.parent is not None else None
     wish = wish_of(level, parent)
-    limits = controller.limits[name]
+    limits = registry.limits[name]
+    seats = registry.configuration.server.seats
     return NamedQueueSnapshot(
         name=name,
         parent=level.parent,
@@ -132,8 +124,8 @@ def _look(
         min=limits.min,
         deserved=float(deserves),
         used=counts.used,
-        max=min(limits.max, controller.configuration.server.seats),
-        capacity=min(_most(controller, name), controller.configuration.server.seats),
+        max=min(limits.max, seats),
+        capacity=min(_most(registry, name), seats),
         inqueue=counts.inqueue,
         pending=counts.pending,
         running=counts.running,
@@ -143,7 +135,7 @@ def _look(
         rejected=dict(sorted(rejected.items())),
         share=float(counts.used / deserves) if deserves else float(counts.used > 0),
         source="live" if is_live else "file",
-        generation=generation if children else controller.levels[name].generation,
+        generation=registry.generation_of(name),
         priority=level.priority,
         reclaimable=level.reclaimable,
         dequeue_strategy=level.dequeue_strategy,
@@ -153,7 +145,7 @@ def _look(
     )
 
 
-def _most(controller: "Controller", name: str) -> int:
-    """The most seats that a queue could have, if all others used no more than their mins."""
-    parent = controller.sharing.parents.get(name)
-    return controller.levels[name].shared.most if parent is None else parent.most
+def _most(registry: "LevelRegistry", name: str) -> int:
+    """Return the most seats that a queue could have, if all others used no more than their mins."""
+    parent = registry.sharing.parents.get(name)
+    return registry.levels[name].shared.most if parent is None else parent.most

@@ -15,6 +15,7 @@ from apf_middleware.config.admin import AdminSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, Destination
+from apf_middleware.runtime.queues import NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from tests.integration.conversation import http_scope, websocket_scope
 
@@ -69,6 +70,7 @@ class World:
         self.time = 100 * SECOND
         self.configuration: Configuration = load_text(CONFIG.replace("DISCIPLINE", discipline))
         self.controller = Controller(self.configuration, now=lambda: self.time)
+        self.queues = NamedQueues(self.controller)
         self.running = RunningRequests(self.time)
         self.problems: Sequence[Problem] = ()
         self.reloads = 0

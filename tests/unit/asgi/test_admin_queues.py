@@ -191,12 +191,12 @@ async def test_what_cannot_be_is_refused_and_names_the_fields(
     status: int,
     fields: list[str],
 ) -> None:
-    before = office.controller.queues.list()
+    before = office.queues.list()
     found, told = await office.orders(method, page, order)
 
     assert (found, told["status"]) == (status, status)
     assert [one["field"] for one in told.get("errors", ())] == fields
-    assert office.controller.queues.list() == before
+    assert office.queues.list() == before
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ async def test_another_site_s_page_gives_no_orders(office: Office, site: str, st
     headers = {**JSON, "Sec-Fetch-Site": site}
 
     assert (await office.orders("PATCH", "queues/crowd", {"weight": 7}, headers=headers))[0] == status
-    assert office.controller.queues.status("crowd").weight == (7 if status == 200 else 1000)
+    assert office.queues.status("crowd").weight == (7 if status == 200 else 1000)
 
 
 async def test_who_may_look_may_not_change(office: Office) -> None:

@@ -40,7 +40,7 @@ def test_the_server_s_numbers_are_told() -> None:
 
 
 def look(house: Operated) -> Metrics:
-    return Metrics(read_server(house.controller, authentication_failures={}, version="1"))
+    return Metrics(read_server(house.controller, house.queues, authentication_failures={}, version="1"))
 
 
 def test_a_queue_s_series_come_and_go_with_it() -> None:

@@ -9,7 +9,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.metrics import ServerReading
-from apf_middleware.runtime import Admission, Controller, LevelRuntime, read_server
+from apf_middleware.runtime import Admission, Controller, LevelRuntime, NamedQueues, read_server
 
 PLACE = Classification("all", "crowd", "alice", 7)
 
@@ -128,11 +128,15 @@ def test_wide_requests_are_counted_by_their_seats_while_they_wait_and_run() -> N
     world.time += 1
     world.goes(second)
     assert (tally.seats_executing, tally.executing) == (0, 0)
-    [schema] = read_server(world.controller, authentication_failures={}, version="1").schemas
+    [schema] = read_server(
+        world.controller, NamedQueues(world.controller), authentication_failures={}, version="1"
+    ).schemas
     assert schema.lingering_seats == 4
     world.time += 100
     world.controller.tick()
-    [schema] = read_server(world.controller, authentication_failures={}, version="1").schemas
+    [schema] = read_server(
+        world.controller, NamedQueues(world.controller), authentication_failures={}, version="1"
+    ).schemas
     assert schema.lingering_seats == 0
 
 
@@ -150,7 +154,9 @@ def test_a_picture_has_all_levels_and_their_numbers() -> None:
     world.comes()
     world.time = 11 * 10**9
     world.controller.tick()
-    picture = read_server(world.controller, authentication_failures={"expired": 2}, version="1.2.3")
+    picture = read_server(
+        world.controller, NamedQueues(world.controller), authentication_failures={"expired": 2}, version="1.2.3"
+    )
     levels = {level.name: level for level in picture.levels}
 
     assert set(levels) == {"crowd", "catch-all", "exempt"}
@@ -171,7 +177,7 @@ def test_what_never_arrived_has_not_failed_either(aborted: bool) -> None:  # noq
     served = world.comes()
     world.goes(served)
 
-    status = world.controller.queues.status("crowd")
+    status = NamedQueues(world.controller).status("crowd")
     assert (status.arrived, status.completed, status.failed, status.aborted) == (1, 1, 0, 0)
 
 
@@ -241,4 +247,4 @@ def test_a_registry_that_is_read_in_another_thread_changes_no_seats() -> None:
 
 
 def picture(world: Turned) -> ServerReading:
-    return read_server(world.controller, authentication_failures={}, version="1")
+    return read_server(world.controller, NamedQueues(world.controller), authentication_failures={}, version="1")

@@ -7,7 +7,8 @@ import pytest
 
 from apf_middleware.metrics import Tally
 from apf_middleware.runtime import request_kinds
-from apf_middleware.runtime.request_kinds import KindSampler, RequestKinds
+from apf_middleware.runtime.level import RequestKinds
+from apf_middleware.runtime.request_kinds import KindSampler
 from tests.unit.runtime.test_level import Turned, configuration
 
 MS = 10**6

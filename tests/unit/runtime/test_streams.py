@@ -14,7 +14,7 @@ from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError, TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, HeldUp, OpenStreams
-from apf_middleware.runtime.streams import Stream, StreamBook
+from apf_middleware.runtime.streams import Stream, StreamRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ class House:
 
     @property
     def open(self) -> dict[str, int]:
-        return {name: n for name, n in self.controller.streams.counts(self.controller.levels).items() if n}
+        return {name: n for name, n in self.controller.registry.streams.counts(self.controller.levels).items() if n}
 
 
 def open_streams(max_open: int | None = None, max_open_per_flow: int | None = None) -> OpenStreams:
@@ -164,12 +164,12 @@ def test_a_level_that_has_gone_is_forgotten_when_its_last_stream_has_ended() -> 
     house.controller.reconfigure(configuration("b"))
     assert one.stream is not None
     one.stream.close()
-    counts = house.controller.streams.counts(house.controller.levels)
+    counts = house.controller.registry.streams.counts(house.controller.levels)
     assert "a" not in counts
     house.controller.reconfigure(configuration("b"))
 
-    assert "a" not in house.controller.streams._levels
-    assert repr(house.controller.streams) == "<StreamBook: 0 open>"
+    assert "a" not in house.controller.registry.streams._levels
+    assert repr(house.controller.registry.streams) == "<StreamRegistry: 0 open>"
 
 
 def test_limits_follow_the_configuration_and_nobody_who_is_there_is_sent_away() -> None:
@@ -293,4 +293,4 @@ def test_a_charge_is_a_sensible_number(seats: object) -> None:
 
 
 def test_a_book_of_nothing() -> None:
-    assert dict(StreamBook(lambda: 0).counts({})) == {}
+    assert dict(StreamRegistry(lambda: 0).counts({})) == {}

@@ -31,14 +31,11 @@ class Operated:
         self.now = 0
         self.ticks_ns = 0  # by which time goes on when somebody reads the clock
         self.controller = Controller(load_text(text), now=self._read_clock, alarm=lambda *_: SilentAlarm())
+        self.queues = NamedQueues(self.controller)
 
     def _read_clock(self) -> int:
         self.now += self.ticks_ns
         return self.now
-
-    @property
-    def queues(self) -> NamedQueues:
-        return self.controller.queues
 
     def arrive(
         self, queue: str, number: int = 1, width: int = 1, flow: str = "flow", linger_ns: int = 0

@@ -419,7 +419,7 @@ def test_a_thousand_queues_come_and_go_under_load_and_leave_nothing_behind() -> 
     house.controller.look(house.now)
 
     assert house.controller.sharing.draining == []
-    assert [one.name for one in house.controller.shown] == sorted(house.controller.levels)
+    assert [one.name for one in house.controller.registry.shown] == sorted(house.controller.levels)
     assert house.queues.drift() == ()
 
 

@@ -7,6 +7,7 @@ from apf_middleware.fairqueuing import Work
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.queues import NamedQueues
 from tests.unit.runtime.queues.operated import Operated, level, server
 
 
@@ -165,7 +166,7 @@ def test_an_owner_whom_a_gate_lets_go_on_asks_as_one_who_has_just_come() -> None
     gates = Gates()
     gates.capacity("db", limit=1)
     controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
-    house.controller = controller
+    house.controller, house.queues = controller, NamedQueues(controller)
     running = fill(house, "borrower")
     gates.close("db")
     waits = Admission(_Waits(controller, Classification("catch-all", "owner", "flow", 7), Work()))
