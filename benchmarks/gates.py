@@ -18,7 +18,16 @@ from itertools import count
 from typing import Any
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, Work, flow_hash
-from apf_middleware.gates import Asked, Capacity, Condition, GatedSharing, GateKeeper, GateRequest, Terms
+from apf_middleware.gates import (
+    Capacity,
+    Condition,
+    GatedSharing,
+    GateHooks,
+    GateRequest,
+    GateRequirements,
+    GateScheduler,
+    Terms,
+)
 from benchmarks.measure import median_us, print_json, print_table
 
 CROWDS = (100, 10_000)
@@ -50,10 +59,8 @@ class _World:
         )
         self.free = Capacity("free", 10, terms)
         wanted = {"level": (QueueSetSettings(10, 64, 1, 10**6), LevelLimits(10, 0, 10))}
-        keeper = GateKeeper((self.capacity, self.condition, self.free))
-        self.sharing = GatedSharing(
-            Lending(10, wanted), keeper, self._describe, lambda _now, _passage, _is_newcomer: None
-        )
+        scheduler = GateScheduler((self.capacity, self.condition, self.free))
+        self.sharing = GatedSharing(Lending(10, wanted), scheduler, self._describe, GateHooks())
         self.level = self.sharing.levels["level"]
         self._numbers = count()
         self.holder: Ticket | None = None
@@ -61,11 +68,11 @@ class _World:
             self.arrive(gate)
 
     @staticmethod
-    def _describe(ticket: Ticket) -> Asked | None:
+    def _describe(ticket: Ticket) -> GateRequirements | None:
         if not isinstance(ticket, _Asker) or not ticket.gates:
             return None
         request = GateRequest("level", "schema", ticket.flow, scope={"state": {"number": ticket.number}})
-        return Asked(request, ticket.gates, MINUTE)
+        return GateRequirements(request, ticket.gates, MINUTE)
 
     def arrive(self, *gates: str) -> Ticket:
         number = next(self._numbers)
@@ -114,9 +121,9 @@ def _row(case: str, waiting: int, gate: Capacity | Condition, step: Callable[[],
             step()
         return BATCH
 
-    before = gate.tally.evaluated
+    before = gate.counters.evaluated
     cost = median_us(batch, repetitions)
-    asked = (gate.tally.evaluated - before) / (BATCH * (repetitions + 1))
+    asked = (gate.counters.evaluated - before) / (BATCH * (repetitions + 1))
     return {"case": case, "waiting": waiting, "us": round(cost, 3), "evaluations": round(asked, 2)}
 
 

@@ -12,11 +12,8 @@ from collections.abc import Hashable
 from typing import Final, Protocol, Unpack
 
 from apf_middleware.adapters.shared import SharedCapacity
-from apf_middleware.gates.gate import Terms
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.kinds import CostOf, everybody, one
-from apf_middleware.gates.passage import GateRequest
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import CostOf, GateRequest, Terms, TermsGiven, everybody, one
+from apf_middleware.gates.registry import Gates
 
 __all__ = ["CountedPool", "PoolGate", "pool_gate"]
 

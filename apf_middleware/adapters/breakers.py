@@ -13,10 +13,8 @@ from time import monotonic
 from typing import Literal, Unpack
 
 from apf_middleware.exceptions import require_integer
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.outcomes import Park, Probe
-from apf_middleware.gates.passage import GateRequest
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import GateRequest, Park, Probe, TermsGiven
+from apf_middleware.gates.registry import Gates
 
 __all__ = ["BreakerState", "Circuit"]
 

@@ -11,11 +11,8 @@ from typing import Unpack
 
 from apf_middleware.adapters.shared import SharedCapacity
 from apf_middleware.exceptions import MissingExtraError, require_integer
-from apf_middleware.gates.gate import Terms
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.kinds import CostOf, one
-from apf_middleware.gates.passage import GateRequest
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import CostOf, GateRequest, Terms, TermsGiven, one
+from apf_middleware.gates.registry import Gates
 
 try:
     import httpx

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Final, Unpack
 
 from apf_middleware.adapters.breakers import BreakerState, Circuit
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import TermsGiven
+from apf_middleware.gates.registry import Gates
 
 if TYPE_CHECKING:
     from purgatory import AsyncCircuitBreakerFactory, SyncCircuitBreakerFactory

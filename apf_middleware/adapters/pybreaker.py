@@ -4,8 +4,8 @@ from typing import Any, Final, Unpack
 
 from apf_middleware.adapters.breakers import BreakerState, Circuit
 from apf_middleware.exceptions import MissingExtraError
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import TermsGiven
+from apf_middleware.gates.registry import Gates
 
 try:
     from pybreaker import CircuitBreaker, CircuitBreakerListener

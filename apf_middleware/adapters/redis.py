@@ -27,11 +27,9 @@ from apf_middleware.adapters.lua import (
 from apf_middleware.adapters.redis_connections import NotSentError, RedisConnections, Sharing
 from apf_middleware.adapters.redis_returns import Return, Returns
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.kinds import CostOf, KeyOf, Own, everybody, one
-from apf_middleware.gates.outcomes import Park, Reject
-from apf_middleware.gates.passage import GateRequest
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import CostOf, GateRequest, KeyOf, Park, Reject, TermsGiven, everybody, one
+from apf_middleware.gates.kinds import CustomGate
+from apf_middleware.gates.registry import Gates
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -113,7 +111,7 @@ def redis_capacity(
 
 
 def _add(gates: Gates, gate: "_InRedis", terms: TermsGiven) -> None:
-    gates.add(Own(gate, gates.terms(terms)))
+    gates.add(CustomGate(gate, gates.terms(terms)))
 
 
 class _InRedis(ABC):

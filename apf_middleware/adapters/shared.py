@@ -15,10 +15,8 @@ from collections import Counter
 from collections.abc import Hashable
 from threading import Lock
 
-from apf_middleware.gates.gate import Hold, Terms
-from apf_middleware.gates.kinds import Capacity, CostOf, KeyOf
-from apf_middleware.gates.outcomes import Reject
-from apf_middleware.gates.passage import GateRequest
+from apf_middleware.gates.gate import CostOf, GateRequest, Hold, KeyOf, Reject, Terms
+from apf_middleware.gates.kinds import Capacity
 
 __all__ = ["SharedCapacity"]
 

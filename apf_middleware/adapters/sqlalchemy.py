@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from apf_middleware.adapters.shared import SharedCapacity
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
-from apf_middleware.gates.backoff import pause
-from apf_middleware.gates.gate import Terms
-from apf_middleware.gates.gates import Gates
-from apf_middleware.gates.kinds import CostOf, everybody, one
-from apf_middleware.gates.terms import TermsGiven
+from apf_middleware.gates.gate import CostOf, Terms, TermsGiven, everybody, one
+from apf_middleware.gates.registry import Gates
+from apf_middleware.gates.timers import pause
 
 try:
     from sqlalchemy import Engine, event
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine
     from sqlalchemy.pool import ConnectionPoolEntry
 
-    from apf_middleware.gates.passage import GateRequest
+    from apf_middleware.gates.gate import GateRequest
 
 __all__ = ["EngineGate", "engine_gate"]
 

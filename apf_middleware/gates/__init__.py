@@ -1,37 +1,48 @@
-"""Conditions beside the seats: who needs a dependency or a quota waits for it in its queue, without a seat."""
+"""Conditions beside the seats: a request waits for a dependency or a quota in its queue, without a seat."""
 
-from apf_middleware.gates.gate import Gate, Hold, Terms
-from apf_middleware.gates.gatekeeper import GateKeeper
-from apf_middleware.gates.gates import Gates, GateStage
-from apf_middleware.gates.kinds import Capacity, Condition, Own, OwnGate, Tokens
-from apf_middleware.gates.outcomes import NO_LEASE, QUEUE, SKIP, Hint, Park, Probe, Reject
-from apf_middleware.gates.passage import Check, GateRequest, Passage, Refusal, Stage
-from apf_middleware.gates.sharing import Asked, GatedSharing
-from apf_middleware.gates.slot import Due, Slot
+from apf_middleware.gates.gate import (
+    NO_LEASE,
+    QUEUE,
+    SKIP,
+    Gate,
+    GateRequest,
+    Hint,
+    Hold,
+    Park,
+    Probe,
+    Reject,
+    Terms,
+)
+from apf_middleware.gates.gated_sharing import GatedSharing, GateHooks, GateRequirements
+from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate, Tokens
+from apf_middleware.gates.registry import GateRuntime, Gates
+from apf_middleware.gates.scheduler import GateScheduler
+from apf_middleware.gates.slot import Acquisition, Check, Due, Refusal, Slot, Stage
 from apf_middleware.snapshots import ParkedRequest
 
 __all__ = [
     "NO_LEASE",
     "QUEUE",
     "SKIP",
-    "Asked",
+    "Acquisition",
     "Capacity",
     "Check",
     "Condition",
+    "CustomGate",
     "Due",
     "Gate",
-    "GateKeeper",
+    "GateHooks",
     "GateRequest",
-    "GateStage",
+    "GateRequirements",
+    "GateRuntime",
+    "GateScheduler",
     "GatedSharing",
     "Gates",
     "Hint",
     "Hold",
-    "Own",
     "OwnGate",
     "Park",
     "ParkedRequest",
-    "Passage",
     "Probe",
     "Refusal",
     "Reject",

@@ -1,55 +1,198 @@
-"""What a gate is: a condition beside the seats, which a request reserves rather than looks at.
+"""The interface of gates: what a gate is asked, what it may answer, and the terms and counters that all gates have.
 
-A gate has a key for each request that it concerns, and a slot for each key. It answers with a lease, which is given
-back when the request has ended; with `Hold`, which keeps the request waiting; or with a `Reject`. All gates of a
-request are asked in one step, and all leases are given back in the same step unless all let it pass.
+A gate is a condition beside the seats, and a request reserves what it needs of it instead of only looking. The gate has
+a key for each request that it concerns, and for each key a slot (see `slot`). It answers with a lease, which comes back
+when the request has ended; with `Hold`, which parks the request; or with `Reject`. All gates of a request are asked in
+one step, and unless all let the request pass, all leases are given back in the same step.
 """
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from math import isfinite
+from typing import Any, Final, Literal, TypedDict
 
+from apf_middleware.classification import ANONYMOUS, Identity, RequestDigest
+from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.exceptions import InvalidValueError, require_integer
-from apf_middleware.gates.backoff import FIRST_PAUSE_NS
-from apf_middleware.gates.outcomes import Reject
-from apf_middleware.gates.tally import GateTally
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from apf_middleware.gates.outcomes import Hint
-    from apf_middleware.gates.passage import GateRequest
-    from apf_middleware.gates.slot import Slot
-
-__all__ = ["MOST_BYPASSES", "Gate", "Hold", "OnError", "ReleaseAt", "Terms", "require_name"]
+__all__ = [
+    "FIRST_PAUSE_NS",
+    "MOST_BYPASSES",
+    "NO_LEASE",
+    "QUEUE",
+    "SKIP",
+    "CostOf",
+    "Gate",
+    "GateCounters",
+    "GateRequest",
+    "Hint",
+    "Hold",
+    "KeyOf",
+    "OnError",
+    "Park",
+    "Probe",
+    "Reject",
+    "ReleaseAt",
+    "Terms",
+    "TermsGiven",
+    "everybody",
+    "one",
+    "terms_of",
+]
 
 MOST_BYPASSES: Final = 16
-"""So many requests may pass one that a gate keeps waiting because of what it takes."""
+"""The number of requests that may pass one whose turn has come and which needs more than there is."""
 
-OnError = Literal["admit", "reject", "backoff"]
-ReleaseAt = Literal["response", "headers"]
+FIRST_PAUSE_NS: Final = 10_000_000
+"""The first pause before a gate without events is asked again."""
+
+_SECOND: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class GateRequest:
+    """What a gate may know about a request. ``state`` is the ASGI scope's."""
+
+    level: str
+    schema: str
+    flow: str
+    seats: int = 1
+    identity: Identity = ANONYMOUS
+    digest: RequestDigest | None = None
+    scope: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """Return the state that the app's lifespan and its middlewares share."""
+        state: Mapping[str, Any] = self.scope.get("state", {})
+        return state
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Return the request's headers, with names in lower case."""
+        return {} if self.digest is None else self.digest.headers
+
+
+KeyOf = Callable[[GateRequest], Hashable]
+CostOf = Callable[[GateRequest], int]
+
+
+def everybody(request: GateRequest) -> Hashable:  # noqa: ARG001
+    """Return one key for all requests."""
+    return ""
+
+
+def one(request: GateRequest) -> int:  # noqa: ARG001
+    """Return a cost of 1 for all requests."""
+    return 1
+
+
+# Answers of an app's own gates and conditions, in seconds on the clock of `time.monotonic`
+
+
+class Hint(Enum):
+    """What an event means for one waiting request."""
+
+    QUEUE = "queue"
+    SKIP = "skip"
+
+
+QUEUE: Final = Hint.QUEUE
+"""The event may help the request: let it try."""
+
+SKIP: Final = Hint.SKIP
+"""The event can't help the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The request waits, because the gate may open before the request's wait limit.
+
+    ``retry_at`` or ``retry_in`` is the earliest time at which the gate can open, if that is known; a request that may
+    not wait until then is rejected at once. Without a ``penalty``, an event lets the request try again with no pause.
+    """
+
+    retry_at: float | None = None
+    retry_in: float | None = None
+    penalty: bool = True
+
+    def __post_init__(self) -> None:
+        if self.retry_at is not None and self.retry_in is not None:
+            raise InvalidValueError("retry_in", self.retry_in, "it must be None where retry_at is given")
+        for name, value in (("retry_at", self.retry_at), ("retry_in", self.retry_in)):
+            if value is not None:
+                _require_seconds(name, value)
+
+    def retry_at_ns(self, now: int) -> int | None:
+        """Return the time to try again, in nanoseconds of the clock that says ``now``."""
+        if self.retry_in is not None:
+            return now + int(self.retry_in * 1e9)
+        return None if self.retry_at is None else int(self.retry_at * 1e9)
+
+
+def _require_seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise InvalidValueError(name, value, "it must be a number of seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The request is rejected, because waiting can't help.
+
+    None stands for the gate's own status, and for the server's usual ``Retry-After``.
+    """
+
+    status: int | None = None
+    retry_after: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.status is not None:
+            require_integer("status", self.status, least=400, most=599)
+        if self.retry_after is not None and not 0 <= self.retry_after < 1e9:
+            raise InvalidValueError("retry_after", self.retry_after, "it must be a number of seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """At most ``most`` requests pass at a time, to find out whether a dependency works again."""
+
+    most: int = 1
+
+    def __post_init__(self) -> None:
+        require_integer("most", self.most, least=1)
+
+
+NO_LEASE: Final = object()
+"""The request passes, and the gate takes nothing back from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Wait. ``retry_at`` is when it may be worth while to try again; what costs less than ``below`` would fit now."""
+    """The request waits; as `Park`, in nanoseconds. A request that costs less than ``below`` would pass now."""
 
     retry_at: int | None = None
     penalty: bool = True
     below: int | None = None
 
 
+# Terms
+
+OnError = Literal["admit", "reject", "backoff"]
+ReleaseAt = Literal["response", "headers"]
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What all gates have in common.
+    """What can be set for every kind of gate.
 
-    ``status`` answers whom the gate refuses. ``on_error`` is what happens when the gate itself fails. At most
-    ``max_parked`` wait for it; None means as many as half of each queue holds. A lease is held until the ``release``:
-    the end of the response, or its headers. Where no event has come for ``flush_ns`` the gate is tried anyway, None
-    means after a tenth of the time that a request may wait; and with ``poll_ns`` it is one that nothing tells of, and
-    is tried after a first pause of so long.
+    ``status`` is the status of the gate's rejections, and ``on_error`` the answer when the gate itself fails. At most
+    ``max_parked`` requests wait for the gate; None stands for half of each queue. A lease is held until the
+    ``release``: the end of the response, or its headers. A gate is asked again when no event has come for ``flush_ns``;
+    None stands for a tenth of the request's wait limit. ``poll_ns`` is for gates without events: the first pause after
+    which the gate is asked again.
     """
 
     status: int = 503
@@ -75,96 +218,164 @@ class Terms:
 
     @property
     def first_pause_ns(self) -> int:
+        """Return the first pause before the gate is asked again."""
         return FIRST_PAUSE_NS if self.poll_ns is None else self.poll_ns
 
 
-def require_name(name: object) -> None:
-    """InvalidValueError unless a gate can have this name."""
-    if not isinstance(name, str) or not name:
-        raise InvalidValueError("name", name, "it must be a string that isn't empty")
+class TermsGiven(TypedDict, total=False):
+    """`Terms` as an app writes them; ``flush`` and ``poll`` are in seconds."""
+
+    status: int
+    on_error: OnError
+    max_parked: int
+    release: ReleaseAt
+    flush: float
+    poll: float
+    events: tuple[str, ...]
+    most_bypasses: int
+
+
+def terms_of(given: TermsGiven, otherwise: Terms | None = None) -> Terms:
+    """Return the terms that are ``given``, completed from ``otherwise``."""
+    changed: dict[str, Any] = dict(given)
+    for name in ("flush", "poll"):
+        if name in changed:
+            seconds = changed.pop(name)
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e6:
+                raise InvalidValueError(name, seconds, "it must be more than 0 seconds")
+            changed[f"{name}_ns"] = int(seconds * _SECOND)
+    return replace(otherwise or Terms(), **changed)
+
+
+# Gates
+
+
+class GateCounters:
+    """A gate's counters. ``evaluations`` are by result: passed, parked, rejected, error.
+
+    ``last`` is the key and the result of the last evaluation; None if something has happened since. ``moves`` are the
+    requests that became active, parked or backed off, by cause.
+    """
+
+    __slots__ = ("evaluations", "events", "hint_errors", "last", "moves", "rejected", "rescues", "waits")
+
+    def __init__(self) -> None:
+        self.evaluations: dict[str, int] = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
+        self.last: tuple[Hashable, str] | None = None
+        self.events: int = 0
+        self.rescues: int = 0
+        self.rejected: int = 0
+        self.hint_errors: int = 0
+        self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)
+        self.moves: Counter[tuple[str, str]] = Counter()
+
+    def count(self, key: Hashable, answer: object) -> None:
+        """Count the ``answer`` of the gate to a request with this ``key``."""
+        result = "parked" if isinstance(answer, Hold) else "rejected" if isinstance(answer, Reject) else "passed"
+        self.evaluations[result] += 1
+        self.last = key, result
+
+    def has_stopped(self, key: Hashable) -> bool:
+        """Return whether the gate stopped the last request that it was asked about, and that had this ``key``."""
+        return self.last is not None and self.last[0] == key and self.last[1] != "passed"
+
+    @property
+    def evaluated(self) -> int:
+        """Return the number of evaluations."""
+        return sum(self.evaluations.values())
+
+    def __repr__(self) -> str:
+        return f"<GateCounters: {self.evaluations}, {self.events} events, {self.rescues} rescues>"
 
 
 class Gate(ABC):
-    """A gate by its ``name``; `slots` are those where somebody waits or something is known."""
+    """A gate by its ``name``; functions of the request tell its ``key`` and its ``cost``.
+
+    An asynchronous gate is asked by `acquire_later`, every other one by `acquire`.
+    """
 
     kind = "gate"
     is_async = False
     tells_when = False
-    """Whether it always knows when it opens, so that no other event is missed."""
+    """Whether the gate always knows when it opens, so that no event can be missed."""
 
-    def __init__(self, name: str, terms: Terms) -> None:
-        require_name(name)
+    def __init__(self, name: str, terms: Terms, key: KeyOf = everybody, cost: CostOf = one) -> None:
+        given: object = name
+        if not isinstance(given, str) or not given:
+            raise InvalidValueError("name", name, "it must be a string that isn't empty")
         self.name = name
         self.terms = terms
-        self.tally: GateTally = GateTally()
-        self.slots: dict[Hashable, Slot] = {}
+        self.counters: GateCounters = GateCounters()
         self.parked = 0
         self.is_closed = False  # by an operator
         self.closed_until: int | None = None
         self.hints: dict[str, Callable[[Any, GateRequest], Hint]] = {}
-        self.moves: Counter[tuple[str, str]] = Counter()  # where to and why
+        self._key = key
+        self._cost = cost
 
     @property
     def most_bypasses(self) -> int:
+        """Return how many requests may pass one whose turn has come."""
         return self.terms.most_bypasses
 
     @property
     def events(self) -> Sequence[str]:
-        """Those that open it, beside its own name."""
+        """Return the events that open the gate, beside its own name."""
         return (*self.terms.events, *self.hints)
 
-    @abstractmethod
-    def key(self, request: "GateRequest") -> Hashable:
-        """Which of its slots ``request`` has to do with; None if it doesn't concern it."""
+    def key(self, request: GateRequest) -> Hashable:
+        """Return which slot of the gate ``request`` needs; None if the gate doesn't concern it."""
+        return self._key(request)
+
+    def cost(self, request: GateRequest) -> int:
+        """Return how much ``request`` takes."""
+        return require_integer(f"cost of the gate {self.name!r}", self._cost(request), least=1)
 
     @abstractmethod
-    def cost(self, request: "GateRequest") -> int:
-        """How much it takes."""
+    def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
+        """Return a lease, a `Hold`, or a `Reject`."""
 
-    @abstractmethod
-    def acquire(self, now: int, request: "GateRequest", key: Hashable, cost: int) -> object:
-        """A lease, a `Hold`, or a `Reject`."""
+    async def acquire_later(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
+        """Return the answer of an asynchronous gate, as `acquire` does."""
+        return self.acquire(now, request, key, cost)
 
-    def release(self, key: Hashable, lease: object) -> None:  # noqa: B027 - a gate may have nothing to give back
-        """The request has ended."""
+    def release(self, key: Hashable, lease: object) -> None:  # noqa: B027 - a gate may have nothing to take back
+        """Take the lease back: its request has ended."""
 
     def undo(self, key: Hashable, lease: object) -> None:
-        """The request doesn't pass after all, because of another gate."""
+        """Take the lease back: another gate has stopped its request."""
         self.release(key, lease)
 
     async def aclose(self) -> None:  # noqa: B027 - a gate may have nothing to give back
         """Give back what is held elsewhere, within a bounded time: the server stops."""
 
-    def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for those that know
-        """When so much fits at the earliest, all that waits already included; None if nobody knows."""
+    def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for gates that know
+        """Return the earliest time at which ``cost`` fits, if the gate knows."""
         return None
 
-    def is_full(self, key: Hashable) -> bool:  # noqa: ARG002 - for those that count
-        """Whether it is certain that nothing fits until something is given back."""
+    def is_full(self, key: Hashable) -> bool:  # noqa: ARG002 - for gates that count
+        """Return whether nothing fits, with certainty, until something is given back."""
         return False
 
     def is_blocking(self, key: Hashable) -> bool:
-        """Whether it is known, without asking, that no request passes now; for those who look."""
+        """Return whether it is known, without asking, that no request passes now."""
         return self.is_full(key)
 
-    def used(self, key: Hashable) -> int | None:  # noqa: ARG002 - for those that count
-        """How much is taken, of those that count it."""
+    def used(self, key: Hashable) -> int | None:  # noqa: ARG002 - for gates that count
+        """Return how much is taken, if the gate counts it."""
         return None
 
     @property
     def limit(self) -> int | None:
-        """How much there is, of those that know."""
+        """Return how much there is, if the gate knows."""
         return None
 
     def refusal(self) -> Reject:
-        """What a request is told that the gate doesn't let pass in time."""
+        """Return the rejection of a request that the gate doesn't let pass in time."""
         return Reject(self.terms.status)
 
-    def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
-        for key, slot in self.slots.items():
-            assert (slot.gate, slot.key) == (self, key), f"{slot!r} isn't where it belongs"
-            slot.check()
+    def check(self) -> None:  # noqa: B027 - a gate may count nothing
+        """Raise AssertionError where the gate's own numbers don't add up."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.parked} parked>"

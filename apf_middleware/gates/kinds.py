@@ -1,50 +1,37 @@
-"""The gates that come with this package: capacity, token buckets, conditions; and whatever an app brings itself."""
+"""The kinds of gates that come with this package: capacities, token buckets, conditions, and gates of an app's own."""
 
 import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
-from apf_middleware.gates.gate import Gate, Hold, Terms
-from apf_middleware.gates.outcomes import NO_LEASE, Park, Probe, Reject
-from apf_middleware.gates.passage import GateRequest
+from apf_middleware.gates.gate import (
+    NO_LEASE,
+    CostOf,
+    Gate,
+    GateRequest,
+    Hold,
+    KeyOf,
+    Park,
+    Probe,
+    Reject,
+    Terms,
+    everybody,
+    one,
+)
 
-__all__ = ["Capacity", "Condition", "CostOf", "KeyOf", "Own", "OwnGate", "Tokens", "everybody", "one"]
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
 
-KeyOf = Callable[[GateRequest], Hashable]
-CostOf = Callable[[GateRequest], int]
+__all__ = ["Capacity", "Condition", "CustomGate", "OwnGate", "Tokens"]
 
 _SECOND: Final = 10**9
-_MOST_FULL: Final = 64  # token buckets that are full again are forgotten when there are more
-_MOST_BUCKETS: Final = 65_536  # of each gate, some 240 bytes each
+_MOST_FULL: Final = 64  # full token buckets are forgotten when there are more
+_MOST_BUCKETS: Final = 65_536  # of each gate, about 240 bytes each
 
 
-def everybody(request: GateRequest) -> Hashable:  # noqa: ARG001
-    """One key for all."""
-    return ""
-
-
-def one(request: GateRequest) -> int:  # noqa: ARG001
-    return 1
-
-
-class _Keyed(Gate):
-    """Key and cost are functions."""
-
-    def __init__(self, name: str, terms: Terms, key: KeyOf, cost: CostOf) -> None:
-        super().__init__(name, terms)
-        self._key = key
-        self._cost = cost
-
-    def key(self, request: GateRequest) -> Hashable:
-        return self._key(request)
-
-    def cost(self, request: GateRequest) -> int:
-        return require_integer(f"cost of the gate {self.name!r}", self._cost(request), least=1)
-
-
-class Capacity(_Keyed):
+class Capacity(Gate):
     """At most ``limit`` at a time, of each key."""
 
     kind = "capacity"
@@ -59,7 +46,7 @@ class Capacity(_Keyed):
         return self._limit
 
     def resize(self, limit: int) -> None:
-        """Who holds a lease keeps it; `Gates.resize` opens the slots, too."""
+        """Set another limit. Leases that are held stay valid; `Gates.resize` also opens the slots."""
         self._limit = require_integer("limit", limit, least=0)
 
     def used(self, key: Hashable) -> int:
@@ -73,7 +60,7 @@ class Capacity(_Keyed):
         if cost <= free:
             self._used[key] += cost
             return cost
-        if cost > self._limit > 0:
+        if cost > self._limit > 0:  # with a limit of 0 the request waits, because that is how operators pause a gate
             return Reject()
         return Hold(below=max(0, free) + 1)
 
@@ -87,18 +74,17 @@ class Capacity(_Keyed):
             del self._used[key]
 
     def check(self) -> None:
-        super().check()
-        assert all(used > 0 for used in self._used.values()), f"keys that nobody uses are kept by {self!r}"
+        assert all(used > 0 for used in self._used.values()), f"{self!r} keeps keys that are not in use"
 
 
-class Tokens(_Keyed):
+class Tokens(Gate):
     """``rate`` a second and ``burst`` at once, of each key.
 
-    One number a key: the time at which its bucket would be full. What is taken moves it on; what can be taken is what
-    it lies below now plus the time of a full bucket.
+    Each key has one number: the time at which its bucket would be full. Taking tokens moves that time on; what can be
+    taken is what lies between it and now plus the time that fills an empty bucket.
 
-    A full bucket needs no memory. Where so many are in use that there is no room, those nearest to being full are
-    forgotten too, an eighth at a time: their flows get back what they had used of them.
+    A full bucket needs no memory. When too many buckets are in use, those nearest to being full are forgotten too, an
+    eighth at a time: their flows get back what they had used.
     """
 
     kind = "tokens"
@@ -113,7 +99,7 @@ class Tokens(_Keyed):
         self.resize(rate, burst)
 
     def resize(self, rate: float, burst: int) -> None:
-        """What has been taken already, stays taken."""
+        """Set another rate. Tokens that have been taken stay taken."""
         if require_amount("rate", rate) <= 0:
             raise InvalidValueError("rate", rate, "it must be more than 0 a second")
         self._burst = require_integer("burst", burst, least=1)
@@ -146,17 +132,15 @@ class Tokens(_Keyed):
             self._full_at = dict(emptiest)
         self._most = min(_MOST_BUCKETS, max(_MOST_FULL, 2 * len(self._full_at)))
 
-    def release(self, key: Hashable, lease: object) -> None:
-        """Tokens are used up."""
-
     def undo(self, key: Hashable, lease: object) -> None:
+        """Give tokens back; those of a request that was served are used up, so `release` does nothing."""
         assert isinstance(lease, int), "a token bucket's lease is a number"
-        if key in self._full_at:  # or it was forgotten, and is full
+        if key in self._full_at:  # otherwise the bucket was forgotten, and is full
             self._full_at[key] -= lease * self._per_token
 
 
-class Condition(_Keyed):
-    """Any predicate: None or True lets pass, False or `Park` keeps waiting; also `Reject` and `Probe`."""
+class Condition(Gate):
+    """Any predicate: None and True let pass, False and `Park` make wait; `Reject` and `Probe` are answers too."""
 
     kind = "condition"
 
@@ -165,38 +149,33 @@ class Condition(_Keyed):
     def __init__(
         self,
         name: str,
-        ask: "Callable[[GateRequest], object]",
+        ask: Callable[[GateRequest], object],
         terms: Terms,
         key: KeyOf = everybody,
         cost: CostOf = one,
         *,
-        blocks: "Callable[[], bool] | None" = None,
+        blocks: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(name, terms, key, cost)
         self._ask = ask
         self._blocks = blocks
-        self.is_async = inspect.iscoroutinefunction(ask)
+        self.is_async = _is_async(ask)
         self._probing: Counter[Hashable] = Counter()
 
     def used(self, key: Hashable) -> int | None:
         return self._probing.get(key)
 
     def is_blocking(self, key: Hashable) -> bool:
-        """What ``blocks`` says; without it, whether the last request that was asked about had to wait or go."""
-        if self._blocks is not None:
-            return self._blocks()
-        return self.tally.has_stopped(key)
+        """Return what ``blocks`` says; without it, whether the last request was stopped."""
+        return self.counters.has_stopped(key) if self._blocks is None else self._blocks()
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
-        found = self._ask(request)
-        if inspect.isawaitable(found):
-            return self._later(now, key, found)
-        return self._verdict(now, key, found)
+        return self._answer(now, key, self._ask(request))
 
-    async def _later(self, now: int, key: Hashable, found: Awaitable[object]) -> object:
-        return self._verdict(now, key, await found)
+    async def acquire_later(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
+        return self._answer(now, key, await cast("Awaitable[object]", self._ask(request)))
 
-    def _verdict(self, now: int, key: Hashable, found: object) -> object:
+    def _answer(self, now: int, key: Hashable, found: object) -> object:
         if found is None or found is True:
             return NO_LEASE
         if found is False:
@@ -219,60 +198,66 @@ class Condition(_Keyed):
 class OwnGate(Protocol):
     """What a gate of an app's own must have.
 
-    It may have, too: ``key`` (None means that it doesn't concern the request), ``cost``, ``events``, ``poll``
+    Optional members are ``key`` (None means that the gate doesn't concern the request), ``cost``, ``events``, ``poll``
     (seconds), ``status``, ``on_error``, and ``undo``, which takes a lease with which no request was served, where that
-    is another thing than ``release``. With an ``async def try_acquire`` it is asked outside of the dispatcher. An
+    differs from ``release``. With an ``async def try_acquire`` the gate is asked outside of the dispatcher. An
     ``async def aclose`` is awaited when the server stops, after the last request.
     """
 
     name: str
 
-    def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object: ...  # noqa: ANN401 - its own keys
+    def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401 - its own keys
+        """Return a lease, `Park` or `Reject`."""
+        ...
 
-    def release(self, lease: Any) -> None: ...  # noqa: ANN401 - its own leases
+    def release(self, lease: Any) -> None:  # noqa: ANN401 - its own leases
+        """Take the lease back."""
+        ...
 
 
-class Own(_Keyed):
-    """A gate of the app's own."""
+class CustomGate(Gate):
+    """A gate of the app's own, ``own``."""
 
     kind = "own"
 
     is_async: bool
 
-    def __init__(self, gate: OwnGate, terms: Terms) -> None:
-        super().__init__(gate.name, terms, getattr(gate, "key", everybody), getattr(gate, "cost", one))
-        self.gate = gate
-        self.is_async = inspect.iscoroutinefunction(gate.try_acquire)
+    def __init__(self, own: OwnGate, terms: Terms) -> None:
+        super().__init__(own.name, terms, getattr(own, "key", everybody), getattr(own, "cost", one))
+        self.own = own
+        self.is_async = _is_async(own.try_acquire)
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
-        found = self.gate.try_acquire(request, key, cost)
-        if inspect.isawaitable(found):
-            return self._later(now, found)
-        return self._verdict(now, found)
+        return self._answer(now, self.own.try_acquire(request, key, cost))
 
-    async def _later(self, now: int, found: Awaitable[object]) -> object:
-        return self._verdict(now, await found)
+    async def acquire_later(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
+        return self._answer(now, await cast("Awaitable[object]", self.own.try_acquire(request, key, cost)))
 
-    def _verdict(self, now: int, found: object) -> object:
-        if found is None or found is False:
+    def _answer(self, now: int, found: object) -> object:
+        if found is None or found is False or inspect.isawaitable(found):
             raise InvalidValueError(f"answer of the gate {self.name!r}", found, "it must be a lease, Park or Reject")
         if isinstance(found, Park | Reject | Probe):
             return _translated(now, found, f"gate {self.name!r}", "a lease, Park or Reject")
         return found
 
     def release(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
-        self.gate.release(lease)
+        self.own.release(lease)
 
     def undo(self, key: Hashable, lease: object) -> None:  # noqa: ARG002
-        getattr(self.gate, "undo", self.gate.release)(lease)
+        getattr(self.own, "undo", self.own.release)(lease)
 
     def is_blocking(self, key: Hashable) -> bool:
-        return self.tally.has_stopped(key)
+        return self.counters.has_stopped(key)
 
     async def aclose(self) -> None:
-        close = getattr(self.gate, "aclose", None)
+        close = getattr(self.own, "aclose", None)
         if close is not None:
             await close()
+
+
+def _is_async(ask: Callable[..., object]) -> bool:
+    """Return whether calling ``ask`` makes a coroutine, also where it is an object with an ``async def __call__``."""
+    return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None))  # noqa: B004
 
 
 def _translated(now: int, found: object, name: str, rule: str) -> Hold | Reject:

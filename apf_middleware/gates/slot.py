@@ -1,13 +1,14 @@
-"""What is known of one gate and one key: whether it is open, up to which cost, and who waits for it.
+"""Slots, where requests wait for a gate, and acquisitions: what a request needs of its gates, and what it has.
 
-``closed_at`` is the *watermark*, the smallest cost known not to fit: as long as nothing has happened, who costs as much
-or more needn't be asked again. Whatever may help opens the slot: the watermark goes up to infinity and ``opening``, the
-sequence number, grows by one. That is all, however many wait; the gatekeeper lets the candidates of its lines try. The
-state is kept, so an event that nobody waits for isn't lost (it is *level-triggered*).
+A slot is what is known of one gate and one key. ``closed_at`` is the *watermark*, the smallest cost known not to fit:
+as long as nothing has happened, a request that costs as much or more needn't be asked about again. Whatever may help
+opens the slot: the watermark goes up to infinity and ``opening``, a sequence number, grows by one. That is all, however
+many requests wait; the scheduler then lets one candidate of each level try. The state is kept, so an event that comes
+while no request waits isn't lost (slots are *level-triggered*).
 
 *Bounded bypass.* The request whose turn comes next is the slot's ``first``: levels take turns, within a level flows do,
 and within a flow requests keep their order. While ``first`` doesn't fit, others that do may pass, but only so many, no
-matter when they arrived; then the slot is *reserved* for it, and nobody else is let try. The count belongs to the
+matter when they arrived; then the slot is *reserved* for it, and no other request tries. The count belongs to the
 request, not to the slot, so it survives when the request is stopped by another of its gates. Several requests may hold
 reservations of one slot: the earliest goes first, at each of its slots, so two can't wait for each other.
 
@@ -17,29 +18,47 @@ no seats doesn't keep a gate from others for ever, and one whose seat takes long
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from apf_middleware.gates.line import Line
-from apf_middleware.gates.passage import Stage
+from apf_middleware.fairqueuing import SharedLevel, Ticket
+from apf_middleware.gates.gate import Gate, GateRequest, Hint
+from apf_middleware.gates.orders import FairOrder
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from apf_middleware.fairqueuing import SharedLevel
-    from apf_middleware.gates.gate import Gate
-    from apf_middleware.gates.passage import Passage
-
-__all__ = ["MOST_CHECKS", "OPEN", "Due", "GateReservation", "Slot"]
+__all__ = [
+    "MOST_CHECKS",
+    "OPEN",
+    "Acquisition",
+    "Check",
+    "Due",
+    "GateReservation",
+    "Need",
+    "Refusal",
+    "Slot",
+    "SlotQueue",
+    "Stage",
+]
 
 MOST_CHECKS: Final = 16
-"""So many requests are checked asynchronously at a time, of each slot; others wait."""
+"""The number of requests of each slot that an asynchronous gate is asked about at a time."""
 
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
 
-_MOST_EVENTS: Final = 16  # about which hints are asked; when there were more, everybody may try
+_MOST_EVENTS: Final = 16  # are remembered for hints; after more, every request may try
+
+
+class Stage(Enum):
+    """Where a request is."""
+
+    QUEUED = "queued"
+    PARKED = "parked"
+    CHECKING = "checking"  # an asynchronous gate is asked about it
+    BEHIND = "behind"  # an earlier one of its flow is parked, and its level keeps the order of arrival
+    PASSED = "passed"
+    ENDED = "ended"
 
 
 class Due(Enum):
@@ -48,27 +67,197 @@ class Due(Enum):
     POLL = "poll"
     ERROR = "error"
     TOLD = "told"  # the gate has said when
-    RESCUE = "rescue"  # nothing was told for long
+    RESCUE = "rescue"  # there was no event for long
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A gate's rejection of a request: the status, and when to come back, if the gate knows."""
+
+    gate: str
+    status: int
+    retry_after: float | None = None
+
+
+class Need:
+    """A gate that a request has to pass, with its key and cost there, and the lease once it has one."""
+
+    __slots__ = ("cost", "gate", "key", "lease")
+
+    def __init__(self, gate: Gate, key: Hashable, cost: int) -> None:
+        self.gate: Gate = gate
+        self.key: Hashable = key
+        self.cost: int = cost
+        self.lease: object = None
+
+    def __repr__(self) -> str:
+        return f"<Need of {self.cost} of {self.gate.name}[{self.key!r}]>"
+
+
+class Acquisition:
+    """What a request needs of its gates and has from them, and where it waits; ``number`` grows by arrival."""
+
+    __slots__ = (
+        "attempts",
+        "bypasses",
+        "candidate_of",
+        "check",
+        "deadline",
+        "flow",
+        "has_waited",
+        "is_due",
+        "is_forced",
+        "lapses",
+        "level",
+        "limit_ns",
+        "needs",
+        "number",
+        "parked_at",
+        "refusal",
+        "request",
+        "reservations",
+        "slot",
+        "stage",
+        "ticket",
+    )
+
+    def __init__(
+        self, ticket: Ticket, level: SharedLevel, request: GateRequest, *, number: int, now: int, limit_ns: int
+    ) -> None:
+        self.ticket: Ticket = ticket
+        self.level: SharedLevel = level
+        self.request: GateRequest = request
+        self.flow: str = ticket.flow
+        self.number: int = number
+        self.limit_ns: int = limit_ns
+        self.deadline: int = now + limit_ns
+        self.needs: list[Need] = []
+        self.stage: Stage = Stage.PARKED  # until it may join its queue
+        self.slot: Slot | None = None  # that keeps it waiting
+        self.candidate_of: SlotQueue | None = None
+        self.parked_at: int = now  # at that slot
+        self.attempts: int = 0
+        self.bypasses: int = 0  # how many have passed where this was the first one
+        self.is_due: bool = False  # after as many as any of its gates allows
+        self.reservations: list[GateReservation] = []
+        self.lapses: int = 0  # of its reservations
+        self.is_forced: bool = False  # an operator lets it try, whatever is known
+        self.has_waited: bool = False
+        self.check: Check | None = None  # while an asynchronous gate is asked
+        self.refusal: Refusal | None = None
+
+    @property
+    def is_parked(self) -> bool:
+        """Return whether it is out of the chain of its queue."""
+        return self.stage in {Stage.PARKED, Stage.CHECKING, Stage.BEHIND}
+
+    def cost_at(self, slot: "Slot") -> int:
+        """Return what it takes there."""
+        return next((need.cost for need in self.needs if need.gate is slot.gate), 1)
+
+    def __repr__(self) -> str:
+        where = f" at {self.slot!r}" if self.slot is not None else ""
+        return f"<Acquisition {self.number} of {self.flow!r}: {self.stage.value}{where}>"
+
+
+class Check:
+    """A question to an asynchronous gate; `GateScheduler.conclude` takes the answer."""
+
+    __slots__ = ("acquisition", "need", "opening")
+
+    def __init__(self, acquisition: Acquisition, need: Need, opening: int) -> None:
+        self.acquisition: Acquisition = acquisition
+        self.need: Need = need
+        self.opening: int = opening
+
+    def __repr__(self) -> str:
+        return f"<Check of {self.need!r} for {self.acquisition!r}>"
 
 
 class GateReservation:
-    """``slot`` is kept for ``passage``, until ``lapses_at`` if that isn't None."""
+    """A ``slot`` that is kept for one request, until ``lapses_at`` if that isn't None."""
 
-    __slots__ = ("lapses_at", "passage", "slot")
+    __slots__ = ("acquisition", "lapses_at", "slot")
 
-    def __init__(self, slot: "Slot", passage: "Passage") -> None:
+    def __init__(self, slot: "Slot", acquisition: Acquisition) -> None:
         self.slot: Slot = slot
-        self.passage: Passage = passage
+        self.acquisition: Acquisition = acquisition
         self.lapses_at: int | None = None
 
     def end(self) -> None:
         """Let others try again."""
         self.lapses_at = None
-        del self.slot.reservations[self.passage]
-        self.passage.reservations.remove(self)
+        del self.slot.reservations[self.acquisition]
+        self.acquisition.reservations.remove(self)
 
     def __repr__(self) -> str:
-        return f"<GateReservation of {self.slot!r} for {self.passage!r}>"
+        return f"<GateReservation of {self.slot!r} for {self.acquisition!r}>"
+
+
+class SlotQueue:
+    """The requests of one ``level`` that wait at one ``slot``.
+
+    Only one of them tries at a time, the ``candidate``. That is enough for all to be served, because when it has
+    passed, the next one tries. And it is why opening a slot costs the same however many requests wait. ``aside`` are
+    requests that the event that opened the slot can't help.
+    """
+
+    __slots__ = ("aside", "candidate", "level", "order", "slot", "turn")
+
+    def __init__(self, slot: "Slot", level: SharedLevel) -> None:
+        self.slot: Slot = slot
+        self.level: SharedLevel = level
+        self.order: FairOrder[Acquisition] = FairOrder()
+        self.turn: int = slot.turn  # how often a request of this level was the slot's first one
+        self.candidate: Acquisition | None = None
+        self.aside: dict[Acquisition, None] = {}
+
+    def add(self, acquisition: Acquisition, *, is_back: bool = False) -> None:
+        """Let it wait here. One that ``is_back`` was the candidate, and none has passed since."""
+        self.order.add(
+            acquisition,
+            acquisition.flow,
+            number=acquisition.number,
+            cost=acquisition.cost_at(self.slot),
+            work=acquisition.ticket.total_work,
+            is_back=is_back,
+        )
+
+    def remove(self, acquisition: Acquisition) -> None:
+        """Remove it: it leaves, is set aside, or is the candidate."""
+        if acquisition in self.aside:
+            del self.aside[acquisition]
+            return
+        self.order.remove(acquisition)
+        if self.order or self.candidate is not None:
+            self.order.forget_idle()
+        else:
+            self.order.clear()
+
+    def __iter__(self) -> Iterator[Acquisition]:
+        yield from self.order
+        yield from self.aside
+
+    def __len__(self) -> int:
+        """Return how many wait here; the candidate waits in its level's queue."""
+        return len(self.order) + len(self.aside)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is left to be remembered."""
+        return not len(self) and self.candidate is None
+
+    def check(self) -> None:
+        """Raise AssertionError where requests aren't where they should be."""
+        self.order.check()
+        for acquisition in self:
+            assert acquisition.slot is self.slot, f"{acquisition!r} waits in {self!r}, and doesn't know"
+            assert acquisition.stage is Stage.PARKED, f"{acquisition!r} waits in {self!r}"
+        assert not any(one in self.order for one in self.aside), f"somebody waits twice in {self!r}"
+        assert self.candidate not in self.order, f"the candidate of {self!r} waits in it"
+
+    def __repr__(self) -> str:
+        return f"<SlotQueue of {len(self)} of {self.level.name!r} for {self.slot!r}>"
 
 
 class Slot:
@@ -85,9 +274,9 @@ class Slot:
         "gate",
         "has_penalty",
         "key",
-        "lines",
         "log",
         "opening",
+        "queues",
         "refusals",
         "reservations",
         "settled",
@@ -98,19 +287,19 @@ class Slot:
     errors: int
     refusals: int
 
-    def __init__(self, gate: "Gate", key: Hashable) -> None:
+    def __init__(self, gate: Gate, key: Hashable) -> None:
         self.gate: Gate = gate
         self.key: Hashable = key
         self.closed_at: int = OPEN
         self.opening: int = 0
         self.cause: str = ""  # of the last opening that was needed
-        self.settled: int = -1  # the opening after which somebody was told to wait; hints are asked of what came later
+        self.settled: int = -1  # the opening after which a request was told to wait; hints are asked of later events
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
-        self.lines: dict[int, Line] = {}  # by the identity of their level
-        self.first: Passage | None = None
-        self.turn: int = 0  # of the level whose request was the first one last
-        self.reservations: dict[Passage, GateReservation] = {}
-        self.checking: int = 0  # how many are being checked asynchronously
+        self.queues: dict[int, SlotQueue] = {}  # by the identity of their level
+        self.first: Acquisition | None = None
+        self.turn: int = 0  # of the level that the last first request belonged to
+        self.reservations: dict[Acquisition, GateReservation] = {}
+        self.checking: int = 0  # how many an asynchronous gate is asked about
         self.refusals = self.errors = 0  # in a row
         self.has_penalty: bool = True
         self.tried_at: int = -1
@@ -119,166 +308,169 @@ class Slot:
 
     @property
     def parked(self) -> int:
-        """How many stand in its lines."""
-        return sum(line.length + len(line.aside) for line in self.lines.values())
-
-    @property
-    def holder(self) -> "Passage | None":
-        """The request that the slot is reserved for: the earliest one that holds a reservation."""
-        return min(self.reservations, key=lambda passage: passage.number) if self.reservations else None
+        """Return how many requests wait here."""
+        return sum(map(len, self.queues.values()))
 
     @property
     def is_busy(self) -> bool:
-        """Whether as many are being checked as may be at a time."""
+        """Return whether the gate is asked about as many requests as it may be at a time."""
         return self.checking >= MOST_CHECKS
 
     @property
     def reach(self) -> int:
-        """Whose cost is less may try."""
+        """Return the bound on the cost of requests that may try."""
         return 0 if self.gate.is_closed else self.closed_at
 
-    def is_kept_from(self, passage: "Passage", cost: int) -> bool:
-        """Whether the slot is reserved for another request.
+    # Turns
 
-        A reservation bars neither an earlier request that has been passed as often, which would else wait for this one
-        while it may wait for that, nor an earlier one of the same flow, level and cost.
+    @property
+    def holder(self) -> Acquisition | None:
+        """Return the request that the slot is reserved for: the earliest one that holds a reservation."""
+        return min(self.reservations, key=lambda acquisition: acquisition.number) if self.reservations else None
+
+    def is_kept_from(self, acquisition: Acquisition, cost: int) -> bool:
+        """Return whether the slot is reserved for another request.
+
+        A reservation bars neither an earlier request that has been passed as often, because that might hold what the
+        holder waits for, nor an earlier one of the same flow, level and cost.
         """
         holder = self.holder
-        if holder is None or holder is passage:
+        if holder is None or holder is acquisition:
             return False
-        if passage.number > holder.number:
+        if acquisition.number > holder.number:
             return True
-        is_alike = (passage.flow, passage.level, cost) == (holder.flow, holder.level, holder.cost_at(self))
-        return not (is_alike or passage.is_due)
+        is_alike = (acquisition.flow, acquisition.level, cost) == (holder.flow, holder.level, holder.cost_at(self))
+        return not (is_alike or acquisition.is_due)
 
-    def next_of(self, line: Line) -> "Passage | None":
-        """Whose turn it is in ``line``, if anybody's."""
-        owner = self.holder
-        if owner is None:
-            if self.first is None and self.reach == OPEN:
+    def next_of(self, queue: SlotQueue) -> Acquisition | None:
+        """Return the request of ``queue`` that should try next, if any may."""
+        holder = self.holder
+        if holder is None:
+            # Only an open slot gives turns: while it is shut, those that come now can't compare with those to come.
+            if self.first is None and self.closed_at == OPEN:
                 self._choose_first()
-            owner = self.first
-            if owner is None or owner.level is not line.level or owner.cost_at(self) >= self.reach:
-                return line.best(self.reach)
-        elif owner.level is not line.level:
+            return queue.order.first(self.reach)
+        if holder.level is not queue.level:
             return None
-        earlier = line.earliest(owner.flow, owner.cost_at(self))
-        if earlier is not None and earlier.number < owner.number:
-            return earlier
-        if owner.slot is self and owner.line is None and owner.stage is Stage.PARKED:
-            return owner
-        return None if self.reservations else line.best(self.reach)
+        earlier = queue.order.first_of(holder.flow, holder.cost_at(self))
+        if earlier is not None and earlier.number < holder.number:
+            return earlier  # it came from another gate, and keeps its place in its flow
+        return holder if holder in queue.order else None
 
     def _choose_first(self) -> None:
         """Give the turn to the next level, and in it to the request that is next, whether or not it fits."""
-        line = min((line for line in self.lines.values() if line.length), key=lambda line: line.turn, default=None)
-        if line is not None:
-            self.first = line.best(OPEN)
-            self.turn = line.turn
-            line.turn += 1
+        queue = min((queue for queue in self.queues.values() if queue.order), key=lambda it: it.turn, default=None)
+        if queue is not None:
+            self.first = queue.order.first(OPEN)
+            self.turn = queue.turn
+            queue.turn += 1
 
-    def line_of(self, level: "SharedLevel") -> Line:
-        line = self.lines.get(id(level))
-        if line is None:
-            line = self.lines[id(level)] = Line(self, level)
-            line.turn = self.turn
-        return line
+    def queue_of(self, level: SharedLevel) -> SlotQueue:
+        """Return the queue of ``level``, which is made if there is none."""
+        queue = self.queues.get(id(level))
+        if queue is None:
+            queue = self.queues[id(level)] = SlotQueue(self, level)
+        return queue
 
-    def pass_turn(self, line: Line) -> None:
-        """One of this line has passed: the other levels' lines come first now, or one of them could take it all."""
-        if len(self.lines) > 1:
-            self.lines[id(line.level)] = self.lines.pop(id(line.level))
+    def put_last(self, queue: SlotQueue) -> None:
+        """Let the other levels' queues try first: a request of ``queue`` has passed, and one level could take all."""
+        if len(self.queues) > 1:
+            self.queues[id(queue.level)] = self.queues.pop(id(queue.level))
 
     # What happens
 
     def shut(self, watermark: int) -> None:
-        """So much doesn't fit."""
+        """Note that so much doesn't fit."""
         self.closed_at = min(self.closed_at, watermark)
         self.settled = self.opening
 
     def open(self, cause: str, event: tuple[str, Any] | None = None) -> None:
-        """Something has happened that may help; of an ``event``, hints may say otherwise."""
+        """Note that something has happened that may help; of an ``event``, hints may say otherwise."""
         if self.closed_at < OPEN or cause != Due.RESCUE.value:
             self.cause = cause
         self.closed_at = OPEN
         self.opening += 1
         if self.gate.hints:
             self.log.append((self.opening, event))
-        for line in self.lines.values():
-            aside, line.aside = line.aside, {}
-            for passage in aside:
-                line.put(passage, passage.cost_at(self))
+        for queue in self.queues.values():
+            aside, queue.aside = queue.aside, {}
+            for acquisition in aside:
+                queue.add(acquisition)
 
-    def note_passed(self, passage: "Passage") -> None:
-        """It has passed the gate."""
+    def may_help(self, acquisition: Acquisition, since: int) -> bool:
+        """Return whether anything that has happened since that opening may help ``acquisition``.
+
+        Hints are asked late: when the slot is open and the request's turn has come. A wrong SKIP keeps a request
+        waiting in vain, and a wrong QUEUE costs a microsecond; so in doubt the answer is yes.
+        """
+        if not self.gate.hints or since < 0:
+            return True
+        events = [event for opening, event in self.log if opening > since]
+        if len(events) < self.opening - since:  # more has happened than is remembered
+            return True
+        return any(event is None or self._helps(acquisition, *event) for event in events)
+
+    def _helps(self, acquisition: Acquisition, name: str, payload: object) -> bool:
+        try:
+            return self.gate.hints[name](payload, acquisition.request) is not Hint.SKIP
+        except Exception:  # noqa: BLE001 - whatever an app's function raises
+            self.gate.counters.hint_errors += 1
+            return True
+
+    def note_passed(self, acquisition: Acquisition) -> None:
+        """Note that it has passed the gate."""
         first = self.first
-        if first is passage:
+        if first is acquisition:
             self.first = None
         elif first is not None:
             self.note_bypass(first)
-            if first.line is None:  # one that waits for a seat isn't kept waiting by those who pass this gate
+            if first.candidate_of is None:  # otherwise it waits for a seat, which isn't this gate's doing
                 self.reserve(first)
         self.refusals = self.errors = 0
 
-    def note_bypass(self, passage: "Passage") -> None:
-        """Another one got the turn of ``passage``."""
-        passage.bypasses += 1
-        passage.is_due = passage.is_due or passage.bypasses >= self.gate.most_bypasses
+    def note_bypass(self, acquisition: Acquisition) -> None:
+        """Note that another request got the turn of ``acquisition``."""
+        acquisition.bypasses += 1
+        acquisition.is_due = acquisition.is_due or acquisition.bypasses >= self.gate.most_bypasses
 
-    def reserve(self, passage: "Passage") -> None:
-        """Keep the slot for ``passage``, which waits here, if it has been passed often enough."""
-        if not passage.is_due:
+    def reserve(self, acquisition: Acquisition) -> None:
+        """Keep the slot for ``acquisition``, which waits here, if it has been passed often enough."""
+        if not acquisition.is_due:
             return
-        reservation = self.reservations.get(passage)
+        reservation = self.reservations.get(acquisition)
         if reservation is None:
-            reservation = self.reservations[passage] = GateReservation(self, passage)
-            passage.reservations.append(reservation)
+            reservation = self.reservations[acquisition] = GateReservation(self, acquisition)
+            acquisition.reservations.append(reservation)
         reservation.lapses_at = None
 
-    def forget(self, passage: "Passage") -> None:
-        """It doesn't wait here any more."""
-        if self.first is passage:
+    def forget(self, acquisition: Acquisition) -> None:
+        """Note that it doesn't wait here any more."""
+        if self.first is acquisition:
             self.first = None
 
-    # Who waits
-
-    def ahead_of(self, passage: "Passage") -> int:
-        """At least so much is taken before it gets its turn: what others of its flow wait for."""
-        line = self.lines.get(id(passage.level))
-        return 0 if line is None else line.count_of(passage.flow)
-
-    def put(self, passage: "Passage", cost: int, before: Line | None) -> None:
-        """It stands here; ``before``, it was the candidate of that line, if of any."""
-        line = self.line_of(passage.level)
-        line.put(passage, cost, is_back=line is before)
-
-    def take(self, passage: "Passage", cost: int) -> None:
-        """It isn't here any more, or may try: the caller has marked it so."""
-        line = self.lines[id(passage.level)]
-        if passage in line.aside:
-            del line.aside[passage]
-        else:
-            line.take(passage, cost)
+    # Looking
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is here, so that there is no need to keep it."""
+        """Return whether there is no need to keep the slot."""
         is_left = not self.checking and self.due_at is None and not self.reservations
-        return is_left and all(line.is_empty for line in self.lines.values())
+        return is_left and all(queue.is_empty for queue in self.queues.values())
 
-    def __iter__(self) -> "Iterator[Passage]":
-        for line in self.lines.values():
-            yield from line
-            yield from line.aside
+    def __iter__(self) -> Iterator[Acquisition]:
+        for queue in self.queues.values():
+            yield from queue
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
-        for line in self.lines.values():
-            line.check()
+        """Raise AssertionError where what is kept doesn't add up, or where a request that may try isn't let try."""
+        for queue in self.queues.values():
+            queue.check()
+            if queue.candidate is None and not self.is_busy:
+                found = queue.order.first(self.reach) if self.holder is None else self.next_of(queue)
+                assert found is None or found.cost_at(self) >= self.reach, f"nothing of {queue!r} tries"
         assert self.first is None or self.first.slot is self, f"{self.first!r} is first in {self!r}, and isn't there"
-        for passage, reservation in self.reservations.items():
-            assert reservation in passage.reservations, f"{reservation!r} isn't known to its holder"
-            assert passage.stage not in {Stage.PASSED, Stage.ENDED}, f"{passage!r} is gone, and {self!r} is reserved"
+        for acquisition, reservation in self.reservations.items():
+            assert reservation in acquisition.reservations, f"{reservation!r} isn't known to its holder"
+            assert acquisition.stage not in {Stage.PASSED, Stage.ENDED}, f"{self!r} is kept for {acquisition!r}"
 
     def __repr__(self) -> str:
         state = "closed" if self.gate.is_closed else "open" if self.closed_at == OPEN else f"shut at {self.closed_at}"

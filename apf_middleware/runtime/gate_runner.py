@@ -1,8 +1,8 @@
-"""Gates at work beside a controller: what they need of time, threads and event loops.
+"""Gates at run time: their clock, timers, tasks and threads.
 
-A server without gates has no runner, so that gates cost it nothing. With one, a gated sharing, driven in the same way,
-takes the place of the plain one. Requests that a gate refuses are counted and woken, asynchronous gates are asked in
-tasks, and events of other threads are handed over to the thread of the event loop.
+A server without gates has no runner, so gates cost it nothing. With one, a gated sharing, which is driven in the same
+way, takes the place of the plain one. Requests that a gate refuses are counted and woken, asynchronous gates are asked
+in tasks, and events of other threads are handed over to the event loop's thread.
 """
 
 import asyncio
@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 from anyio import create_task_group
 
 from apf_middleware.fairqueuing import Sharing, Ticket
-from apf_middleware.gates import Asked, Check, Gate, GatedSharing, GateRequest, Gates, ParkedRequest, Passage
+from apf_middleware.gates import (
+    Acquisition,
+    Check,
+    Gate,
+    GatedSharing,
+    GateHooks,
+    GateRequest,
+    GateRequirements,
+    Gates,
+    ParkedRequest,
+)
 from apf_middleware.metrics.reading import GateReading
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
@@ -27,12 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["GateRunner"]
 
 _SECOND: Final = 10**9
-_TELL_ERRORS_EVERY_NS: Final = 10 * _SECOND
+_LOG_ERRORS_EVERY_NS: Final = 10 * _SECOND
 _CHECKING: Final = "apf: ask an asynchronous gate"
 
 
 class GateRunner:
-    """Runs ``gates`` in front of the ``plain`` sharing; ``sharing`` is the two together.
+    """Runs ``gates`` in front of the ``plain`` sharing; ``sharing`` is both together.
 
     ``wake`` is called with requests that were seated, ``refuse`` with each one that a gate has refused and whether it
     has only just arrived, ``note_waiting`` with each one that has passed its gates and found no seats. ``alarm`` calls
@@ -56,16 +66,17 @@ class GateRunner:
         self.now = now
         self._alarm, self._tick = alarm, tick
         self._wake, self._refuse = wake, refuse
-        keeper = gates.keeper
-        self.sharing: GatedSharing = GatedSharing(plain, keeper, _describe, self._note_refused)
-        self.sharing.tell_waiting = note_waiting
-        self.sharing.tell_timed_out = _keep_refusal
-        self.sharing.is_early = _is_early
-        self.sharing.end_step = self._end_step
-        keeper.ask = self._ask
-        keeper.calendar.chance = Random().random  # noqa: S311 - it spreads pauses and guards nothing
-        keeper.note_error = self._note_error
-        self._tell_errors_at = 0
+        hooks = GateHooks(
+            refused=self._note_refused,
+            waiting=note_waiting,
+            timed_out=_keep_refusal,
+            failed=self._log_error,
+            ask=self._ask,
+            end_step=self._end_step,
+        )
+        self.sharing: GatedSharing = GatedSharing(plain, gates.scheduler, _requirements, hooks, is_early=_is_early)
+        self.chance: Callable[[], float] = Random().random  # noqa: S311 - it spreads pauses and guards nothing
+        self._log_errors_at = 0
         self._questions: set[asyncio.Task[None]] = set()  # or they might be forgotten before they end
         self._loop: asyncio.AbstractEventLoop | None = None
         self._trio_token: Any = None
@@ -74,67 +85,66 @@ class GateRunner:
     # What happens to requests
 
     def release_leases(self, admission: Admission, *, early: bool = False) -> None:
-        """Take back the leases of a request; ``early`` those alone that end when its response begins."""
+        """Take back the leases of a request; if ``early``, only those that end when its response begins."""
         now = self.now()
         self._wake(now, self.sharing.release_leases(now, admission, early=early))
 
-    def _note_refused(self, now: int, passage: Passage, is_newcomer: bool) -> None:  # noqa: FBT001 - told by position
-        admission = passage.ticket
+    def _note_refused(self, now: int, acquisition: Acquisition, is_newcomer: bool) -> None:  # noqa: FBT001 - told by position
+        admission = acquisition.ticket
         if isinstance(admission, Admission):
-            admission.refusal = passage.refusal
+            admission.refusal = acquisition.refusal
             self._refuse(now, admission, is_newcomer)
 
     # Looking
 
     def holding(self, admission: Admission) -> ParkedRequest | None:
-        """What keeps it waiting, if it is a gate."""
+        """Return what keeps the request waiting, if it is a gate."""
         return self.gates.holding(admission)
 
     def list_held(self) -> list[tuple[Admission, str | None, int, int, str]]:
-        """Requests that gates keep waiting: by which gate, since when, under which number, and how."""
+        """Return the parked requests, each with its gate, since when, its number and its stage."""
         return [
-            (ticket, None if slot is None else slot.gate.name, passage.parked_at, passage.number, passage.stage.value)
-            for passage in self.gates.keeper
-            if passage.is_parked and isinstance(ticket := passage.ticket, Admission)
-            for slot in (passage.slot,)
+            (ticket, None if one.slot is None else one.slot.gate.name, one.parked_at, one.number, one.stage.value)
+            for one in self.gates.scheduler
+            if one.is_parked and isinstance(ticket := one.ticket, Admission)
         ]
 
     def list_parked(self, runtime: LevelRuntime) -> list[Admission]:
-        """Requests of one level that gates keep waiting."""
-        parked = [passage.ticket for passage in self.gates.keeper if passage.is_parked]
+        """Return the requests of one level that gates keep waiting."""
+        parked = [one.ticket for one in self.gates.scheduler if one.is_parked]
         admissions = [ticket for ticket in parked if isinstance(ticket, Admission)]
         return [admission for admission in admissions if admission.destination.runtime is runtime]
 
     def reading(self) -> tuple[GateReading, ...]:
-        """The gates, for metrics."""
+        """Return the state of the gates, for metrics."""
         return tuple(
             GateReading(
                 name=gate.name,
                 parked=gate.parked,
-                evaluations=dict(gate.tally.evaluations),
-                events=gate.tally.events,
-                rescues=gate.tally.rescues,
-                rejected=gate.tally.rejected,
-                waits=gate.tally.waits,
+                evaluations=dict(gate.counters.evaluations),
+                events=gate.counters.events,
+                rescues=gate.counters.rescues,
+                rejected=gate.counters.rejected,
+                waits=gate.counters.waits,
             )
-            for gate in self.gates.keeper.gates.values()
+            for gate in self.gates.scheduler.gates.values()
         )
 
     # Time, and other threads
 
     def settle(self) -> None:
-        """Something has happened to gates."""
+        """Let requests try for which something may have changed."""
         now = self.now()
         self._wake(now, self.sharing.settle(now))
 
     def _end_step(self) -> None:
         if self._loop is None and self._trio_token is None:
-            self._meet_loop()
-        at = self.gates.keeper.calendar.next_at()
+            self._find_loop()
+        at = self.gates.scheduler.timers.next_at()
         if at is not None:
             self._alarm.ask(at)
 
-    def _meet_loop(self) -> None:
+    def _find_loop(self) -> None:
         try:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -146,7 +156,7 @@ class GateRunner:
                 return
 
     def post(self) -> None:
-        """From another thread: read what it has left, in the event loop's."""
+        """Have the events of other threads read, in the event loop's thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tick)
         elif self._trio_token is not None:
@@ -168,19 +178,19 @@ class GateRunner:
         task.add_done_callback(self._questions.discard)
 
     async def _answer(self, now: int, check: Check) -> None:
-        passage, need = check.passage, check.need
+        need = check.need
         answer: object
         try:
-            answer = await need.gate.acquire(now, passage.request, need.key, need.cost)  # type: ignore[misc]
+            answer = await need.gate.acquire_later(now, check.acquisition.request, need.key, need.cost)
         except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
             answer = error
         now = self.now()
         self._wake(now, self.sharing.conclude(now, check, answer))
 
-    def _note_error(self, gate: Gate, error: Exception) -> None:
+    def _log_error(self, gate: Gate, error: Exception) -> None:
         now = self.now()
-        if now >= self._tell_errors_at:
-            self._tell_errors_at = now + _TELL_ERRORS_EVERY_NS
+        if now >= self._log_errors_at:
+            self._log_errors_at = now + _LOG_ERRORS_EVERY_NS
             log_event(
                 logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error)
             )
@@ -188,9 +198,9 @@ class GateRunner:
     # The end
 
     async def aclose(self) -> None:
-        """Give back what gates hold elsewhere, for a bounded time."""
+        """Give back what gates hold elsewhere, within a bounded time."""
         async with create_task_group() as tasks:
-            for gate in list(self.gates.keeper.gates.values()):
+            for gate in list(self.gates.scheduler.gates.values()):
                 tasks.start_soon(_close_gate, gate)
 
     def __repr__(self) -> str:
@@ -208,22 +218,22 @@ async def _waited_for(question: Awaitable[None]) -> None:
     await question
 
 
-def _keep_refusal(passage: Passage) -> None:
-    """Tell the client of a request whose time is up what its gate has said last."""
-    if isinstance(passage.ticket, Admission):
-        passage.ticket.refusal = passage.refusal
+def _keep_refusal(acquisition: Acquisition) -> None:
+    """Keep what the gate of a request whose time is up has answered last, for the response."""
+    if isinstance(acquisition.ticket, Admission):
+        acquisition.ticket.refusal = acquisition.refusal
 
 
 def _is_early(ticket: Ticket) -> bool:
-    """Whether seats come back before the response has ended; a WebSocket's gates are passed once it is accepted."""
+    """Return whether the response goes on when the seats come back; a WebSocket passes its gates to be accepted."""
     if not isinstance(ticket, Admission) or ticket.stream is None or not ticket.stream.is_counted:
         return False
     destination: Destination = ticket.destination
     return destination.scope.get("type") != "websocket"
 
 
-def _describe(ticket: Ticket) -> Asked | None:
-    """What gates are told of a request."""
+def _requirements(ticket: Ticket) -> GateRequirements | None:
+    """Return what gates have to know about a request; None if it has none to pass."""
     if not isinstance(ticket, Admission):
         return None
     destination = ticket.destination
@@ -240,4 +250,4 @@ def _describe(ticket: Ticket) -> Asked | None:
         digest=destination.digest,
         scope=destination.scope,
     )
-    return Asked(request, destination.gates, runtime.wait_limit_ns)
+    return GateRequirements(request, destination.gates, runtime.wait_limit_ns)

@@ -1,4 +1,4 @@
-"""The gates that a configuration has: made from its settings, and changed when it is another one."""
+"""The gates of a configuration: made from their settings, and changed by a reload."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final
@@ -25,8 +25,8 @@ _PER: Final[dict[str, _Key]] = {
 
 
 def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str] = ()) -> None:
-    """InvalidValueError if a schema, a route or a level has a gate that nobody has defined."""
-    known = {*gates.keeper.gates, *more}
+    """Raise InvalidValueError if a schema, a route or a level names a gate that isn't defined."""
+    known = {*gates.scheduler.gates, *more}
     for owner, names in configuration.gates_by_owner():
         for name in names:
             if name not in known:
@@ -36,29 +36,29 @@ def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str
 
 
 def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[GateSettings]) -> None:
-    """Make the gates ``after``, and change those that were there ``before``; who holds a lease keeps it."""
+    """Make the gates ``after``, and change or remove those ``before``. Leases that are held stay valid."""
     old = {settings.name: settings for settings in before}
-    keeper = gates.keeper
+    scheduler = gates.scheduler
     for settings in after:
         known = old.pop(settings.name, None)
         if known is None or _nature(known) != _nature(settings):
             if known is not None:
-                keeper.retire(gates.now(), known.name)
-            keeper.add(_make(settings))
+                scheduler.retire(gates.now(), known.name)
+            scheduler.add(_make(settings))
         elif known != settings:
-            gate = keeper.gates[settings.name]
+            gate = scheduler.gates[settings.name]
             gate.terms = _terms(settings)
             if isinstance(gate, Capacity):
                 gate.resize(settings.limit)
             elif isinstance(gate, Tokens):
                 gate.resize(settings.rate, settings.burst)
-            keeper.open_slots(gates.now(), gate, "resize")
+            scheduler.open_slots(gates.now(), gate, "resize")
     for name in old:
-        keeper.retire(gates.now(), name)
+        scheduler.retire(gates.now(), name)
 
 
 def _nature(settings: GateSettings) -> Hashable:
-    """What can't change without another gate: how its leases are counted."""
+    """Return what can't change without making another gate: how its leases are counted."""
     return settings.kind, settings.key, settings.per, settings.cost
 
 

@@ -81,11 +81,11 @@ class GatedStage(Stage):
         return gates
 
     def is_at_rest(self) -> bool:
-        self.gates.keeper.check()
-        return super().is_at_rest() and not list(self.gates.keeper) and not self.used("db")
+        self.gates.scheduler.check()
+        return super().is_at_rest() and not list(self.gates.scheduler) and not self.used("db")
 
     def used(self, gate: str) -> int:
-        return self.gates.keeper.gates[gate].used("") or 0
+        return self.gates.scheduler.gates[gate].used("") or 0
 
 
 @pytest.fixture(params=["each in its own way", "the plain way"])
@@ -218,7 +218,7 @@ async def test_an_asynchronous_gate_is_asked_outside_of_the_dispatcher() -> None
             await waiter.end()
 
         assert waiter.status == 200
-        assert gates.keeper.gates["db"].tally.evaluations["parked"] == 1
+        assert gates.scheduler.gates["db"].counters.evaluations["parked"] == 1
         assert stage.is_at_rest()
 
 
@@ -378,7 +378,7 @@ async def test_an_app_can_see_what_holds_a_request() -> None:
         await settle()
         [parked] = stage.gates.parked()
         assert (parked.gate, parked.flow, parked.stage) == ("db", "bob", "parked")
-        passage = next(iter(one for one in stage.gates.keeper if one.number == parked.id))
+        passage = next(iter(one for one in stage.gates.scheduler if one.number == parked.id))
         assert isinstance(passage.ticket, Admission)
         assert passage.ticket.held_by is not None
         assert holder.scope["apf"].held_by is None
@@ -444,7 +444,7 @@ async def test_those_who_wait_for_a_gate_that_is_gone_may_pass() -> None:
         await waiter.end()
         stage.let_go("/db/hold")
         await holder.end()
-        assert not list(stage.gates.keeper)
+        assert not list(stage.gates.scheduler)
 
 
 async def test_a_polled_gate_is_tried_again_by_itself() -> None:

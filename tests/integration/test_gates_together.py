@@ -220,11 +220,11 @@ async def test_a_stream_too_many_is_refused_before_any_gate_is_asked() -> None:
         accepts = {"X-User": "alice", "Accept": "text/event-stream"}
         first = Conversation(hall.middleware, http_scope("/db/hold", headers=accepts), tasks).body().start()
         await settle()
-        asked = hall.gates.keeper.gates["db"].tally.evaluated
+        asked = hall.gates.scheduler.gates["db"].counters.evaluated
         second = await Conversation(hall.middleware, http_scope("/db/two", headers=accepts), tasks).body().start().end()
 
         assert problem(second)["reason"] == "stream-limit"
-        assert hall.gates.keeper.gates["db"].tally.evaluated == asked == 1
+        assert hall.gates.scheduler.gates["db"].counters.evaluated == asked == 1
         await hall.leave(first)
 
 
@@ -306,7 +306,7 @@ async def test_a_gate_of_a_file_counts_for_each_value_of_its_key_apart() -> None
     ):
         async with anyio.create_task_group() as tasks:
             hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, key: {key}}}", server=routes))
-            hall.gates.keeper.gates["db"].check()
+            hall.gates.scheduler.gates["db"].check()
             hall.doors["/db/a/hold"] = anyio.Event()
             holder = hall.comes("/db/a/hold")
             await settle()
@@ -329,7 +329,7 @@ async def test_what_becomes_of_a_request_whose_key_cannot_be_found_out(on_error:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(gates=gates))
         assert (await hall.comes("/db/1").end()).status == status
-        assert hall.gates.keeper.gates["db"].tally.evaluations["error"] == 1
+        assert hall.gates.scheduler.gates["db"].counters.evaluations["error"] == 1
         assert hall.is_at_rest()
 
 
@@ -350,7 +350,7 @@ async def test_a_gate_that_a_reload_adds_counts_for_those_who_come_afterwards() 
         assert hall.used("mail") == 0
         assert {one.gate for one in hall.gates.parked()} == {"db"}
         await hall.leave(holder, waiter, later)
-        assert hall.gates.keeper.gates["mail"].tally.evaluations["passed"] >= 1
+        assert hall.gates.scheduler.gates["mail"].counters.evaluations["passed"] >= 1
 
 
 async def test_leases_of_a_gate_that_a_reload_removes_or_makes_anew_harm_nobody() -> None:
@@ -452,7 +452,7 @@ async def test_the_span_of_a_wait_tells_which_gate_has_refused(spans: InMemorySp
         holder = await hall.holder("/db/hold")
         waiters = [hall.comes(f"/db/{number}") for number in range(2)]
         await settle()
-        first = next(one.ticket for one in hall.gates.keeper if one.ticket.is_waiting)
+        first = next(one.ticket for one in hall.gates.scheduler if one.ticket.is_waiting)
         assert isinstance(first, Admission)
         hall.controller.abandon(first, Reason.TIME_OUT)
         await hall.leave(holder, *waiters)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Reason, Ticket
-from apf_middleware.gates import Check, Gate, GateRequest, Hold, Passage, Reject, Stage, Terms
+from apf_middleware.gates import Acquisition, Check, Gate, GateRequest, Hold, Reject, Stage, Terms
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Slot
 from tests.unit.gates.gateworld import Asker, GateWorld
@@ -96,7 +96,7 @@ class WatchedWorld(GateWorld):
         self._causes: Counter[Place] = Counter()
         self._told_all: Counter[str] = Counter()
         self._standing: dict[str, _Standing] = {}
-        self._first: dict[Place, tuple[Passage, int]] = {}  # whose turn is next, and how many have passed it
+        self._first: dict[Place, tuple[Acquisition, int]] = {}  # whose turn is next, and how many have passed it
         for gate in gates:
             if not gate.is_async:
                 gate.acquire = partial(self._asked, gate, gate.acquire)  # type: ignore[method-assign]
@@ -117,7 +117,7 @@ class WatchedWorld(GateWorld):
 
     def _count_refused(self, gate: Gate, key: Hashable, cost: int) -> None:
         """Each time that a slot opens, only those who take less than the last one that didn't pass may be asked."""
-        slot = gate.slots.get(key)
+        slot = self.scheduler.slots.find(gate, key)
         opening = 0 if slot is None else slot.opening
         last = self._refused_at.get((gate.name, key))
         if last is not None and last.slot in {None, slot} and last.opening == opening and cost >= last.cost:
@@ -143,7 +143,7 @@ class WatchedWorld(GateWorld):
         return super().arrive(name, *gates, me=name, **more)
 
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
-        self._told_all.update(gate.name for gate in self.keeper.gates.values() if event in {gate.name, *gate.events})
+        self._told_all.update(gate.name for gate in self.scheduler.gates.values() if event in {gate.name, *gate.events})
         return super().emit(event, key, payload)
 
     def open(self, gate: str) -> list[str]:
@@ -162,26 +162,28 @@ class WatchedWorld(GateWorld):
         self._check_deadlines(heard)
         self._check_order(names)
         self._check_bypasses(names)
-        self._forced = {name for name, passage in self._waiting() if name in self._forced and passage.is_forced}
+        self._forced = {name for name, acquisition in self._waiting() if name in self._forced and acquisition.is_forced}
         self._standing = {
-            name: _Standing(passage.slot, passage.parked_at)
-            for name, passage in self._waiting()
-            if passage.slot is not None and passage.stage is Stage.PARKED and passage.line is None
+            name: _Standing(acquisition.slot, acquisition.parked_at)
+            for name, acquisition in self._waiting()
+            if acquisition.slot is not None and acquisition.stage is Stage.PARKED and acquisition.candidate_of is None
         }
         return names
 
-    def _waiting(self) -> list[tuple[str, Passage]]:
-        found = ((name, self.keeper.passage(ticket)) for name, ticket in self.tickets.items() if ticket.is_waiting)
-        return [(name, passage) for name, passage in found if passage is not None]
+    def _waiting(self) -> list[tuple[str, Acquisition]]:
+        found = (
+            (name, self.scheduler.acquisition(ticket)) for name, ticket in self.tickets.items() if ticket.is_waiting
+        )
+        return [(name, acquisition) for name, acquisition in found if acquisition is not None]
 
     # What must hold
 
     def _check_openings(self) -> None:
         """Check that a slot opens once for each lease given back, event or operation, and when due."""
         now: dict[Place, tuple[Slot, int, int | None]] = {}
-        for gate in self.keeper.gates.values():
-            for key, slot in gate.slots.items():
-                place = gate.name, key
+        for gate in self.scheduler.gates.values():
+            for slot in self.scheduler.slots.of(gate):
+                place = gate.name, slot.key
                 known, before, due_at = self._openings.get(place, (None, 0, None))
                 if known is not slot:
                     before, due_at = 0, None
@@ -190,7 +192,7 @@ class WatchedWorld(GateWorld):
                 now[place] = slot, slot.opening, slot.due_at
         self._openings = now
         for place, refused in list(self._refused_at.items()):
-            slot_now = self.keeper.gates[place[0]].slots.get(place[1])
+            slot_now = self.scheduler.slots.find(self.scheduler.gates[place[0]], place[1])
             if slot_now is None or refused.slot not in {None, slot_now}:
                 del self._refused_at[place]  # nobody is there any more, and nothing is known of it
             else:
@@ -209,18 +211,22 @@ class WatchedWorld(GateWorld):
     def _check_order(self, names: list[str]) -> None:
         """Nobody passes a slot where an earlier one of its flow, level and cost stands."""
         standing = [
-            (name, passage, passage.slot)
-            for name, passage in self._waiting()
-            if passage.slot is not None and self._standing.get(name) == _Standing(passage.slot, passage.parked_at)
-            if not passage.slot.gate.is_async  # whose answers come in an order of their own
+            (name, acquisition, acquisition.slot)
+            for name, acquisition in self._waiting()
+            if acquisition.slot is not None
+            and self._standing.get(name) == _Standing(acquisition.slot, acquisition.parked_at)
+            if not acquisition.slot.gate.is_async  # whose answers come in an order of their own
         ]
         for name in names:
-            passage = self.keeper.passage(self._everybody[name])
-            if passage is None or name in self._forced:
+            acquisition = self.scheduler.acquisition(self._everybody[name])
+            if acquisition is None or name in self._forced:
                 continue
             for other, earlier, slot in standing:
-                if (earlier.flow, earlier.level) == (passage.flow, passage.level) and earlier.number < passage.number:
-                    costs = {need.cost for need in passage.needs if (need.gate, need.key) == (slot.gate, slot.key)}
+                if (earlier.flow, earlier.level) == (
+                    acquisition.flow,
+                    acquisition.level,
+                ) and earlier.number < acquisition.number:
+                    costs = {need.cost for need in acquisition.needs if (need.gate, need.key) == (slot.gate, slot.key)}
                     assert earlier.cost_at(slot) not in costs, f"{name} has passed {slot!r} before {other}"
 
     def _check_bypasses(self, names: list[str]) -> None:
@@ -230,24 +236,28 @@ class WatchedWorld(GateWorld):
         as often.
         """
         for name in names:
-            passage = self.keeper.passage(self._everybody[name])
-            if passage is None or name in self._forced:
+            acquisition = self.scheduler.acquisition(self._everybody[name])
+            if acquisition is None or name in self._forced:
                 continue
-            for need in passage.needs:
-                first, count = self._first.get((need.gate.name, need.key), (passage, 0))
+            for need in acquisition.needs:
+                first, count = self._first.get((need.gate.name, need.key), (acquisition, 0))
                 slot = first.slot
-                if first is passage or slot is None:
+                if first is acquisition or slot is None:
                     continue
-                is_alike = (passage.flow, passage.level, need.cost) == (first.flow, first.level, first.cost_at(slot))
-                is_due = is_alike or passage.is_due
-                if not (is_due and passage.number < first.number):
+                is_alike = (acquisition.flow, acquisition.level, need.cost) == (
+                    first.flow,
+                    first.level,
+                    first.cost_at(slot),
+                )
+                is_due = is_alike or acquisition.is_due
+                if not (is_due and acquisition.number < first.number):
                     self._first[need.gate.name, need.key] = first, count + 1
         before, self._first = self._first, {}
-        for gate in self.keeper.gates.values():
-            for slot in gate.slots.values():
+        for gate in self.scheduler.gates.values():
+            for slot in self.scheduler.slots.of(gate):
                 first_now, count = before.get((gate.name, slot.key), (None, 0))
                 turn = slot.first
-                if turn is None or turn.line is not None or gate.is_async:
+                if turn is None or turn.candidate_of is not None or gate.is_async:
                     continue
                 count = count if turn is first_now else 0
                 assert count <= gate.most_bypasses, f"{turn!r} has been passed {count} times"

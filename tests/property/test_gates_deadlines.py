@@ -186,13 +186,13 @@ class _Scene:
         return Admission(_Destination(self.controller, place, request.gates))
 
     def check_that_nobody_is_left(self) -> None:
-        assert not list(self.gates.keeper)
+        assert not list(self.gates.scheduler)
         assert not self.db.used("")
         [crowd] = [runtime.shared for name, runtime in self.controller.levels.items() if name == "crowd"]
         crowd.wake()
         assert crowd.queueset.is_idle
         self.controller.sharing.check()
-        self.gates.keeper.check()
+        self.gates.scheduler.check()
 
 
 _CONFIGURATION = load_text(_FILE)

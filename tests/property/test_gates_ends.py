@@ -115,5 +115,5 @@ def test_a_gate_serves_all_who_wait_and_forgets_them_whatever_has_happened(
 
     assert not ends.waiting(), "somebody waits for ever"
     assert {str(ends.number - number) for number in range(5)} <= {*world.served}
-    assert not list(world.keeper)
-    assert not any(gate.slots or gate.parked for gate in world.keeper.gates.values())
+    assert not list(world.scheduler)
+    assert not any(world.scheduler.slots.of(gate) or gate.parked for gate in world.scheduler.gates.values())

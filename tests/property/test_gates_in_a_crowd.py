@@ -40,7 +40,7 @@ class _Crowd:
             careful=False,
             limit_ns=10**5 * SECOND,
         )
-        self.world.keeper.ask = self.remote.ask
+        self.world.ask = self.remote.ask
 
     def _names(self, state: TicketState) -> list[str]:
         return [name for name, ticket in self.world.tickets.items() if ticket.state is state]
@@ -94,7 +94,7 @@ class _Crowd:
                 self.answer()
             for name in self._names(TicketState.SEATED):
                 self.world.finish(name)
-        left = [self.world.keeper.passage(self.world.tickets[name]) for name in self._names(TicketState.WAITING)]
+        left = [self.world.scheduler.acquisition(self.world.tickets[name]) for name in self._names(TicketState.WAITING)]
         assert not left, f"{left} were forgotten"
         assert not self.remote.out
         self.world.sharing.check()

@@ -22,12 +22,12 @@ from apf_middleware.fairqueuing import (
 )
 from apf_middleware.gates import (
     NO_LEASE,
+    Acquisition,
     Capacity,
     Condition,
     GateRequest,
     Hold,
     Park,
-    Passage,
     Reject,
     Stage,
     Terms,
@@ -92,7 +92,7 @@ class _Machine(RuleBasedStateMachine):
             discipline=DISCIPLINES[discipline],
             careful=False,
         )
-        self.world.keeper.ask = self.remote.ask
+        self.world.ask = self.remote.ask
         self.running: list[str] = []
         self.waiting: list[str] = []
         self.arrived = self.ended = 0
@@ -271,7 +271,7 @@ class _Machine(RuleBasedStateMachine):
     @rule(index=st.integers(0, 50))
     def kick(self, index: int) -> None:
         name = self.waiting[index % len(self.waiting)]
-        if self.world.keeper.passage(self.world.tickets[name]) is not None:
+        if self.world.scheduler.acquisition(self.world.tickets[name]) is not None:
             self.world.kick(name)
         self._note()
 
@@ -294,23 +294,23 @@ class _Machine(RuleBasedStateMachine):
         held = [
             (need.gate.name, need.key, need.lease)
             for name in self.running
-            if (passage := self.world.keeper.passage(self.world.tickets[name])) is not None
-            for need in passage.needs
+            if (acquisition := self.world.scheduler.acquisition(self.world.tickets[name])) is not None
+            for need in acquisition.needs
         ]
         assert all(lease is not None for _, _, lease in held), "somebody was seated who hasn't passed a gate"
         assert all(used <= 2 for used in shards)
         assert shards == [sum(1 for gate, key, _ in held if (gate, key) == ("db", shard)) for shard in (0, 1)]
         assert self.memory.used("") == sum(int(str(lease)) for gate, _, lease in held if gate == "memory")
         for name in self.waiting:
-            passage = self.world.keeper.passage(self.world.tickets[name])
-            if passage is not None:
-                leases = [need.lease for need in passage.needs if need.gate is not self.remote]
+            acquisition = self.world.scheduler.acquisition(self.world.tickets[name])
+            if acquisition is not None:
+                leases = [need.lease for need in acquisition.needs if need.gate is not self.remote]
                 assert not any(leases), f"{name} waits with a lease"
         out = sum(answer == "lease" for _, answer in self.remote.questions)
         assert self.remote.out == out + sum(
             1
-            for passage in self.world.keeper
-            for need in passage.needs
+            for acquisition in self.world.scheduler
+            for need in acquisition.needs
             if (need.gate, need.lease) == (self.remote, "lease")
         )
 
@@ -333,7 +333,7 @@ class _Machine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for shared in self.world.sharing.levels.values():
-            parked = [name for name in self.waiting if self.world.sharing.keeper.is_parked(self.world.tickets[name])]
+            parked = [name for name in self.waiting if self.world.sharing.scheduler.is_parked(self.world.tickets[name])]
             here = [name for name in parked if self.world.tickets[name].level is shared]
             assert shared.queueset.parked == len(here)
             assert not (here and shared.is_idle), f"{here} are parked in a queue that is said to be idle"
@@ -346,31 +346,31 @@ class _Machine(RuleBasedStateMachine):
         if any(level.queueset.waiting for level in levels):
             return  # seats are saved up for somebody, or the queue sets' own tests say why
         for name in self.waiting:
-            passage = self.world.passage(name)
-            if passage.stage in {Stage.BEHIND, Stage.CHECKING} or passage.level.is_held:
+            acquisition = self.world.acquisition(name)
+            if acquisition.stage in {Stage.BEHIND, Stage.CHECKING} or acquisition.level.is_held:
                 continue
-            width = passage.ticket.width
-            if self._has_seats(passage.level, width):
-                assert not self._would_pass(passage), f"{passage!r} could go on"
+            width = acquisition.ticket.width
+            if self._has_seats(acquisition.level, width):
+                assert not self._would_pass(acquisition), f"{acquisition!r} could go on"
 
     def _has_seats(self, level: SharedLevel, width: int) -> bool:
         return level.queueset.seats_in_use + width <= self.world.sharing.sharing.limit_of(level)
 
-    def _would_pass(self, passage: Passage) -> bool:
-        """Asked without a trace, and without what may rightly keep it: the turn of a bigger one, an event not told."""
+    def _would_pass(self, acquisition: Acquisition) -> bool:
+        """Ask without a trace, and without what may rightly keep it: the turn of a bigger one, an event not told."""
         taken = []
         would = True
-        for need in passage.needs:
+        for need in acquisition.needs:
             gate = need.gate
-            slot = gate.slots.get(need.key)
-            if gate.is_closed or (slot is not None and slot.reservations and slot.holder is not passage):
+            slot = self.world.scheduler.slots.find(gate, need.key)
+            if gate.is_closed or (slot is not None and slot.reservations and slot.holder is not acquisition):
                 would = False
             elif isinstance(gate, Remote):
                 is_busy = slot is not None and (slot.is_busy or slot.due is Due.ERROR)
                 knows = need.lease is not None or (gate.is_well and not gate.was_lost and not is_busy)
                 would = would and knows
             elif would and not (gate is self.breaker and self.was_lost):
-                answer = self.world.would_answer(gate, passage.request, need.key, need.cost)
+                answer = self.world.would_answer(gate, acquisition.request, need.key, need.cost)
                 if isinstance(answer, Hold | Reject):
                     would = False
                 elif answer is not NO_LEASE:
@@ -398,14 +398,16 @@ class _Machine(RuleBasedStateMachine):
                 self.finish(0)
             self.world.wait(100 * MS)
             self._note()
-        assert not self.waiting, f"{[self.world.passage(name) for name in self.waiting]} wait for ever"
+        assert not self.waiting, f"{[self.world.acquisition(name) for name in self.waiting]} wait for ever"
         assert not self.running
         assert self.arrived == self.ended
-        assert not list(self.world.keeper), "requests are remembered"
+        assert not list(self.world.scheduler), "requests are remembered"
         assert [self.db.used(0), self.db.used(1), self.memory.used(""), self.remote.out] == [0, 0, 0, 0]
         self.world.wait(60 * SECOND)
-        assert not any(gate.slots or gate.parked for gate in self.world.keeper.gates.values())
-        assert not len(self.world.keeper._turnstiles)
+        assert not any(
+            self.world.scheduler.slots.of(gate) or gate.parked for gate in self.world.scheduler.gates.values()
+        )
+        assert not len(self.world.scheduler._arrivals)
         self.world.sharing.check()
 
 

@@ -146,12 +146,16 @@ class _World(GateWorld):
 
     def held(self) -> object:
         """Who waits at which slot, and what is taken."""
-        used = [(gate.name, key, gate.used(key)) for gate in self.keeper.gates.values() for key in ("", *"xyz")]
-        passages = [(name, self.keeper.passage(ticket)) for name, ticket in self.tickets.items()]
+        used = [(gate.name, key, gate.used(key)) for gate in self.scheduler.gates.values() for key in ("", *"xyz")]
+        acquisitions = [(name, self.scheduler.acquisition(ticket)) for name, ticket in self.tickets.items()]
         return used, [
-            (name, passage.stage, None if passage.slot is None else (passage.slot.gate.name, passage.slot.key))
-            for name, passage in passages
-            if passage is not None
+            (
+                name,
+                acquisition.stage,
+                None if acquisition.slot is None else (acquisition.slot.gate.name, acquisition.slot.key),
+            )
+            for name, acquisition in acquisitions
+            if acquisition is not None
         ]
 
 

@@ -27,7 +27,7 @@ class _Server:
     """A server whose operator does what ``chance`` says."""
 
     def __init__(self, chance: Random, share: Any, discipline: Any, keys: int) -> None:  # noqa: ANN401 - classes
-        self.chance = chance
+        self.random = chance
         self.keys = keys
         self.gates = Gates()
         self.shard = self.gates.capacity(
@@ -41,7 +41,7 @@ class _Server:
             discipline=discipline,
             careful=False,
             limit_ns=10**5 * SECOND,
-            keeper=self.gates.keeper,
+            scheduler=self.gates.scheduler,
         )
         self.gates.bind(self)
         self.arrived = self.refused = self.left = self.finished = 0
@@ -50,6 +50,9 @@ class _Server:
 
     def now(self) -> int:
         return self.world.now
+
+    def chance(self) -> float:
+        return self.random.random()
 
     def settle(self) -> None:
         self.world.note(self.world.sharing.settle(self.world.now))
@@ -60,18 +63,18 @@ class _Server:
     # Configurations
 
     def _settings(self) -> tuple[GateSettings, ...]:
-        cost: Any = self.chance.choice((1, 2, "seats"))
-        limit = self.chance.choice((0, 1, 2, 4))
+        cost: Any = self.random.choice((1, 2, "seats"))
+        limit = self.random.choice((0, 1, 2, 4))
         found = [GateSettings("db", "capacity", limit=limit, max_parked=10_000, cost=cost)]
-        if self.chance.random() < 0.7:
-            rate = self.chance.choice((20.0, 200.0))
+        if self.random.random() < 0.7:
+            rate = self.random.choice((20.0, 200.0))
             found.append(GateSettings("quota", "tokens", rate=rate, burst=3, max_parked=10_000, per="flow"))
         return tuple(found)
 
     def _levels(self) -> dict[str, Any]:
-        names = self.chance.choice((("a", "b"), ("a", "b"), ("a", "c")))
-        fifo = self.chance.random() < 0.2
-        return {name: level(self.chance.randint(1, 4), queues=8, fifo=fifo, least=1) for name in names}
+        names = self.random.choice((("a", "b"), ("a", "b"), ("a", "c")))
+        fifo = self.random.random() < 0.2
+        return {name: level(self.random.randint(1, 4), queues=8, fifo=fifo, least=1) for name in names}
 
     # Steps
 
@@ -80,41 +83,41 @@ class _Server:
 
     def come(self, number: int) -> None:
         known = self.gates.names
-        to = self.chance.choice(sorted(self.world.sharing.levels))
+        to = self.random.choice(sorted(self.world.sharing.levels))
         self.arrived += 1
         self.world.arrive(
             str(number),
-            *(gate for gate in self.chance.choice(_WAYS) if gate in known),
+            *(gate for gate in self.random.choice(_WAYS) if gate in known),
             to=to,
-            flow=self.chance.choice("xyz"),
-            width=self.chance.choice((1, 1, 2)),
-            shard=self.chance.randrange(self.keys),
+            flow=self.random.choice("xyz"),
+            width=self.random.choice((1, 1, 2)),
+            shard=self.random.randrange(self.keys),
         )
 
     def operate(self) -> None:
         world, gates = self.world, self.gates
-        name = self.chance.choice(sorted(gates.names))
-        match self.chance.randrange(10):
+        name = self.random.choice(sorted(gates.names))
+        match self.random.randrange(10):
             case 0:
-                gates.resize("shard", self.chance.choice((0, 0, 1, 2, 5)))
+                gates.resize("shard", self.random.choice((0, 0, 1, 2, 5)))
             case 1:
-                gates.close(name, self.chance.choice((None, 0.05)))
+                gates.close(name, self.random.choice((None, 0.05)))
             case 2:
                 gates.open(name)
             case 3:
                 gates.kick(name)
             case 4 if parked := gates.parked(name):
-                assert gates.kick(name, self.chance.choice(parked).id) == 1
+                assert gates.kick(name, self.random.choice(parked).id) == 1
             case 5:
-                gates.emit_threadsafe(name, self.chance.choice((None, 0, "unknown")))
+                gates.emit_threadsafe(name, self.random.choice((None, 0, "unknown")))
             case 6:
                 settings, self.settings = self.settings, self._settings()
                 adopt_gates(gates, settings, self.settings)
                 self.settle()
             case 7:
-                world.note(world.sharing.reconfigure(world.now, self.chance.randint(2, 8), self._levels()))
+                world.note(world.sharing.reconfigure(world.now, self.random.randint(2, 8), self._levels()))
             case 8:
-                world.operate(self.chance.choice(sorted(world.sharing.levels)), held=self.chance.random() < 0.5)
+                world.operate(self.random.choice(sorted(world.sharing.levels)), held=self.random.random() < 0.5)
             case _:
                 gates.list()
 
@@ -122,17 +125,17 @@ class _Server:
         world = self.world
         before = self._used()
         seated, waiting = self._names(TicketState.SEATED), self._names(TicketState.WAITING)
-        match self.chance.randrange(12):
+        match self.random.randrange(12):
             case 0 | 1 | 2:
                 self.operate()
             case 3 if waiting:
-                name = self.chance.choice(waiting)
-                world.give_up(name, self.chance.choice((Reason.CANCELLED, Reason.TIME_OUT)))
+                name = self.random.choice(waiting)
+                world.give_up(name, self.random.choice((Reason.CANCELLED, Reason.TIME_OUT)))
                 self.left += name not in world.tickets
             case 4:
-                world.wait(self.chance.choice((MS, 60 * MS, 2 * SECOND)))
+                world.wait(self.random.choice((MS, 60 * MS, 2 * SECOND)))
             case 5 | 6 | 7 | 8 if seated:
-                world.finish(self.chance.choice(seated))
+                world.finish(self.random.choice(seated))
                 self.finished += 1
             case _:
                 self.come(number)
@@ -142,7 +145,7 @@ class _Server:
 
     def _used(self) -> dict[tuple[str, object], int]:
         found = {}
-        for gate in self.gates.keeper.gates.values():
+        for gate in self.gates.scheduler.gates.values():
             if isinstance(gate, Capacity):
                 for key in [*range(self.keys), ""]:
                     found[gate.name, key] = gate.used(key)
@@ -156,12 +159,12 @@ class _Server:
             self.refused += 1
         assert self.arrived == self.refused + self.left + self.finished + len(world.tickets)
         held: dict[tuple[str, object], int] = {}
-        for passage in world.keeper:
-            for need in passage.needs:
-                if isinstance(need.lease, int) and need.gate is world.keeper.gates.get(need.gate.name):
+        for acquisition in world.scheduler:
+            for need in acquisition.needs:
+                if isinstance(need.lease, int) and need.gate is world.scheduler.gates.get(need.gate.name):
                     held[need.gate.name, need.key] = held.get((need.gate.name, need.key), 0) + need.lease
         for place, used in self._used().items():
-            gate = world.keeper.gates[place[0]]
+            gate = world.scheduler.gates[place[0]]
             assert used <= max(gate.limit or 0, before.get(place, 0)), f"{gate!r} lets in more than it has"
             assert used == held.get(place, 0), f"{used} are used of {place}, and {held.get(place, 0)} are leased"
 
@@ -180,11 +183,11 @@ class _Server:
                 self.finished += 1
             self.world.wait(MS)
         self.check({})
-        waiting = [self.world.keeper.passage(ticket) for ticket in self.world.tickets.values()]
+        waiting = [self.world.scheduler.acquisition(ticket) for ticket in self.world.tickets.values()]
         assert not waiting, f"{waiting} wait for ever"
-        assert not list(self.world.keeper), "requests are remembered"
+        assert not list(self.world.scheduler), "requests are remembered"
         self.world.wait(60 * SECOND)
-        assert not any(gate.parked for gate in self.world.keeper.gates.values())
+        assert not any(gate.parked for gate in self.world.scheduler.gates.values())
 
 
 @given(

@@ -58,7 +58,7 @@ async def test_connections_in_other_hands_count_and_are_looked_for_until_they_ar
         scene = Scene(tasks, gates, lambda _: pool.fetchval("SELECT 1"))
         outsider = await pool.acquire()
         waiter = scene.comes("/db/waiter")
-        await until(lambda: gate.tally.evaluations["parked"] > 2)
+        await until(lambda: gate.counters.evaluations["parked"] > 2)
         assert scene.started == []
 
         await pool.release(outsider)

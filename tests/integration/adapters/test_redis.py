@@ -14,7 +14,7 @@ from apf_middleware import Gates
 from apf_middleware.adapters import redis_returns
 from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.gates import GateRequest, Own, Park, Reject
+from apf_middleware.gates import CustomGate, GateRequest, Park, Reject
 from benchmarks import databases
 from benchmarks.databases import Redis as RedisServer
 from tests.integration.adapters.scene import Scene, until
@@ -39,7 +39,7 @@ def made(**more: Any) -> Gates:  # noqa: ANN401
 async def closing() -> AsyncIterator[None]:
     yield
     for gates in MADE:
-        for gate in gates.keeper.gates.values():
+        for gate in gates.scheduler.gates.values():
             await gate.aclose()
     MADE.clear()
 
@@ -53,9 +53,9 @@ async def redis(redis_server: RedisServer) -> AsyncIterator[Redis]:
 
 
 def gate_of(gates: Gates, name: str = "db") -> Any:  # noqa: ANN401 - an adapter's own
-    gate = gates.keeper.gates[name]
-    assert isinstance(gate, Own)
-    return gate.gate
+    gate = gates.scheduler.gates[name]
+    assert isinstance(gate, CustomGate)
+    return gate.own
 
 
 def rate(redis: Redis, rate: float = 1, burst: int = 3, **more: Any) -> tuple[Gates, Any]:  # noqa: ANN401
@@ -304,7 +304,7 @@ async def test_a_refusal_that_is_out_of_date_when_it_arrives_is_asked_about_agai
         await second.end()
 
         assert second.status == 200
-        assert gates.keeper.gates["db"].moves["backoff", "refusal"] == 0  # it didn't wait for a pause to be over
+        assert gates.scheduler.gates["db"].counters.moves["backoff", "refusal"] == 0  # no pause
 
 
 async def test_places_of_a_server_that_has_died_come_free_with_time(redis: Redis) -> None:
@@ -347,7 +347,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
                 answer = await scene.comes("/db/2").end()
 
             assert answer.status == status
-            assert gates.keeper.gates["db"].tally.evaluations["error"] >= 1
+            assert gates.scheduler.gates["db"].counters.evaluations["error"] >= 1
             if fault == "hanging":
                 server.resume()
         await client.aclose()
@@ -364,7 +364,7 @@ async def test_when_redis_is_back_requests_that_backed_off_go_on() -> None:
             scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
             server.pause()
             waiter = scene.comes("/db/1")
-            await until(lambda: gates.keeper.gates["db"].tally.evaluations["error"] >= 2)
+            await until(lambda: gates.scheduler.gates["db"].counters.evaluations["error"] >= 2)
             assert scene.started == []
             server.resume()
             await waiter.end()

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from apf_middleware import Gates
 from apf_middleware.adapters import lua
 from apf_middleware.adapters.redis import Sharing, redis_capacity
-from apf_middleware.gates import Own, Park
+from apf_middleware.gates import CustomGate, Park
 from benchmarks import databases
 from benchmarks.databases import Redis as RedisServer
 from tests.integration.adapters.scene import until
@@ -41,9 +41,9 @@ async def capacity(redis: Redis, limit: int = 3, hold: float = 60, sharing: Shar
     """Return an app's gate of so many places, closed at the end."""
     gates = Gates()
     redis_capacity(gates, "db", redis, limit=limit, hold=hold, sharing=sharing)
-    gate = gates.keeper.gates["db"]
-    assert isinstance(gate, Own)
-    yield gate.gate
+    gate = gates.scheduler.gates["db"]
+    assert isinstance(gate, CustomGate)
+    yield gate.own
     await gate.aclose()
 
 

@@ -145,10 +145,10 @@ async def test_a_waiter_isnt_forgotten_when_the_event_comes_before_the_connectio
             scene = Scene(tasks, gates, partial(Use().in_thread, engine))
             waiter = scene.comes("/db/waiter")
             await until(lambda: scene.parked == 1)
-            parked = gate.tally.evaluations["parked"]
+            parked = gate.counters.evaluations["parked"]
             thread = threading.Thread(target=outsider.close)
             thread.start()
-            await until(lambda: gate.tally.evaluations["parked"] > parked + 2)  # it has looked, and looks again
+            await until(lambda: gate.counters.evaluations["parked"] > parked + 2)  # it has looked, and looks again
 
             assert scene.started == []
             too_early.set()
@@ -266,7 +266,7 @@ async def test_while_nobody_waits_a_connection_that_comes_back_costs_no_event(tm
         for number in range(3):
             await scene.comes(f"/db/{number}").end()
 
-        assert gate.tally.events == 0
+        assert gate.counters.events == 0
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -16,10 +16,13 @@ from apf_middleware.fairqueuing import (
     Work,
     flow_hash,
 )
-from apf_middleware.gates import Gate, GateKeeper, GateRequest, Passage
-from apf_middleware.gates.sharing import Asked, GatedSharing
+from apf_middleware.gates import Acquisition, Check, Gate, GateRequest, GateScheduler
+from apf_middleware.gates.gated_sharing import GatedSharing, GateHooks, GateRequirements
+from apf_middleware.gates.slot import Slot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apf_middleware.gates import Refusal
 
 MS = 1_000_000
@@ -54,6 +57,10 @@ def level(
     return settings, LevelLimits(max(seats, 1), least, seats)
 
 
+def _cannot_ask(_now: int, check: Check) -> None:
+    raise AssertionError(f"{check!r} has nobody to answer it")
+
+
 class GateWorld:
     """Levels by name; ``served`` are the names of requests in the order in which they got their seats."""
 
@@ -67,37 +74,44 @@ class GateWorld:
         chance: float = 0.5,
         limit_ns: int = 10 * SECOND,
         careful: bool = True,
-        keeper: GateKeeper | None = None,
+        scheduler: GateScheduler | None = None,
     ) -> None:
         self.now = 0
         self.limit_ns = limit_ns
-        self.keeper = keeper or GateKeeper(gates, chance=lambda: chance)
+        self.scheduler = scheduler or GateScheduler(gates, chance=lambda: chance)
         wanted = levels or {"level": level(seats)}
         total = max(1, sum(limits.nominal for _, limits in wanted.values()))
         self.sharing = GatedSharing(
-            share(total if levels else seats, wanted, discipline=discipline), self.keeper, self._describe, self._refused
+            share(total if levels else seats, wanted, discipline=discipline),
+            self.scheduler,
+            self._describe,
+            GateHooks(refused=self._refused, ask=self._ask),
         )
+        self.ask: Callable[[int, Check], None] = _cannot_ask
         self.served: list[str] = []
         self.refused: list[str] = []
         self.refusals: dict[str, Refusal | None] = {}
         self.tickets: dict[str, Asker] = {}
         self.careful = careful
 
+    def _ask(self, now: int, check: Check) -> None:
+        self.ask(now, check)
+
     @staticmethod
-    def _describe(ticket: Ticket) -> Asked | None:
+    def _describe(ticket: Ticket) -> GateRequirements | None:
         assert isinstance(ticket, Asker)
         if not ticket.gates and not ticket.level.queueset.settings.fifo:
             return None
         request = GateRequest(
             ticket.level.name, "schema", ticket.flow, ticket.width, scope={"state": ticket.state_of_request}
         )
-        return Asked(request, ticket.gates, ticket.limit_ns)
+        return GateRequirements(request, ticket.gates, ticket.limit_ns)
 
-    def _refused(self, now: int, passage: Passage, is_newcomer: bool) -> None:  # noqa: FBT001
+    def _refused(self, now: int, acquisition: Acquisition, is_newcomer: bool) -> None:  # noqa: FBT001
         assert now == self.now
-        ticket = passage.ticket
+        ticket = acquisition.ticket
         assert isinstance(ticket, Asker)
-        self.refusals[ticket.name] = passage.refusal
+        self.refusals[ticket.name] = acquisition.refusal
         if not is_newcomer:
             self.refused.append(ticket.name)
 
@@ -143,18 +157,18 @@ class GateWorld:
         return self.note(self.sharing.emit(self.now, event, key, payload))
 
     def open(self, gate: str) -> list[str]:
-        self.keeper.open_gate(self.now, self.keeper.gates[gate])
+        self.scheduler.open_gate(self.now, self.scheduler.gates[gate])
         return self.note(self.sharing.settle(self.now))
 
     def close(self, gate: str, until: int | None = None) -> None:
-        self.keeper.close_gate(self.keeper.gates[gate], until)
+        self.scheduler.close_gate(self.scheduler.gates[gate], until)
 
     def operate(self, level: str, *, held: bool = False, closing: bool = False) -> list[str]:
         shared = self.sharing.levels[level]
         return self.note(self.sharing.operate(self.now, shared, held=held, closing=closing))
 
     def kick(self, name: str) -> list[str]:
-        self.keeper.kick(self.now, self.passage(name))
+        self.scheduler.kick(self.now, self.acquisition(name))
         return self.note(self.sharing.settle(self.now))
 
     def wait(self, ns: int) -> list[str]:
@@ -168,13 +182,18 @@ class GateWorld:
 
     # Looking
 
-    def passage(self, name: str) -> Passage:
-        passage = self.keeper.passage(self.tickets[name])
-        assert passage is not None
-        return passage
+    def acquisition(self, name: str) -> Acquisition:
+        acquisition = self.scheduler.acquisition(self.tickets[name])
+        assert acquisition is not None
+        return acquisition
+
+    def slot(self, name: str, key: Hashable = "") -> Slot:
+        slot = self.scheduler.slots.find(self.gate(name), key)
+        assert slot is not None
+        return slot
 
     def gate(self, name: str) -> Gate:
-        return self.keeper.gates[name]
+        return self.scheduler.gates[name]
 
     def evaluated(self, name: str) -> int:
-        return self.keeper.gates[name].tally.evaluated
+        return self.scheduler.gates[name].counters.evaluated

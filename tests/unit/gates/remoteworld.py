@@ -32,10 +32,10 @@ class RemoteWorld(GateWorld):
     def __init__(self, *gates: Gate, seats: int = 100, **terms: Any) -> None:  # noqa: ANN401
         super().__init__(Remote(**terms), *gates, seats=seats)
         self.checks: dict[str, Check] = {}
-        self.keeper.ask = self._ask
+        self.ask = self._ask_remote
 
-    def _ask(self, _now: int, check: Check) -> None:
-        self.checks[check.passage.request.state["me"]] = check
+    def _ask_remote(self, _now: int, check: Check) -> None:
+        self.checks[check.acquisition.request.state["me"]] = check
 
     def come(self, name: str, *gates: str) -> None:
         self.arrive(name, *(gates or ("remote",)), me=name)
@@ -55,4 +55,4 @@ class RemoteWorld(GateWorld):
                 self.wait(SECOND)
             else:
                 return
-        raise AssertionError(f"{self.keeper!r} doesn't come to rest")
+        raise AssertionError(f"{self.scheduler!r} doesn't come to rest")

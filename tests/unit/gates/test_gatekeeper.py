@@ -17,8 +17,8 @@ def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
     for number in range(beside):
         world.come(f"beside {number}")
     world.emit("remote")
-    assert world.gate("remote").slots[""].first is world.passage("first")
-    assert world.passage("first").stage is Stage.CHECKING
+    assert world.slot("remote").first is world.acquisition("first")
+    assert world.acquisition("first").stage is Stage.CHECKING
 
 
 def cancelled(world: RemoteWorld) -> None:
@@ -81,7 +81,7 @@ def test_a_gate_goes_on_after_each_way_in_which_the_first_to_wait_can_end(
     world.serve_all()
 
     assert {f"later {number}" for number in range(10 * BYPASSES)} <= {*world.served}
-    assert world.gate("remote").slots == {}
+    assert not world.scheduler.slots.of(world.gate("remote"))
     assert world.gate("remote").parked == 0
 
 
@@ -106,7 +106,7 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
     world.now += SECOND
     world.answer("first", Reject())
 
-    tally = world.gate("remote").tally
+    tally = world.gate("remote").counters
     assert tally.waits.total == SECOND
     assert tally.rejected == 1
 
@@ -115,7 +115,7 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
 def test_a_request_may_pass_when_its_gate_is_removed_while_it_is_asked(given: object) -> None:
     world = RemoteWorld()
     world.come("asked")
-    world.keeper.retire(world.now, "remote")
+    world.scheduler.retire(world.now, "remote")
     assert world.answer("asked", given) == ["asked"]
     world.finish("asked")
-    assert not list(world.keeper)
+    assert not list(world.scheduler)

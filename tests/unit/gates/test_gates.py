@@ -21,12 +21,12 @@ def world_of(gates: Gates) -> GateWorld:
 
 
 def _all(gates: Gates) -> list[Gate]:
-    return list(gates.keeper.gates.values())
+    return list(gates.scheduler.gates.values())
 
 
 def shown(world: GateWorld, gates: Gates) -> str:
     """Return the state of the gates at work in ``world``."""
-    gates.keeper = world.keeper
+    gates.scheduler = world.scheduler
     return state(gates)
 
 

@@ -199,7 +199,7 @@ def test_a_drained_level_is_forgotten_when_its_last_request_is_refused_asynchron
 
     world = GateWorld(Condition("remote", ask, WIDE), levels={"old": level(2), "new": level(2)}, share=share)
     checks: list[Check] = []
-    world.keeper.ask = lambda _now, check: checks.append(check)
+    world.ask = lambda _now, check: checks.append(check)
     world.arrive("asked", "remote", to="old")
     wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
     world.note(world.sharing.reconfigure(world.now, 2, wanted))
@@ -275,7 +275,7 @@ def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: 
     assert world.evaluated("switch") == 1
     world.arrive("free", to="l", flow="free")
     assert world.served == ["free"], "a seat is free that is too few for the wide one"
-    assert world.sharing.keeper.is_parked(world.tickets["gated"])
+    assert world.sharing.scheduler.is_parked(world.tickets["gated"])
 
     switch.is_on = True
     world.emit("switch")
@@ -293,7 +293,7 @@ def test_a_level_that_closes_lends_its_min_when_the_last_one_who_waits_for_a_gat
     levels["borrows"] = (QueueSetSettings.without_queues(4), LevelLimits(2, 0, 4))
     world = GateWorld(switch.gate(), levels=levels)
     asked: list[Check] = []
-    world.keeper.ask = lambda _, check: asked.append(check)
+    world.ask = lambda _, check: asked.append(check)
     world.gate("switch").is_async = True
     world.arrive("parked", "switch", to="closes")
     [check] = asked
@@ -325,7 +325,7 @@ def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_
     world.arrive("long", to="low", flow="other")
     for number in range(2, 6):
         assert world.finish(f"small {number}") == [], "as many have passed as may"
-    assert world.passage("big").line is not None, "there is room for it, and it waits for a seat"
+    assert world.acquisition("big").candidate_of is not None, "there is room for it, and it waits for a seat"
     assert world.wait(SECOND) == [f"small {number}" for number in range(6, 10)]
     assert world.finish("small 6") == ["small 10"]
     assert world.finish("long") == []  # there is no room for it now, but what comes free is kept for it again

@@ -11,11 +11,11 @@ from apf_middleware.gates import (
     SKIP,
     Capacity,
     Condition,
+    CustomGate,
     Gate,
     GateRequest,
     Gates,
     Hint,
-    Own,
     Park,
     Probe,
     Reject,
@@ -23,8 +23,9 @@ from apf_middleware.gates import (
     Terms,
     Tokens,
 )
-from apf_middleware.gates.backoff import FIRST_PAUSE_NS, pause, spread
+from apf_middleware.gates.gate import FIRST_PAUSE_NS
 from apf_middleware.gates.slot import MOST_CHECKS
+from apf_middleware.gates.timers import pause, spread
 from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class OwnSwitch:
 
 
 def polled(own: OwnSwitch, *more: Gate, limit_ns: int = 60 * SECOND, **terms: Any) -> GateWorld:  # noqa: ANN401
-    gate = Own(own, Terms(**{"max_parked": 100_000, "poll_ns": 10 * MS, **terms}))
+    gate = CustomGate(own, Terms(**{"max_parked": 100_000, "poll_ns": 10 * MS, **terms}))
     own.world = GateWorld(gate, *more, seats=10, limit_ns=limit_ns)
     return own.world
 
@@ -123,8 +124,8 @@ def test_03_whoever_waits_when_the_server_stops_leaves_nothing_behind() -> None:
     for name in "bcd":
         world.give_up(name, Reason.QUEUE_CLOSED)
     world.finish("a")
-    assert not list(world.keeper)
-    assert not world.gate("db").slots
+    assert not list(world.scheduler)
+    assert not world.scheduler.slots.of(world.gate("db"))
     assert world.sharing.next_event_at() is None
 
 
@@ -132,7 +133,7 @@ def test_04_a_parked_request_knows_its_gate_and_runs_when_that_opens() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), Capacity("db", 1, WIDE))
     world.arrive("a", "db", "switch")
-    slot = world.passage("a").slot
+    slot = world.acquisition("a").slot
     assert slot is not None
     assert slot.gate.name == "switch"
     assert world.gate("db").used("") == 0, "the lease of before is given back in the same step"
@@ -147,9 +148,9 @@ def test_05_when_the_second_gate_parks_the_first_lease_is_returned_without_an_ev
     world = GateWorld(db, switch.gate())
     world.arrive("a", "db", "switch")
     assert db.used("") == 0
-    assert not db.slots
-    assert db.tally.events == 0
-    assert list(world.gate("switch").slots) == [""]
+    assert not world.scheduler.slots.of(db)
+    assert db.counters.events == 0
+    assert [slot.key for slot in world.scheduler.slots.of(world.gate("switch"))] == [""]
 
 
 def test_06_a_request_in_backoff_whose_other_gate_closed_meanwhile_is_not_dispatched_when_the_pause_ends() -> None:
@@ -202,7 +203,7 @@ def test_10_errors_have_pauses_of_their_own_and_a_refusal_resets_them() -> None:
     world = polled(own, on_error="backoff")
     world.arrive("a", "own")
     world.wait(200 * MS)
-    slot = world.passage("a").slot
+    slot = world.acquisition("a").slot
     assert slot is not None
     assert slot.refusals == 5
     own.answer = OSError("down")
@@ -292,7 +293,7 @@ def test_15_a_missed_event_is_made_up_for_and_counted() -> None:
     switch.answer = True  # and nobody tells
     assert world.wait(499 * MS) == []
     assert world.wait(MS) == ["a"]
-    assert world.gate("switch").tally.rescues == 1
+    assert world.gate("switch").counters.rescues == 1
 
 
 def test_15_a_rescue_in_vain_is_none() -> None:
@@ -303,7 +304,7 @@ def test_15_a_rescue_in_vain_is_none() -> None:
     assert len(switch.asked) == 4
     switch.answer = True
     world.emit("well")
-    assert world.gate("switch").tally.rescues == 0
+    assert world.gate("switch").counters.rescues == 0
 
 
 def test_15_a_time_that_has_passed_while_it_was_told_is_soon_made_up_for() -> None:
@@ -351,7 +352,7 @@ def test_16_the_pause_before_a_rescue_can_be_set_and_must_not_be_zero() -> None:
 def asked(world: GateWorld) -> list[Any]:
     """Collect the questions of asynchronous gates."""
     checks: list[Any] = []
-    world.keeper.ask = lambda _now, check: checks.append(check)
+    world.ask = lambda _now, check: checks.append(check)
     return checks
 
 
@@ -382,7 +383,7 @@ def test_17_an_event_before_the_question_is_known_to_the_answer() -> None:
     world.emit("well")
     world.arrive("a", "remote")
     answer(world, checks[0], parks())
-    assert world.passage("a").stage is Stage.PARKED
+    assert world.acquisition("a").stage is Stage.PARKED
     assert len(checks) == 1
 
 
@@ -408,7 +409,7 @@ def test_17_an_event_for_nothing_costs_nobody_its_turn() -> None:
 def test_18_an_event_between_question_and_answer_has_it_asked_again_at_once() -> None:
     world, checks = asynchronous()
     world.arrive("a", "remote")
-    assert world.passage("a").stage is Stage.CHECKING
+    assert world.acquisition("a").stage is Stage.CHECKING
     world.emit("well")
     answer(world, checks[0], parks())
     assert len(checks) == 2
@@ -436,7 +437,7 @@ def test_19_an_event_that_a_hint_says_to_be_of_no_help_changes_nothing() -> None
     world.arrive("a", "remote")
     world.emit("well")
     answer(world, checks[0], parks())
-    assert world.passage("a").stage is Stage.PARKED
+    assert world.acquisition("a").stage is Stage.PARKED
     assert len(checks) == 1
 
 
@@ -459,9 +460,9 @@ def test_20_an_event_that_no_gate_listens_to_costs_nothing() -> None:
     switch = Switch()
     world = GateWorld(switch.gate())
     world.arrive("a", "switch")
-    assert world.sharing.keeper.emit(0, "something else") is False
+    assert world.sharing.scheduler.emit(0, "something else") is False
     assert len(switch.asked) == 1
-    assert world.gate("switch").tally.events == 0
+    assert world.gate("switch").counters.events == 0
 
 
 @pytest.mark.parametrize(("on_error", "outcome"), [("admit", "seated"), ("reject", "rejected"), ("backoff", "waiting")])
@@ -506,9 +507,9 @@ def test_24_after_it_has_been_let_in_nothing_is_left_but_the_count_of_attempts()
     world.arrive("a", "switch")
     switch.answer = True
     world.emit("well")
-    passage = world.passage("a")
-    assert (passage.slot, passage.line, passage.refusal) == (None, None, None)
-    assert passage.attempts == 2
+    acquisition = world.acquisition("a")
+    assert (acquisition.slot, acquisition.candidate_of, acquisition.refusal) == (None, None, None)
+    assert acquisition.attempts == 2
 
 
 def test_25_all_indexes_are_empty_in_the_end() -> None:
@@ -519,8 +520,8 @@ def test_25_all_indexes_are_empty_in_the_end() -> None:
         for name in [name for name, ticket in world.tickets.items() if ticket.is_seated]:
             world.finish(name)
     assert len(world.served) == len(set(world.served)) == 30
-    assert not world.gate("db").slots
-    assert not list(world.keeper)
+    assert not world.scheduler.slots.of(world.gate("db"))
+    assert not list(world.scheduler)
     assert world.gate("db").parked == 0
 
 
@@ -536,7 +537,7 @@ def test_26_a_hint_that_raises_counts_as_queue() -> None:
     world.arrive("a", "switch")
     switch.answer = True
     assert world.emit("well") == ["a"]
-    assert gate.tally.hint_errors == 1
+    assert gate.counters.hint_errors == 1
 
 
 def test_27_one_can_be_kicked_and_all_can() -> None:
@@ -546,7 +547,7 @@ def test_27_one_can_be_kicked_and_all_can() -> None:
         world.arrive(name, "switch")
     switch.answer = True
     assert world.kick("b") == ["b"]
-    world.keeper.open_slots(0, world.gate("switch"), "kick")
+    world.scheduler.open_slots(0, world.gate("switch"), "kick")
     assert sorted(world.note(world.sharing.settle(0))) == ["a", "c"]
 
 
@@ -600,7 +601,7 @@ def test_31_a_larger_limit_lets_more_run_at_once_without_any_release() -> None:
     for number in range(6):
         world.arrive(f"{number}", "db")
     db.resize(3)
-    world.keeper.open_slots(0, db, "resize")
+    world.scheduler.open_slots(0, db, "resize")
     assert world.note(world.sharing.settle(0)) == ["1", "2"]
 
 
@@ -618,8 +619,8 @@ def test_32_who_leaves_is_gone_from_everywhere_and_the_next_one_is_considered() 
     remote_world.arrive("a", "remote")
     remote_world.give_up("a")
     answer(remote_world, checks[0], "lease")
-    assert not list(remote_world.keeper)
-    assert not remote_world.gate("remote").slots
+    assert not list(remote_world.scheduler)
+    assert not remote_world.scheduler.slots.of(remote_world.gate("remote"))
 
 
 def test_32_when_the_candidate_leaves_the_next_of_its_line_is_let_try() -> None:
@@ -630,7 +631,7 @@ def test_32_when_the_candidate_leaves_the_next_of_its_line_is_let_try() -> None:
     world.arrive("runs", flow="x")
     switch.answer = True
     world.emit("well")  # a is let into its queue, where no seat is free
-    assert world.passage("a").stage is Stage.QUEUED
+    assert world.acquisition("a").stage is Stage.QUEUED
     world.give_up("a")
     assert world.finish("runs") == ["b"]
 
@@ -647,9 +648,9 @@ def test_33_gauges_equal_a_recount_and_moves_are_counted_by_what_caused_them() -
     switch.answer = True
     world.emit("well")
     assert gate.parked == 0
-    assert gate.moves["parked", "refusal"] == 1
-    assert gate.moves["parked", "arrival"] == 2
-    assert gate.moves["active", "event"] == 2
+    assert gate.counters.moves["parked", "refusal"] == 1
+    assert gate.counters.moves["parked", "arrival"] == 2
+    assert gate.counters.moves["active", "event"] == 2
 
 
 def test_34_the_wait_for_a_gate_is_observed_once_with_all_of_its_attempts() -> None:
@@ -661,9 +662,9 @@ def test_34_the_wait_for_a_gate_is_observed_once_with_all_of_its_attempts() -> N
     world.wait(20 * MS)
     switch.answer = True
     world.emit("well")
-    tally = world.gate("switch").tally
+    tally = world.gate("switch").counters
     assert (tally.waits.count, tally.waits.total) == (1, 40 * MS)
-    assert world.passage("a").attempts == 3
+    assert world.acquisition("a").attempts == 3
 
 
 def test_35_of_a_thousand_parked_on_a_hundred_keys_an_event_touches_its_own() -> None:
@@ -685,10 +686,10 @@ def test_a_release_costs_no_more_than_three_evaluations_however_many_wait() -> N
     world.arrive("first", "db")
     for number in range(2_000):
         world.arrive(f"{number}", "db", flow=f"{number % 50}")
-    before, name = db.tally.evaluated, "first"
+    before, name = db.counters.evaluated, "first"
     for _ in range(100):
         [name] = world.finish(name)
-    assert db.tally.evaluated - before <= 300
+    assert db.counters.evaluated - before <= 300
 
 
 def test_who_waited_through_an_outage_gets_no_more_than_its_share_afterwards() -> None:
@@ -835,7 +836,7 @@ def test_half_open_lets_one_probe_and_then_all() -> None:
 @pytest.mark.parametrize("gate", ["own", "tokens", "condition"])
 def test_what_cannot_be_had_in_time_is_rejected_at_once(gate: str) -> None:
     gates: dict[str, Callable[[], Gate]] = {
-        "own": lambda: Own(_Retry(), Terms()),
+        "own": lambda: CustomGate(_Retry(), Terms()),
         "tokens": lambda: Tokens("own", 0.01, 1, terms=Terms(status=429)),
         "condition": lambda: Condition("own", lambda _: Park(retry_in=100), Terms()),
     }
@@ -848,7 +849,7 @@ def test_what_cannot_be_had_in_time_is_rejected_at_once(gate: str) -> None:
     assert refusal is not None
     assert refusal.retry_after == 100
     assert refusal.status == (429 if gate == "tokens" else 503)
-    assert not world.gate("own").slots
+    assert not world.scheduler.slots.of(world.gate("own"))
 
 
 class _Retry:
@@ -936,7 +937,7 @@ def test_an_event_from_within_a_gate_is_dealt_with_at_the_end_of_the_step() -> N
         world.sharing.emit(world.now, "well")
         return True
 
-    world.keeper.add(Condition("second", tells, WIDE))
+    world.scheduler.add(Condition("second", tells, WIDE))
     world.arrive("a", "first")
     world.arrive("b", "second", flow="x")
     assert sorted(world.served) == ["a", "b"]

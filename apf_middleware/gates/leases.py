@@ -1,0 +1,146 @@
+"""The slots of a server's gates, and the leases that requests take there and give back."""
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+from apf_middleware.gates.gate import NO_LEASE, Gate, Hold, Reject
+from apf_middleware.gates.slot import Acquisition, Due, Need, Slot
+from apf_middleware.gates.timers import SlotTimers
+
+__all__ = ["Leases", "SlotTable"]
+
+
+class SlotTable:
+    """All slots that are in use, by gate and key; ``dirty`` are those at which something has changed in this step."""
+
+    def __init__(self, timers: SlotTimers) -> None:
+        self.dirty: dict[Slot, None] = {}
+        self._timers = timers
+        self._slots: dict[Gate, dict[Hashable, Slot]] = {}
+
+    def find(self, gate: Gate, key: Hashable) -> Slot | None:
+        """Return the slot, if it is in use."""
+        slots = self._slots.get(gate)
+        return None if slots is None else slots.get(key)
+
+    def get(self, gate: Gate, key: Hashable) -> Slot:
+        """Return the slot, which is made if it isn't in use."""
+        slots = self._slots.setdefault(gate, {})
+        slot = slots.get(key)
+        if slot is None:
+            slot = slots[key] = Slot(gate, key)
+            self.dirty[slot] = None
+        return slot
+
+    def of(self, gate: Gate) -> list[Slot]:
+        """Return the slots of ``gate`` that are in use."""
+        return list(self._slots.get(gate, {}).values())
+
+    def open(self, now: int, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
+        """Open ``slot``, unless its gate mustn't be asked yet."""
+        if not self._timers.postpones(now, slot, cause):
+            self.open_now(slot, cause, event)
+
+    def open_now(self, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
+        """Open ``slot``, whatever is due there."""
+        slot.due_at = slot.due = None
+        slot.open(cause, event)
+        self.dirty[slot] = None
+
+    def tidy(self, now: int, slot: Slot) -> None:
+        """Forget ``slot`` if it isn't needed; otherwise see that a request that waits there is never forgotten."""
+        del self.dirty[slot]
+        for level in [level for level, queue in slot.queues.items() if queue.is_empty]:
+            del slot.queues[level]
+        waiting = next(iter(slot), None)
+        if waiting is not None:
+            self._timers.arm(now, slot, waiting.limit_ns)
+        elif slot.due in {Due.RESCUE, Due.TOLD} and not slot.queues:
+            slot.due_at = slot.due = None
+        slots = self._slots.get(slot.gate, {})
+        if slot.is_idle and slots.get(slot.key) is slot:
+            del slots[slot.key]
+            if not slots:
+                del self._slots[slot.gate]
+
+    def __iter__(self) -> Iterator[Slot]:
+        for slots in self._slots.values():
+            yield from slots.values()
+
+    def __repr__(self) -> str:
+        return f"<SlotTable of {sum(map(len, self._slots.values()))} slots>"
+
+
+class Leases:
+    """Asks gates for leases, and gives leases back; ``errors`` is what gates have raised in this step."""
+
+    def __init__(self, slots: SlotTable, timers: SlotTimers) -> None:
+        self.errors: list[tuple[Gate, Exception]] = []
+        self._slots = slots
+        self._timers = timers
+
+    def acquire(self, now: int, acquisition: Acquisition) -> tuple[Need, object] | None:
+        """Take all leases or none; then return the need that stops it and its gate's answer, None if that must wait."""
+        taken: list[Need] = []
+        for need in acquisition.needs:
+            if need.lease is not None:
+                continue
+            answer = None if need.gate.is_async else self._ask(now, acquisition, need)
+            if answer is None or isinstance(answer, Hold | Reject):
+                for other in reversed(taken):  # nobody has seen them taken, so giving them back is no event
+                    lease, other.lease = other.lease, None
+                    if lease is not NO_LEASE:
+                        other.gate.undo(other.key, lease)
+                return need, answer
+            need.lease = answer
+            taken.append(need)
+        return None
+
+    def _ask(self, now: int, acquisition: Acquisition, need: Need) -> object:
+        try:
+            answer = need.gate.acquire(now, acquisition.request, need.key, need.cost)
+        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+            answer = error
+        return self.judge(now, need, answer)
+
+    def judge(self, now: int, need: Need, answer: object) -> object:
+        """Count the ``answer`` of a gate; return it, or if it is an exception, what the gate's terms say instead."""
+        gate = need.gate
+        if not isinstance(answer, Exception):
+            gate.counters.count(need.key, answer)
+            return answer
+        self.note_error(gate, answer)
+        gate.counters.last = need.key, "passed" if gate.terms.on_error == "admit" else "error"
+        if gate.terms.on_error == "admit":
+            return NO_LEASE
+        if gate.terms.on_error == "reject":
+            return gate.refusal()
+        self._timers.after_error(now, self._slots.get(gate, need.key))
+        return Hold()
+
+    def undo(self, now: int, acquisition: Acquisition) -> None:
+        """Give back all leases of a request that isn't served now. Others have seen them taken, so that is an event."""
+        for need in acquisition.needs:
+            if need.lease is not None:
+                self.give_back(now, need, need.gate.undo)
+
+    def give_back(self, now: int, need: Need, back: Callable[[Hashable, object], None]) -> None:
+        """Give one lease ``back``, by the gate's ``release`` or ``undo``."""
+        lease, need.lease = need.lease, None
+        if lease is NO_LEASE:
+            return  # nothing has happened: a gate that is polled must not be asked for each request that ends
+        try:
+            back(need.key, lease)
+        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+            self.note_error(need.gate, error)
+        slot = self._slots.find(need.gate, need.key)
+        if slot is not None:
+            self._slots.open(now, slot, "release")
+
+    def note_error(self, gate: Gate, error: Exception) -> None:
+        """Count what ``gate`` has raised, and keep it for the log."""
+        gate.counters.evaluations["error"] += 1
+        self.errors.append((gate, error))
+
+    def __repr__(self) -> str:
+        return f"<Leases of {self._slots!r}>"

@@ -1,0 +1,243 @@
+"""The orders in which parked requests go on: fair among flows, and strictly by arrival for levels that want it.
+
+Both are collections that know nothing of gates: they order items by numbers that are given to them.
+"""
+
+from collections.abc import Hashable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar
+
+__all__ = ["ArrivalOrder", "FairOrder"]
+
+_MOST_STALE: Final = 64
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+class _Entry(Generic[_T]):
+    """An item at its place; it is stale when the order has another entry, or none, for the item."""
+
+    __slots__ = ("cost", "flow", "item", "number", "work")
+
+    def __init__(self, item: _T, flow: "_Flow[_T]", number: int, cost: int, work: int) -> None:
+        self.item: _T = item
+        self.flow: _Flow[_T] = flow
+        self.number: int = number
+        self.cost: int = cost
+        self.work: int = work
+
+    def __lt__(self, other: "_Entry[_T]") -> bool:
+        return self.number < other.number
+
+
+class _Flow(Generic[_T]):
+    """The items of one flow, as heaps by cost; ``start`` is the virtual start of the next item."""
+
+    __slots__ = ("by_cost", "count", "name", "start", "turns")
+
+    def __init__(self, name: str, start: int) -> None:
+        self.name = name
+        self.start = start
+        self.count = 0
+        self.by_cost: dict[int, list[_Entry[_T]]] = {}
+        self.turns: dict[int, tuple[int, int]] = {}  # by cost, the entry of ``FairOrder._turns`` that counts
+
+
+class FairOrder(Generic[_T]):
+    """Start-time fair queuing: fair among flows, by number within a flow, and items of different costs apart.
+
+    Each flow has a virtual start for its next item; the flow with the least virtual finish is next, and it is charged
+    when one of its items is served. The virtual time of the order is the start of the item that was served last, and a
+    flow that is new begins there. So a flow with 10,000 items doesn't keep away one that has a single item.
+
+    Costs are kept apart because a search may be limited to items below a cost. Of the items that it admits, a flow's
+    turn is for the one with the least number. Each operation takes O(log n) for each cost that occurs.
+    """
+
+    __slots__ = ("_entries", "_flows", "_turns", "_virtual")
+
+    def __init__(self) -> None:
+        self._entries: dict[_T, _Entry[_T]] = {}
+        self._virtual = 0
+        self._flows: dict[str, _Flow[_T]] = {}
+        self._turns: dict[int, list[tuple[int, int, str]]] = {}  # by cost, heaps of (finish, number, flow)
+
+    def add(self, item: _T, flow: str, *, number: int, cost: int, work: int, is_back: bool = False) -> None:
+        """Add ``item``. One that ``is_back`` was taken for a try in vain, and nothing has been served since."""
+        known = self._flows.get(flow)
+        if known is None:
+            known = self._flows[flow] = _Flow(flow, self._virtual)
+        elif not known.count and known.start < self._virtual and not is_back:
+            known.start = self._virtual
+        known.count += 1
+        entry = self._entries[item] = _Entry(item, known, number, cost, work)
+        waiting = known.by_cost.setdefault(cost, [])
+        heappush(waiting, entry)
+        if waiting[0] is entry:
+            self._give_turn(known, entry)
+
+    def _give_turn(self, flow: _Flow[_T], entry: _Entry[_T]) -> None:
+        """Note that ``entry`` is the flow's first of its cost, or that its finish has changed."""
+        turns = self._turns.setdefault(entry.cost, [])
+        flow.turns[entry.cost] = turn = (flow.start + entry.work, entry.number)
+        heappush(turns, (*turn, flow.name))
+        if len(turns) > 2 * len(self._flows) + _MOST_STALE:
+            turns[:] = [known for known in turns if self._flows[known[2]].turns.get(entry.cost) == known[:2]]
+            heapify(turns)
+
+    def first(self, below: int) -> _T | None:
+        """Return the item whose turn is next, of those that cost less than ``below``."""
+        found: tuple[int, int, str] | None = None
+        for cost in [cost for cost in self._turns if cost < below]:
+            turn = self._next_turn(cost)
+            if turn is not None and (found is None or turn < found):
+                found = turn
+        if found is None:
+            return None
+        flow = self._flows[found[2]]
+        heads = [self._head(flow, cost) for cost in list(flow.by_cost) if cost < below]
+        return min(head for head in heads if head is not None).item
+
+    def _next_turn(self, cost: int) -> tuple[int, int, str] | None:
+        while turns := self._turns[cost]:
+            finish, number, name = turns[0]
+            flow = self._flows.get(name)
+            if flow is None or flow.turns.get(cost) != (finish, number):
+                heappop(turns)
+                continue
+            head = self._head(flow, cost)
+            if head is None:
+                heappop(turns)
+                del flow.turns[cost]
+                continue
+            if (flow.start + head.work, head.number) == (finish, number):
+                return turns[0]
+            heappop(turns)  # the flow has been charged since, so its finish is later
+            self._give_turn(flow, head)
+        del self._turns[cost]
+        return None
+
+    def _head(self, flow: _Flow[_T], cost: int) -> _Entry[_T] | None:
+        """Return the flow's first entry of this cost, after dropping stale ones."""
+        waiting = flow.by_cost.get(cost)
+        while waiting and self._entries.get(waiting[0].item) is not waiting[0]:
+            heappop(waiting)
+        if not waiting:
+            flow.by_cost.pop(cost, None)
+            return None
+        return waiting[0]
+
+    def first_of(self, flow: str, cost: int) -> _T | None:
+        """Return the first item of this flow and cost."""
+        known = self._flows.get(flow)
+        head = None if known is None else self._head(known, cost)
+        return None if head is None else head.item
+
+    def count_of(self, flow: str) -> int:
+        """Return the number of items of this flow."""
+        known = self._flows.get(flow)
+        return 0 if known is None else known.count
+
+    def remove(self, item: _T) -> None:
+        """Remove ``item``, whether or not it will be served."""
+        entry = self._entries.pop(item)
+        flow = entry.flow
+        flow.count -= 1
+        waiting = flow.by_cost.get(entry.cost)
+        if waiting and len(waiting) > 2 * flow.count + _MOST_STALE:
+            waiting[:] = [one for one in waiting if self._entries.get(one.item) is one]
+            heapify(waiting)
+        head = self._head(flow, entry.cost)
+        if head is not None and flow.turns.get(entry.cost, (0, -1))[1] != head.number:
+            self._give_turn(flow, head)  # it may cost less work, and then its turn comes earlier
+
+    def charge(self, flow: str, work: int) -> None:
+        """Charge ``flow`` for an item of this ``work`` that has been served.
+
+        A flow whose items cost much can be passed by others again and again, and these are charged for it. That must
+        not become a claim of the flow: the others would wait for as long as they had used what it couldn't use. So
+        after its turn no flow lies behind the virtual time. Where all items cost the same this changes nothing,
+        because the least finish goes first, so nothing that was served began later.
+        """
+        known = self._flows.get(flow)
+        if known is None:
+            known = self._flows[flow] = _Flow(flow, self._virtual)
+        self._virtual = max(self._virtual, known.start)
+        known.start = max(known.start + work, self._virtual)
+
+    def forget_idle(self) -> None:
+        """Forget flows without items when there are many; until then they are kept for what they have been charged."""
+        if len(self._flows) > 2 * (len(self._entries) + _MOST_STALE):
+            self._flows = {name: flow for name, flow in self._flows.items() if flow.count}
+
+    def clear(self) -> None:
+        """Forget everything, also what flows have been charged."""
+        assert not self._entries, f"{self!r} isn't empty"
+        self._flows.clear()
+        self._turns.clear()
+        self._virtual = 0
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._entries
+
+    def __iter__(self) -> Iterator[_T]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def check(self) -> None:
+        """Raise AssertionError where the indexes disagree."""
+        assert sum(flow.count for flow in self._flows.values()) == len(self._entries), f"wrong counts in {self!r}"
+        for item, entry in self._entries.items():
+            assert self._flows[entry.flow.name] is entry.flow, f"the flow of {item!r} has been forgotten in {self!r}"
+            assert self._head(entry.flow, entry.cost) is not None, f"{item!r} isn't found in {self!r}"
+            assert self._turns.get(entry.cost), f"no item of cost {entry.cost} has a turn in {self!r}"
+
+    def __repr__(self) -> str:
+        return f"<FairOrder of {len(self)}>"
+
+
+class ArrivalOrder(Generic[_T]):
+    """Strict order within each group: as long as an item is held up, no later one of its group goes on.
+
+    An item may be noted as ``behind``, which means that it waits for nothing but earlier items.
+    """
+
+    __slots__ = ("_groups", "_held")
+
+    def __init__(self) -> None:
+        self._groups: dict[Hashable, list[tuple[int, _T]]] = {}  # heaps by number, with lazy deletion
+        self._held: dict[_T, bool] = {}  # whether it is behind
+
+    def hold(self, group: Hashable, number: int, item: _T, *, behind: bool = False) -> None:
+        """Note that ``item`` is held up, by something else or because it is ``behind`` another one."""
+        if item not in self._held:
+            heappush(self._groups.setdefault(group, []), (number, item))
+        self._held[item] = behind
+
+    def bars(self, group: Hashable, number: int) -> bool:
+        """Return whether an earlier item of the group is held up."""
+        first = self._first(group)
+        return first is not None and first[0] < number
+
+    def leave(self, group: Hashable, item: _T) -> _T | None:
+        """Remove ``item``, which went on or is gone; return the next one if nothing else holds that up."""
+        self._held.pop(item, None)
+        first = self._first(group)
+        return first[1] if first is not None and self._held[first[1]] else None
+
+    def _first(self, group: Hashable) -> tuple[int, _T] | None:
+        held = self._groups.get(group)
+        while held and held[0][1] not in self._held:
+            heappop(held)
+        if held:
+            return held[0]
+        self._groups.pop(group, None)
+        return None
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __repr__(self) -> str:
+        return f"<ArrivalOrder of {len(self)} groups>"

@@ -1,0 +1,317 @@
+"""`Gates`: the gates of an app, with which it defines, operates and observes them and emits their events.
+
+A `Gates` belongs to one middleware. Its gates are asked as soon as the middleware has been made; until then no request
+waits, and events have no effect.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.gates.gate import (
+    CostOf,
+    Gate,
+    GateRequest,
+    Hint,
+    KeyOf,
+    Probe,
+    Terms,
+    TermsGiven,
+    everybody,
+    one,
+    terms_of,
+)
+from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate, Tokens
+from apf_middleware.gates.scheduler import GateScheduler
+from apf_middleware.gates.slot import OPEN, Acquisition, Slot
+from apf_middleware.snapshots import GateSnapshot, ParkedRequest
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing import Ticket
+
+__all__ = ["GateRuntime", "Gates"]
+
+_SECOND: Final = 10**9
+_Ask = TypeVar("_Ask", bound=Callable[[GateRequest], object])
+_Hint = TypeVar("_Hint", bound=Callable[[Any, GateRequest], Hint])
+
+
+class GateRuntime(Protocol):
+    """What runs gates: it has the clock, and does what an event has made possible."""
+
+    def now(self) -> int:
+        """Return the time."""
+        ...
+
+    def chance(self) -> float:
+        """Return a random number from 0 to 1, which spreads pauses."""
+        ...
+
+    def settle(self) -> None:
+        """Let requests try for which something may have changed."""
+        ...
+
+    def post(self) -> None:
+        """Have `settle` called soon in the event loop's thread; may be called in any thread."""
+        ...
+
+
+class Gates:
+    """The gates of an app. The keywords of all kinds are those of `TermsGiven`."""
+
+    def __init__(self, *, flush: float | None = None) -> None:
+        self._default = terms_of({} if flush is None else {"flush": flush})
+        self.scheduler: GateScheduler = GateScheduler(chance=self._chance)
+        self._runtime: GateRuntime | None = None
+        self._inbox: deque[tuple[str, Hashable, object]] = deque()
+
+    # Definitions
+
+    def capacity(
+        self, name: str, limit: int, *, key: KeyOf = everybody, cost: CostOf = one, **terms: Unpack[TermsGiven]
+    ) -> Capacity:
+        """Add a gate for at most ``limit`` at a time, of each key."""
+        return self._added(Capacity(name, limit, self.terms(terms), key, cost))
+
+    def tokens(
+        self,
+        name: str,
+        *,
+        rate: float,
+        burst: int,
+        key: KeyOf = everybody,
+        cost: CostOf = one,
+        **terms: Unpack[TermsGiven],
+    ) -> Tokens:
+        """Add a gate for ``rate`` a second and ``burst`` at once, of each key; requests that can't wait get 429."""
+        given: TermsGiven = {"status": 429, **terms}
+        return self._added(Tokens(name, rate, burst, terms=self.terms(given), key=key, cost=cost))
+
+    def condition(
+        self,
+        name: str,
+        *,
+        on: str | Iterable[str] = (),
+        key: KeyOf = everybody,
+        cost: CostOf = one,
+        blocks: Callable[[], bool] | None = None,
+        **terms: Unpack[TermsGiven],
+    ) -> Callable[[_Ask], _Ask]:
+        """Decorate a predicate, plain or asynchronous; after an event named ``on``, waiting requests try again.
+
+        ``blocks`` tells operators whether the gate lets nothing pass now, also while no request asks.
+        """
+        events = (on,) if isinstance(on, str) else tuple(on)
+
+        def add(ask: _Ask) -> _Ask:
+            self._added(Condition(name, ask, self.terms({**terms, "events": events}), key, cost, blocks=blocks))
+            return ask
+
+        return add
+
+    def add(self, gate: OwnGate | Gate) -> None:
+        """Add a gate of the app's own (see `OwnGate`), or of a kind of its own."""
+        if isinstance(gate, Gate):
+            self._added(gate)
+            return
+        if not isinstance(gate, OwnGate):
+            raise InvalidValueError("gate", gate, "it must have name, try_acquire and release")
+        found = {name: getattr(gate, name, None) for name in ("status", "on_error", "poll", "flush", "max_parked")}
+        found["release"] = getattr(gate, "release_at", None)
+        given: Any = {name: value for name, value in found.items() if value is not None}
+        given["events"] = tuple(getattr(gate, "events", ()))
+        self._added(CustomGate(gate, self.terms(given)))
+
+    def remove(self, name: str) -> None:
+        """Remove a gate: requests that wait for it may pass."""
+        self.scheduler.retire(self.now(), self._gate(name).name)
+        self.settle()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of all gates."""
+        return frozenset(self.scheduler.gates)
+
+    def hint(self, gate: str, *, on: str) -> Callable[[_Hint], _Hint]:
+        """Decorate a function from the event ``on`` and a waiting request to `QUEUE` or `SKIP`."""
+
+        def add(useful: _Hint) -> _Hint:
+            self._gate(gate).hints[on] = useful
+            return useful
+
+        return add
+
+    @staticmethod
+    def probe(name: str, most: int = 1) -> Probe:  # noqa: ARG004 - it reads well where the gate is named
+        """Return the answer of a condition that lets ``most`` requests pass at a time, as a test of the dependency."""
+        return Probe(most)
+
+    def terms(self, given: TermsGiven) -> Terms:
+        """Return the terms that are ``given``, completed by those that all gates have here."""
+        return terms_of(given, self._default)
+
+    def _added(self, gate: "_GateT") -> "_GateT":
+        self.scheduler.add(gate)
+        return gate
+
+    # Events
+
+    def emit(self, event: str, key: Hashable = None, payload: object = None) -> None:
+        """Let requests try that ``event`` may help. First change the state, then emit; in the event loop's thread."""
+        self.scheduler.emit(self.now(), event, key, payload)
+        self.settle()
+
+    def emit_threadsafe(self, event: str, key: Hashable = None, payload: object = None) -> None:
+        """Emit an event in any thread."""
+        self._inbox.append((event, key, payload))
+        if self._runtime is not None:
+            self._runtime.post()
+
+    def read_inbox(self) -> None:
+        """Take the events that other threads have emitted."""
+        while self._inbox:
+            event, key, payload = self._inbox.popleft()
+            self.scheduler.emit(self.now(), event, key, payload)
+
+    # Operators
+
+    def open(self, name: str) -> None:
+        """Open a gate, and let the requests that wait for it try, whatever is known."""
+        self.scheduler.open_gate(self.now(), self._gate(name))
+        self.settle()
+
+    def close(self, name: str, for_: float | None = None) -> None:
+        """Close a gate: requests wait, whatever happens, until it is opened or so many seconds have passed."""
+        gate = self._gate(name)
+        if for_ is not None and not for_ > 0:
+            raise InvalidValueError(
+                "for_", for_, "it must be more than 0 seconds", "Leave it out to close until opened"
+            )
+        self.scheduler.close_gate(gate, None if for_ is None else self.now() + int(for_ * _SECOND))
+        self.settle()
+
+    def kick(self, name: str, request_id: int | None = None) -> int:
+        """Let all requests that wait for a gate try once more, or one of them; return how many."""
+        gate = self._gate(name)
+        chosen = [one for one in self.scheduler if one.slot is not None and one.slot.gate is gate]
+        if request_id is None:
+            self.scheduler.open_slots(self.now(), gate, "kick")
+        else:
+            chosen = [one for one in chosen if one.number == request_id]
+            for acquisition in chosen:
+                self.scheduler.kick(self.now(), acquisition)
+        self.settle()
+        return len(chosen)
+
+    def resize(self, name: str, limit: int) -> None:
+        """Set another limit of a capacity. Leases that are held stay valid."""
+        gate = self._gate(name)
+        if not isinstance(gate, Capacity):
+            raise InvalidValueError("name", name, "only a capacity has a limit that can be changed")
+        gate.resize(limit)
+        self.scheduler.open_slots(self.now(), gate, "resize")
+        self.settle()
+
+    def list(self) -> list[GateSnapshot]:
+        """Return the status of all gates, with a row for each key for which requests wait."""
+        now = self.now()
+        return [status for gate in self.scheduler.gates.values() for status in _statuses(self.scheduler, gate, now)]
+
+    def parked(self, name: str | None = None) -> tuple[ParkedRequest, ...]:
+        """Return the requests that wait, for this gate or any."""
+        now = self.now()
+        return tuple(
+            _parked_request(acquisition, now)
+            for acquisition in self.scheduler
+            if acquisition.slot is not None and name in {None, acquisition.slot.gate.name}
+        )
+
+    def holding(self, ticket: "Ticket") -> "ParkedRequest | None":
+        """Return what keeps this request waiting, if it is a gate."""
+        acquisition = self.scheduler.acquisition(ticket)
+        return None if acquisition is None or acquisition.slot is None else _parked_request(acquisition, self.now())
+
+    def _gate(self, name: str) -> Gate:
+        gate = self.scheduler.gates.get(name)
+        if gate is None:
+            names = ", ".join(sorted(self.scheduler.gates)) or "none"
+            raise InvalidValueError("gate", name, "there is no gate of this name", f"There are: {names}")
+        return gate
+
+    # The runtime
+
+    def bind(self, runtime: GateRuntime) -> None:
+        """Run the gates in ``runtime`` from now on."""
+        if self._runtime is not None and self._runtime is not runtime:
+            raise InvalidValueError("gates", self, "they belong to another middleware", "Make Gates for each")
+        self._runtime = runtime
+
+    def now(self) -> int:
+        """Return the time of the runtime."""
+        return 0 if self._runtime is None else self._runtime.now()
+
+    def _chance(self) -> float:
+        return 0.5 if self._runtime is None else self._runtime.chance()
+
+    def settle(self) -> None:
+        """Let requests try for which something may have changed."""
+        if self._runtime is not None:
+            self._runtime.settle()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.scheduler.gates
+
+    def __repr__(self) -> str:
+        return f"<Gates: {', '.join(sorted(self.scheduler.gates))}>"
+
+
+_GateT = TypeVar("_GateT", bound=Gate)
+
+
+def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSnapshot]:
+    slots = [slot for slot in scheduler.slots.of(gate) if slot.parked or slot.checking]
+    if not slots:
+        yield _status(gate, None, scheduler.slots.find(gate, ""), now)
+    for slot in slots:
+        yield _status(gate, slot.key, slot, now)
+
+
+def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnapshot:
+    """Return the status of one key; where no request waits that is None, and what is known of the key "" counts."""
+    queues = [] if slot is None or key is None else list(slot.queues.values())
+    waiting = [one for queue in queues for one in (*queue, *([queue.candidate] if queue.candidate else []))]
+    checking = 0 if slot is None or key is None else slot.checking
+    oldest = min((acquisition.parked_at for acquisition in waiting), default=None)
+    one_key = "" if key is None else key
+    is_blocking = (slot is not None and slot.closed_at < OPEN) or gate.is_blocking(one_key)
+    return GateSnapshot(
+        gate=gate.name,
+        key=key,
+        kind=gate.kind,
+        state="held" if gate.is_closed else "blocking" if is_blocking else "passing",
+        parked=len(waiting) + checking,
+        oldest=None if oldest is None else (now - oldest) / _SECOND,
+        acquired=gate.used(one_key),
+        limit=gate.limit,
+        events=gate.counters.events,
+        rescues=gate.counters.rescues,
+    )
+
+
+def _parked_request(acquisition: Acquisition, now: int) -> ParkedRequest:
+    slot = acquisition.slot
+    assert slot is not None, "a parked request waits at a slot"
+    return ParkedRequest(
+        id=acquisition.number,
+        level=acquisition.request.level,
+        schema=acquisition.request.schema,
+        flow=acquisition.flow,
+        gate=slot.gate.name,
+        key=slot.key,
+        cost=acquisition.cost_at(slot),
+        stage=acquisition.stage.value,
+        parked_for=(now - acquisition.parked_at) / _SECOND,
+        waited=(now - acquisition.deadline + acquisition.limit_ns) / _SECOND,
+        attempts=acquisition.attempts,
+    )

@@ -1,0 +1,588 @@
+"""The scheduler of requests with gates: which of them pass, and which of those that wait may try next.
+
+Pure and synchronous: time is an argument, and what the outside must do is left in lists: requests that were refused,
+questions to asynchronous gates, errors of gates. Queue sets ask the scheduler (see `Gatekeeper` in `fairqueuing`) when
+they would seat a request: seats first, gates second, in one step. A request that doesn't get all its leases gets none,
+and is parked at the slot that stops it.
+
+*Steps.* No request joins a queue in the middle of a step. What there is to do is noted, and `pump`, after the step,
+does it: one candidate of each level and slot at a time.
+
+*Order.* A request that comes to a slot where others wait, or whose cost is known not to fit, joins them unasked. One
+that has waited already goes before them, but not before an earlier one of its own flow and cost. As that goes by
+arrival, no two can make way for each other.
+
+*No lost wake-up.* After each step, every level with requests at a slot that is open to them has a candidate there.
+
+*Asynchronous gates* can't be asked in a step. The request waits while they are; the answer counts only if nothing has
+happened at the slot since. The lease is then kept until the request's turn comes, and is given back if another gate
+stops it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import SharedLevel, Ticket
+from apf_middleware.gates.gate import Gate, GateRequest, Hold, Reject
+from apf_middleware.gates.leases import Leases, SlotTable
+from apf_middleware.gates.orders import ArrivalOrder
+from apf_middleware.gates.slot import (
+    Acquisition,
+    Check,
+    Due,
+    GateReservation,
+    Need,
+    Refusal,
+    Slot,
+    SlotQueue,
+    Stage,
+)
+from apf_middleware.gates.timers import SlotTimers
+
+__all__ = ["GateScheduler", "Unpark"]
+
+_SECOND: Final = 10**9
+_NO_GATES: Final[tuple[str, ...]] = ()
+_NO_TICKETS: Final[tuple[Ticket, ...]] = ()
+
+
+def _middle() -> float:
+    return 0.5
+
+
+class Unpark(Protocol):
+    """Lets a ticket back into its queue, as `Sharing.unpark` does, and returns the tickets that were seated."""
+
+    def __call__(self, now: int, level: SharedLevel, ticket: Ticket, /) -> Sequence[Ticket]: ...
+
+
+class GateScheduler:
+    """The ``gates`` of a server, by name, and all requests that have some to pass.
+
+    ``chance`` spreads pauses. After each step, ``refused`` are the requests that a gate has rejected in it, and
+    ``questions`` those that asynchronous gates are to be asked; the caller takes both, and `errors`.
+    """
+
+    def __init__(self, gates: Iterable[Gate] = (), *, chance: Callable[[], float] = _middle) -> None:
+        self.gates: dict[str, Gate] = {}
+        self.refused: list[Acquisition] = []
+        self.questions: list[Check] = []
+        self.timers: SlotTimers = SlotTimers(chance)
+        self.slots: SlotTable = SlotTable(self.timers)
+        self._leases = Leases(self.slots, self.timers)
+        self._arrivals: ArrivalOrder[Acquisition] = ArrivalOrder()  # of levels that keep it
+        self._ready: deque[Acquisition] = deque()  # those that may try, whichever slot they wait at
+        self._acquisitions: dict[Ticket, Acquisition] = {}
+        self._numbers = 0
+        for gate in gates:
+            self.add(gate)
+
+    @property
+    def errors(self) -> list[tuple[Gate, Exception]]:
+        """Return what gates have raised, for the log."""
+        return self._leases.errors
+
+    def add(self, gate: Gate) -> None:
+        """Add one more gate."""
+        if gate.name in self.gates:
+            raise InvalidValueError("name", gate.name, "there is a gate of this name already", "Rename one of them")
+        self.gates[gate.name] = gate
+
+    # What queue sets ask
+
+    def admits(self, now: int, ticket: Ticket) -> bool:
+        """Return whether ``ticket``, which would be seated now, passes; otherwise it has been parked or refused."""
+        acquisition = self._acquisitions.get(ticket)
+        return acquisition is None or self._try(now, acquisition)
+
+    def bars(self, now: int, ticket: Ticket) -> bool:
+        """Return whether a gate of ``ticket`` is known to be shut: then the ticket has been parked."""
+        acquisition = self._acquisitions.get(ticket)
+        return acquisition is not None and not self._is_free(now, acquisition)
+
+    def is_parked(self, ticket: Ticket) -> bool:
+        """Return whether ``ticket`` waits for a gate."""
+        acquisition = self._acquisitions.get(ticket)
+        return acquisition is not None and acquisition.is_parked
+
+    # Arrival and departure
+
+    def announce(
+        self,
+        now: int,
+        ticket: Ticket,
+        level: SharedLevel,
+        request: GateRequest,
+        gates: Iterable[str] = _NO_GATES,
+        *,
+        limit_ns: int,
+    ) -> Acquisition:
+        """Note that ``ticket`` is about to arrive, parked, and has to pass ``gates``."""
+        self._numbers += 1
+        acquisition = Acquisition(ticket, level, request, number=self._numbers, now=now, limit_ns=limit_ns)
+        for name in gates:
+            gate = self.gates[name]
+            try:
+                key = gate.key(request)
+                if key is not None:
+                    acquisition.needs.append(Need(gate, key, gate.cost(request)))
+            except Exception as error:  # noqa: BLE001 - whatever an app's function raises
+                self._leases.note_error(gate, error)
+                if gate.terms.on_error != "admit":
+                    acquisition.refusal = _refusal(gate, None, now)
+        self._acquisitions[ticket] = acquisition
+        return acquisition
+
+    def enter(self, now: int, acquisition: Acquisition) -> None:
+        """Let a request that has arrived try in the next `pump`."""
+        if acquisition.refusal is None:
+            self._ready.append(acquisition)
+        else:
+            self._refuse(now, acquisition, acquisition.refusal)
+
+    def pass_at_once(self, now: int, acquisition: Acquisition) -> bool:
+        """Return whether a request that can't wait passes all its gates now; if not, its refusal says why."""
+        if acquisition.refusal is not None:
+            return False
+        barred = next((need for need in acquisition.needs if self._is_barred(acquisition, need)), None)
+        stopped = (barred, None) if barred is not None else self._leases.acquire(now, acquisition)
+        if stopped is None:
+            self._commit(now, acquisition)
+            return True
+        acquisition.refusal = _refusal(stopped[0].gate, stopped[1], now)
+        return False
+
+    def leave(self, now: int, ticket: Ticket) -> Acquisition | None:
+        """Forget ``ticket``, which was not served; if a gate kept it waiting, its refusal names the gate."""
+        acquisition = self._acquisitions.pop(ticket, None)
+        if acquisition is None:
+            return None
+        slot = acquisition.slot
+        if slot is not None and acquisition.refusal is None and acquisition.is_parked:
+            told = Hold(retry_at=slot.due_at) if slot.due is Due.TOLD else None
+            acquisition.refusal = _refusal(slot.gate, told, now)
+        stage, queue = acquisition.stage, acquisition.candidate_of
+        if stage is Stage.CHECKING:
+            self._stop_check(acquisition)
+        elif stage is Stage.PARKED and slot is not None:
+            slot.queues[id(acquisition.level)].remove(acquisition)
+        if queue is not None:
+            queue.candidate = acquisition.candidate_of = None
+        acquisition.stage = Stage.ENDED
+        self._end_waiting(now, acquisition)
+        self._leases.undo(now, acquisition)
+        return acquisition
+
+    def release(self, now: int, ticket: Ticket, *, early: bool = False) -> None:
+        """Give back the leases of ``ticket``, which has ended; if ``early``, only its response has begun."""
+        acquisition = self._acquisitions.get(ticket)
+        if acquisition is None:
+            return
+        for need in acquisition.needs:
+            if need.lease is not None and not (early and need.gate.terms.release == "response"):
+                self._leases.give_back(now, need, need.gate.release)
+        if not early:
+            del self._acquisitions[ticket]
+            acquisition.stage = Stage.ENDED
+
+    def acquisition(self, ticket: Ticket) -> Acquisition | None:
+        """Return that of a request that has gates to pass and hasn't ended."""
+        return self._acquisitions.get(ticket)
+
+    # Trying
+
+    def _is_free(self, now: int, acquisition: Acquisition) -> bool:
+        """Return whether nothing is known that bars it; otherwise it waits there now, or has been refused."""
+        if self._arrivals and self._arrivals.bars(_group(acquisition), acquisition.number):
+            self._park(now, acquisition, Stage.BEHIND)
+            self._move_to(now, acquisition, None)
+            self._arrivals.hold(_group(acquisition), acquisition.number, acquisition, behind=True)
+            return False
+        for need in acquisition.needs:
+            if need.lease is None and self._is_barred(acquisition, need):
+                self._wait(now, acquisition, need, None)
+                return False
+        return True
+
+    def _is_barred(self, acquisition: Acquisition, need: Need) -> bool:
+        gate = need.gate
+        if gate.is_closed:
+            return True
+        slot = self.slots.find(gate, need.key)
+        if slot is None or acquisition.is_forced:
+            return False
+        if need.cost >= slot.closed_at or slot.is_busy or slot.is_kept_from(acquisition, need.cost):
+            return True
+        if acquisition.has_waited:
+            queue = slot.queues.get(id(acquisition.level))
+            earlier = None if queue is None else queue.order.first_of(acquisition.flow, need.cost)
+            return earlier is not None and earlier.number < acquisition.number
+        return slot.parked > 0
+
+    def _try(self, now: int, acquisition: Acquisition) -> bool:
+        """Ask the gates of a request that could be seated now. Unless it passes, it has been parked or refused."""
+        if not self._is_free(now, acquisition):
+            return False
+        acquisition.attempts += 1
+        stopped = self._leases.acquire(now, acquisition)
+        acquisition.is_forced = False
+        if stopped is None:
+            self._commit(now, acquisition)
+            return True
+        need, answer = stopped
+        if isinstance(answer, Reject):
+            self._refuse(now, acquisition, _refusal(need.gate, answer, now))
+        elif isinstance(answer, Hold):
+            self._wait(now, acquisition, need, answer)
+        else:
+            self._begin_check(now, acquisition, need)
+        return False
+
+    def _commit(self, now: int, acquisition: Acquisition) -> None:
+        """Let it pass: it is seated in this very step."""
+        queue, acquisition.candidate_of = acquisition.candidate_of, None
+        acquisition.stage = Stage.PASSED
+        if queue is not None:
+            queue.candidate = None
+            queue.order.charge(acquisition.flow, acquisition.ticket.total_work)
+            queue.slot.put_last(queue)
+            if queue.slot.cause == Due.RESCUE.value:
+                queue.slot.cause = ""  # others that pass by this opening are no rescues of their own
+                queue.slot.gate.counters.rescues += 1
+        for need in acquisition.needs:
+            slot = self.slots.find(need.gate, need.key)
+            if slot is not None:
+                slot.note_passed(acquisition)
+                if need.gate.is_full(need.key):
+                    slot.shut(1)  # so that the next one needn't try in vain
+                if slot.due in {Due.POLL, Due.ERROR}:
+                    slot.due_at = slot.due = None
+                self.slots.dirty[slot] = None
+        self._end_waiting(now, acquisition)
+
+    # Waiting
+
+    def _wait(self, now: int, acquisition: Acquisition, need: Need, answer: Hold | None) -> None:
+        """Let it wait at this gate: by the gate's ``answer``, or unasked."""
+        gate = need.gate
+        slot = self.slots.get(gate, need.key)
+        if answer is None:
+            queue = slot.queues.get(id(acquisition.level))
+            ahead = 0 if queue is None else queue.order.count_of(acquisition.flow)  # they take at least 1 each
+            retry_at = gate.closed_until if gate.is_closed else gate.opens_at(now, need.key, need.cost + ahead)
+        else:
+            retry_at = answer.retry_at
+            slot.tried_at = now
+            slot.shut(need.cost if answer.below is None else min(need.cost, answer.below))
+            self.timers.after_hold(now, slot, acquisition.limit_ns, answer)
+            if acquisition.slot is not None and acquisition.slot is not slot:
+                slot.note_bypass(acquisition)  # its turn there was in vain, and that must not go on without end either
+        if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
+            self._refuse(now, acquisition, _refusal(gate, Hold(retry_at=retry_at), now))
+            return
+        before = acquisition.candidate_of
+        self._park(now, acquisition, Stage.PARKED)
+        self._move_to(now, acquisition, slot)
+        queue = slot.queue_of(acquisition.level)
+        queue.add(acquisition, is_back=queue is before)
+        slot.reserve(acquisition)
+        self._let_lapse(now, acquisition)
+        backs_off = slot.due in {Due.POLL, Due.ERROR}
+        gate.counters.moves["backoff" if backs_off else "parked", "arrival" if answer is None else "refusal"] += 1
+        self.timers.arm(now, slot, acquisition.limit_ns)
+        self.slots.dirty[slot] = None
+
+    @staticmethod
+    def _is_crowded(acquisition: Acquisition, slot: Slot) -> bool:
+        """Return whether no more requests may wait for this gate; those that wait already, may."""
+        if acquisition.has_waited:
+            return False
+        most = slot.gate.terms.max_parked
+        if most is not None:
+            return slot.gate.parked >= most
+        queue, limit = acquisition.ticket.queue, acquisition.level.queueset.settings.queue_length_limit
+        return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
+
+    def _park(self, now: int, acquisition: Acquisition, stage: Stage) -> None:
+        """Take it out of the chain of its queue, if it is there, and give back what it has."""
+        queue, acquisition.candidate_of = acquisition.candidate_of, None
+        if queue is not None:
+            queue.candidate = None
+            self.slots.dirty[queue.slot] = None
+        was, acquisition.stage = acquisition.stage, stage
+        acquisition.is_forced = False
+        if was is Stage.QUEUED:
+            acquisition.level.queueset.park(now, acquisition.ticket)
+        self._leases.undo(now, acquisition)
+
+    def _move_to(self, now: int, acquisition: Acquisition, slot: Slot | None) -> None:
+        """Let it wait at ``slot``, and leave the one where it waited, which must not remember it.
+
+        Nothing else sets ``acquisition.slot``, so every way in which a request can end comes through here.
+        """
+        before, acquisition.slot = acquisition.slot, slot
+        if before is slot:
+            return
+        if before is not None:
+            before.gate.parked -= 1
+            before.gate.counters.waits.observe(now - acquisition.parked_at)
+            before.forget(acquisition)
+            self.slots.dirty[before] = None
+        if slot is not None:
+            slot.gate.parked += 1
+            acquisition.parked_at = now
+            acquisition.has_waited = True
+            if acquisition.level.queueset.settings.fifo:
+                self._arrivals.hold(_group(acquisition), acquisition.number, acquisition)
+
+    def _end_waiting(self, now: int, acquisition: Acquisition) -> None:
+        """Note that it waits nowhere any more, because it has passed or is gone."""
+        self._move_to(now, acquisition, None)
+        for reservation in acquisition.reservations.copy():
+            reservation.end()
+            self.slots.dirty[reservation.slot] = None
+        if self._arrivals:
+            following = self._arrivals.leave(_group(acquisition), acquisition)
+            if following is not None:
+                self._ready.append(following)
+
+    def _let_lapse(self, now: int, acquisition: Acquisition) -> None:
+        """End its reservations after a while, except at the slot where it waits: it waits for something else there."""
+        for reservation in acquisition.reservations:
+            is_here = acquisition.stage is Stage.PARKED and acquisition.slot is reservation.slot
+            if not is_here and reservation.lapses_at is None:
+                self.timers.let_lapse(now, reservation)
+
+    def _refuse(self, now: int, acquisition: Acquisition, refusal: Refusal) -> None:
+        acquisition.refusal = refusal
+        gate = next((need.gate for need in acquisition.needs if need.gate.name == refusal.gate), None)
+        (gate or self.gates[refusal.gate]).counters.rejected += 1
+        acquisition.level.queueset.refuse(now, acquisition.ticket)
+        self.leave(now, acquisition.ticket)
+        self.refused.append(acquisition)
+
+    # After each step
+
+    def pump(self, now: int, unpark: Unpark) -> Sequence[Ticket]:
+        """Let requests try for which something may have changed; return the tickets that were seated."""
+        if not (self.slots.dirty or self._ready):
+            return _NO_TICKETS
+        seated: list[Ticket] = []
+        while (acquisition := self._next(now)) is not None:
+            acquisition.stage = Stage.QUEUED
+            self._let_lapse(now, acquisition)
+            seated += unpark(now, acquisition.level, acquisition.ticket)
+        return seated
+
+    def _next(self, now: int) -> Acquisition | None:
+        """Return the next request that may join its queue."""
+        while self._ready or self.slots.dirty:
+            if self._ready:
+                acquisition = self._ready.popleft()
+                if acquisition.stage not in {Stage.PARKED, Stage.BEHIND} or acquisition.slot is not None:
+                    continue  # it has been dealt with since
+            else:
+                slot = next(iter(self.slots.dirty))
+                found = next(filter(None, (self._candidate(slot, queue) for queue in slot.queues.values())), None)
+                if found is None:
+                    self.slots.tidy(now, slot)
+                    continue
+                acquisition = found
+            if self._is_free(now, acquisition):
+                gate = next((need.gate for need in acquisition.needs if need.lease is None), None)
+                if gate is not None:
+                    cause = "arrival" if acquisition.slot is None else acquisition.slot.cause
+                    gate.counters.moves["active", cause] += 1
+                return acquisition
+        return None
+
+    @staticmethod
+    def _candidate(slot: Slot, queue: SlotQueue) -> Acquisition | None:
+        """Return the next request of this queue that may try, if none does already."""
+        while queue.candidate is None and not slot.is_busy:
+            acquisition = slot.next_of(queue)
+            if acquisition is None or acquisition.cost_at(slot) >= slot.reach:
+                return None
+            if slot.may_help(acquisition, slot.settled):
+                queue.candidate = acquisition
+                acquisition.candidate_of = queue
+                queue.remove(acquisition)
+                return acquisition
+            queue.remove(acquisition)
+            queue.aside[acquisition] = None
+            slot.forget(acquisition)
+        return None
+
+    # Asynchronous gates
+
+    def _begin_check(self, now: int, acquisition: Acquisition, need: Need) -> None:
+        slot = self.slots.get(need.gate, need.key)
+        self._park(now, acquisition, Stage.CHECKING)
+        self._move_to(now, acquisition, slot)
+        slot.checking += 1
+        slot.tried_at = now
+        acquisition.check = Check(acquisition, need, slot.opening)
+        self.questions.append(acquisition.check)
+
+    def _stop_check(self, acquisition: Acquisition) -> None:
+        """Let the question go on without its request: what it gets will be given back."""
+        check, acquisition.check = acquisition.check, None
+        if check is not None:
+            self._end_check(check)
+
+    def _end_check(self, check: Check) -> Slot:
+        slot = self.slots.get(check.need.gate, check.need.key)
+        slot.checking -= 1
+        self.slots.dirty[slot] = None
+        return slot
+
+    def conclude(self, now: int, check: Check, answer: object) -> None:
+        """Take the answer of an asynchronous gate: a lease, a `Hold`, a `Reject`, or the exception that was raised."""
+        acquisition, need = check.acquisition, check.need
+        gate = need.gate
+        answer = self._leases.judge(now, need, answer)
+        if acquisition.check is not check:  # the request has left meanwhile
+            if not isinstance(answer, Hold | Reject):
+                gone = Need(gate, need.key, need.cost)
+                gone.lease = answer
+                self._leases.give_back(now, gone, gate.undo)
+            return
+        acquisition.check = None
+        slot = self._end_check(check)
+        if not isinstance(answer, Hold | Reject):
+            need.lease = answer
+        elif self.gates.get(gate.name) is not gate:
+            acquisition.needs.remove(need)  # the gate was removed while it was asked, so its answer doesn't count
+        elif isinstance(answer, Reject):
+            self._refuse(now, acquisition, _refusal(gate, answer, now))
+            return
+        else:
+            has_changed = slot.opening != check.opening and slot.may_help(acquisition, check.opening)
+            if not (has_changed or acquisition.is_forced):
+                self._wait(now, acquisition, need, answer)
+                return
+        self._move_to(now, acquisition, None)
+        acquisition.stage = Stage.PARKED
+        self._ready.append(acquisition)
+
+    # Events and operators
+
+    def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> bool:
+        """Open the slots that ``event`` may help, None as key meaning all keys; return whether any gate listens."""
+        heard = False
+        for gate in self.gates.values():
+            if event == gate.name or event in gate.events:
+                heard = True
+                gate.counters.events += 1
+                gate.counters.last = None
+                told: tuple[str, Any] | None = (event, payload) if event in gate.hints else None
+                for slot in self.slots.of(gate) if key is None else [self.slots.find(gate, key)]:
+                    if slot is not None:
+                        self.slots.open(now, slot, "event", told)
+        return heard
+
+    def open_gate(self, now: int, gate: Gate) -> None:
+        """Open ``gate``, for an operator or because the time has come."""
+        gate.is_closed = False
+        gate.closed_until = None
+        gate.counters.last = None
+        self.open_slots(now, gate, "open")
+
+    def open_slots(self, now: int, gate: Gate, cause: str) -> None:
+        """Forget what is known of the gate's slots, also how often it has refused or failed."""
+        for slot in self.slots.of(gate):
+            slot.refusals = slot.errors = 0
+            slot.due_at = slot.due = None
+            self.slots.open(now, slot, cause)
+
+    def close_gate(self, gate: Gate, until: int | None = None) -> None:
+        """Close ``gate``: no request passes, whatever happens, until it is opened or the time has come."""
+        gate.is_closed = True
+        gate.closed_until = until
+        if until is not None:
+            self.timers.reopen(until, gate)
+
+    def retire(self, now: int, name: str) -> None:
+        """Remove a gate: requests that wait for it may pass, and leases that are held come back to it."""
+        gate = self.gates.pop(name)
+        for acquisition in self._acquisitions.values():
+            slot, queue = acquisition.slot, acquisition.candidate_of
+            if slot is not None and slot.gate is gate:
+                self.kick(now, acquisition)
+                if queue is not None:  # it waits for a seat, and for nothing else now
+                    queue.candidate = acquisition.candidate_of = None
+                    self._move_to(now, acquisition, None)
+            if acquisition.stage is not Stage.PASSED and acquisition.check is None:
+                acquisition.needs = [need for need in acquisition.needs if need.gate is not gate]
+
+    def kick(self, now: int, acquisition: Acquisition) -> None:
+        """Let this request try, whatever is known of its slot; a gate that an operator has closed stays closed."""
+        slot = acquisition.slot
+        if acquisition.stage is Stage.CHECKING:
+            acquisition.is_forced = True
+        elif acquisition.stage is Stage.PARKED and slot is not None:
+            slot.queues[id(acquisition.level)].remove(acquisition)
+            self._move_to(now, acquisition, None)  # so that it isn't found there any more
+            acquisition.is_forced = True
+            self._ready.append(acquisition)
+
+    # Time
+
+    def tick(self, now: int) -> None:
+        """Do what was due by ``now``."""
+        for due in self.timers.pop_due(now):
+            if isinstance(due, Gate):
+                self.open_gate(now, due)
+            elif isinstance(due, GateReservation):
+                due.acquisition.lapses += 1
+                due.end()
+                self.slots.dirty[due.slot] = None
+            elif due.due is not None:
+                self.slots.open_now(due, due.due.value)
+
+    def hasten(self, now: int) -> None:
+        """Try a gate that is polled before its time, because seats are free that no request wants."""
+        slot = self.timers.hasten(now)
+        if slot is not None:
+            self.slots.open_now(slot, "idle")
+
+    # Looking
+
+    def __iter__(self) -> Iterator[Acquisition]:
+        return iter(self._acquisitions.values())
+
+    def check(self) -> None:
+        """Raise AssertionError where what is kept doesn't add up, or where a request that may try isn't let try."""
+        assert not self._ready, f"requests are ready and not let try in {self!r}"
+        assert not self.slots.dirty, f"something is left to do in {self!r}"
+        for slot in self.slots:
+            slot.check()
+        for gate in self.gates.values():
+            gate.check()
+            here = sum(1 for one in self if one.slot is not None and one.slot.gate is gate)
+            assert gate.parked == here, f"{here} wait for {gate!r}"
+        for acquisition in self:
+            if acquisition.stage is Stage.PARKED:
+                place = acquisition.slot
+                assert place is not None, f"{acquisition!r} waits nowhere"
+                queue = place.queues[id(acquisition.level)]
+                assert acquisition in queue.order or acquisition in queue.aside, f"{acquisition!r} isn't where it waits"
+
+    def __repr__(self) -> str:
+        return f"<GateScheduler of {len(self.gates)} gates and {len(self._acquisitions)} requests>"
+
+
+def _group(acquisition: Acquisition) -> tuple[int, str]:
+    """Return what must keep the order of arrival: one flow in one queue."""
+    return id(acquisition.ticket.queue), acquisition.flow
+
+
+def _refusal(gate: Gate, answer: object, now: int) -> Refusal:
+    """Return the refusal of a request that has this answer from ``gate``, and can't wait any longer."""
+    told = answer if isinstance(answer, Reject) else gate.refusal()
+    after = told.retry_after
+    if isinstance(answer, Hold) and answer.retry_at is not None:
+        after = max(0.0, (answer.retry_at - now) / _SECOND)
+    return Refusal(gate.name, told.status or gate.terms.status, after)

@@ -1,0 +1,160 @@
+"""Openings of slots at a given time: pauses of gates that are polled or broken, times that a gate has told, the rescue
+of requests whose event never came, and the end of reservations.
+
+A gate without events is asked again after a first pause, which is doubled each time up to a longest one. Refusals and
+errors are counted apart. A pause is spread by a fifth in both directions, so that requests that began to wait together
+don't come back together.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final
+
+from apf_middleware.gates.gate import Gate, Hold
+from apf_middleware.gates.slot import Due, GateReservation, Slot
+
+__all__ = ["LONGEST_PAUSE_NS", "SlotTimers", "longest_pause", "pause", "rescue_pause", "spread"]
+
+LONGEST_PAUSE_NS: Final = 10**9
+
+_SPREAD: Final = 0.2
+_SEARCHED: Final = 8  # of the first timers, when one is to be hastened
+
+
+def pause(number: int, first_ns: int, most_ns: int) -> int:
+    """Return the pause after so many refusals in a row."""
+    if number <= 0 or most_ns <= 0:
+        return 0
+    doublings = min(number - 1, most_ns.bit_length())  # more would only make a long integer
+    return min(first_ns << doublings, most_ns)
+
+
+def longest_pause(wait_limit_ns: int) -> int:
+    """Return the longest pause for a request with this wait limit."""
+    return min(LONGEST_PAUSE_NS, wait_limit_ns // 4)
+
+
+def rescue_pause(wait_limit_ns: int) -> int:
+    """Return how long a request with this wait limit waits for an event until its gate is asked anyway."""
+    return max(1, min(LONGEST_PAUSE_NS, wait_limit_ns // 10))
+
+
+def spread(pause_ns: int, chance: float) -> int:
+    """Return a fifth less to a fifth more, for a ``chance`` from 0 to 1."""
+    return pause_ns + int(pause_ns * _SPREAD * (2 * chance - 1))
+
+
+class SlotTimers:
+    """One heap of timers for all slots; ``chance`` spreads pauses.
+
+    A timer counts as long as its slot, gate or reservation still says the same time, so nothing has to be removed.
+    """
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        self._chance = chance
+        self._heap: list[tuple[int, int, Slot | Gate | GateReservation]] = []
+        self._serial = count()
+
+    def _set(self, slot: Slot, at: int, due: Due) -> None:
+        slot.due_at, slot.due = at, due
+        heappush(self._heap, (at, next(self._serial), slot))
+
+    def reopen(self, at: int, gate: Gate) -> None:
+        """Open ``gate`` at this time, until which an operator has closed it."""
+        heappush(self._heap, (at, next(self._serial), gate))
+
+    def let_lapse(self, now: int, reservation: GateReservation) -> None:
+        """End ``reservation`` after a while: twice as long each time that one of the same request has lapsed."""
+        acquisition = reservation.acquisition
+        reservation.lapses_at = now + (rescue_pause(acquisition.limit_ns) << acquisition.lapses)
+        heappush(self._heap, (reservation.lapses_at, next(self._serial), reservation))
+
+    def after_hold(self, now: int, slot: Slot, limit_ns: int, hold: Hold) -> None:
+        """Note that the gate lets a request with the wait limit ``limit_ns`` wait."""
+        if slot.due is Due.ERROR and slot.due_at is not None and slot.due_at > now:
+            return
+        gate = slot.gate
+        slot.errors = 0
+        told = hold.retry_at
+        # A time that has passed, perhaps while the answer was on its way: to try at once might be to try for ever.
+        has_passed = told is not None and told <= now
+        if has_passed:
+            told = None
+        if gate.terms.poll_ns is not None or has_passed:
+            slot.refusals += 1
+            slot.has_penalty = hold.penalty
+            delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self._chance())
+            self._set(slot, now + delay if told is None else told, Due.POLL)
+        elif told is not None:
+            self._set(slot, told if gate.tells_when else min(told, now + self._flush(slot, limit_ns)), Due.TOLD)
+        else:
+            slot.due_at = slot.due = None
+            self.arm(now, slot, limit_ns)
+
+    def after_error(self, now: int, slot: Slot) -> None:
+        """Note that the gate failed once more."""
+        slot.errors += 1
+        delay = pause(slot.errors, slot.gate.terms.first_pause_ns, LONGEST_PAUSE_NS)
+        self._set(slot, now + spread(delay, self._chance()), Due.ERROR)
+
+    def arm(self, now: int, slot: Slot, limit_ns: int) -> None:
+        """Let a request that waits for ``slot`` try some time, even if no event comes."""
+        if slot.due_at is None and not slot.gate.is_closed:
+            self._set(slot, now + self._flush(slot, limit_ns), Due.RESCUE)
+
+    @staticmethod
+    def _flush(slot: Slot, limit_ns: int) -> int:
+        set_ns = slot.gate.terms.flush_ns
+        return rescue_pause(limit_ns) if set_ns is None else set_ns
+
+    def postpones(self, now: int, slot: Slot, cause: str) -> bool:
+        """Return whether an event opens ``slot`` only later: neither broken gates nor remote ones are asked too often.
+
+        An event makes up for earlier refusals, so that the end of an outage isn't followed by long pauses.
+        """
+        if slot.due is Due.ERROR and slot.due_at is not None and now < slot.due_at:
+            return True
+        if slot.due is Due.POLL and cause != "release":
+            slot.refusals = 0
+            earliest = slot.tried_at + slot.gate.terms.first_pause_ns
+            if slot.has_penalty and now < earliest:
+                self._set(slot, earliest, Due.POLL)
+                return True
+        slot.due_at = slot.due = None
+        return False
+
+    def hasten(self, now: int) -> Slot | None:
+        """Return a slot that is polled and could be tried before its time, for seats that would stay idle."""
+        for at, _, slot in self._heap[:_SEARCHED]:
+            if (
+                isinstance(slot, Slot)
+                and slot.due is Due.POLL
+                and slot.due_at == at
+                and slot.tried_at + slot.gate.terms.first_pause_ns <= now
+            ):
+                return slot
+        return None
+
+    def next_at(self) -> int | None:
+        """Return the time of the next timer."""
+        while self._heap and not self._counts(self._heap[0]):
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def pop_due(self, now: int) -> Iterator[Slot | Gate | GateReservation]:
+        """Yield what is due by ``now``."""
+        while self._heap and self._heap[0][0] <= now:
+            timer = heappop(self._heap)
+            if self._counts(timer):
+                yield timer[2]
+
+    @staticmethod
+    def _counts(timer: tuple[int, int, Slot | Gate | GateReservation]) -> bool:
+        at, _, what = timer
+        if isinstance(what, Slot):
+            return what.due_at == at
+        return (what.lapses_at if isinstance(what, GateReservation) else what.closed_until) == at
+
+    def __repr__(self) -> str:
+        return f"<SlotTimers: next at {self.next_at()}>"
