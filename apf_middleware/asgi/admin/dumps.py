@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from apf_middleware.asgi.admin.documents import to_json
 from apf_middleware.asgi.admin.formatting import NEVER, Formatter, format_duration, printable
-from apf_middleware.asgi.admin.observation import View, observe_flows, observe_levels, observe_queues, observe_requests
+from apf_middleware.asgi.admin.observation import (
+    ObservedRequest,
+    View,
+    observe_flows,
+    observe_levels,
+    observe_queues,
+    observe_requests,
+)
 from apf_middleware.asgi.admin.rows import Cells, write_json, write_text
 from apf_middleware.fairqueuing import Reason, format_seat_seconds, seat_seconds
 from apf_middleware.snapshots import FlowSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
@@ -99,16 +106,22 @@ def _queue_cells(queue: QueueSnapshot) -> Cells:
 async def dump_requests(view: View, formatter: Formatter, query: Mapping[str, str], *, as_json: bool) -> bytes:
     """Write all requests that wait or run, with their details if the query asks for them."""
     details = bool(query.get("includeRequestDetails"))
-    requests = observe_requests(view, details=details)
+    requests = observe_requests(view)
+    without = () if details else _DETAIL_FIELDS
+
+    def records(rows: list[ObservedRequest]) -> list[object]:
+        snapshots = [row.snapshot(details=details) for row in rows]
+        return to_json(snapshots, without=without, formatter=formatter)  # type: ignore[no-any-return]
+
     if as_json:
-        records_of = partial(to_json, without=() if details else _DETAIL_FIELDS, formatter=formatter)
-        return await write_json("requests", requests, records_of)
+        return await write_json("requests", requests, records)
     gates = view.controller.gate_runner is not None
     columns = (*_REQUESTS, *(_DETAILS if details else ()), *(_HELD if gates else ()))
 
-    def cells(one: RequestSnapshot) -> Cells:
-        more = _detail_cells(one) if details else ()
-        return (*_request_cells(one, formatter), *more, *(_held_cells(one, formatter) if gates else ()))
+    def cells(row: ObservedRequest) -> Cells:
+        request = row.snapshot(details=details)
+        more = _detail_cells(request) if details else ()
+        return (*_request_cells(request, formatter), *more, *(_held_cells(request, formatter) if gates else ()))
 
     return await write_text(columns, requests, cells)
 

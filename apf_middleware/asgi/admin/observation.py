@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
-from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial
+from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
 from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
@@ -16,6 +16,7 @@ from apf_middleware.snapshots import FlowSnapshot, HeldSnapshot, LevelSnapshot, 
 __all__ = [
     "NO_DETAILS",
     "Details",
+    "ObservedRequest",
     "View",
     "observe_flows",
     "observe_levels",
@@ -64,6 +65,46 @@ NO_DETAILS: Final = Details("", "", None)
 """Of a request whose destination has none."""
 
 
+class ObservedRequest(NamedTuple):
+    """A request as it is at one moment, noted in few steps: what may change, and the admission with what never does.
+
+    There may be 100,000 requests, and no other is served while they are noted. Their snapshots are made afterwards, a
+    portion at a time.
+    """
+
+    admission: Admission
+    queue: int | None
+    position: int | None
+    work: Work
+    width: int
+    seated_at: int | None
+    held_by: HeldSnapshot | None = None
+
+    def snapshot(self, *, details: bool = False) -> RequestSnapshot:
+        """Return a frozen snapshot, with its details or without."""
+        admission, queue, position, work, width, seated_at, held_by = self
+        place = admission.destination.classification
+        facts = (work.seats, work.final_seats, work.linger_ns, width, held_by)
+        where = (place.level, place.schema, place.flow, queue, position, admission.arrived_at, seated_at)
+        if not details:
+            return RequestSnapshot(*where, *facts)
+        verb, path, resource = getattr(admission.destination, "details", NO_DETAILS)
+        about: Resource = resource or _NO_RESOURCE
+        return RequestSnapshot(
+            *where,
+            *facts,
+            user=admission.identity.name,
+            verb=verb,
+            path=path,
+            namespace=about.namespace,
+            name=about.name,
+            api_group=about.api_group,
+            api_version=about.version,
+            resource=about.resource,
+            subresource=about.subresource,
+        )
+
+
 def _levels(controller: Controller) -> list[SharedLevel]:
     """Return all levels by name, drained ones after others of their name; all queue sets are up to date."""
     controller.look(controller.now())
@@ -92,7 +133,7 @@ def observe_queues(view: View) -> list[QueueSnapshot]:
     return queues
 
 
-def observe_requests(view: View, *, details: bool = False) -> list[RequestSnapshot]:
+def observe_requests(view: View) -> list[ObservedRequest]:
     """Return all requests by level and queue: waiting ones in their order, then held ones, then running ones."""
     levels = _levels(view.controller)
     running: dict[object, list[Admission]] = {}
@@ -101,75 +142,40 @@ def observe_requests(view: View, *, details: bool = False) -> list[RequestSnapsh
             place = admission.queueset if admission.queue is None else admission.queue
             running.setdefault(place, []).append(admission)
     held = _held_requests(view.controller)
-    found: list[RequestSnapshot] = []
+    found: list[ObservedRequest] = []
     for level in levels:
         for queue in level.queueset.deck:
             if queue.length:
                 found += [
-                    _request(ticket, queue, position, details=details)
+                    ObservedRequest(ticket, queue.index, position, ticket.work, ticket.width, None)
                     for position, ticket in enumerate(queue)
                     if isinstance(ticket, Admission)
                 ]
-            found += [_request(one, queue, held_by=held_by, details=details) for one, held_by in held.get(queue, ())]
-            found += [_request(one, queue, details=details) for one in _by_start(running.get(queue))]
-        found += [_request(one, None, details=details) for one in _by_start(running.get(level.queueset))]
+            found += held.get(queue, ())
+            found += _running_requests(running.get(queue), queue.index)
+        found += _running_requests(running.get(level.queueset), None)
     return found
 
 
-def _held_requests(controller: Controller) -> dict[Queue | None, list[tuple[Admission, HeldSnapshot]]]:
+def _held_requests(controller: Controller) -> dict[Queue | None, list[ObservedRequest]]:
     """Return the requests that gates hold, by queue, the earliest first."""
-    found: dict[Queue | None, list[tuple[Admission, HeldSnapshot]]] = {}
+    found: dict[Queue | None, list[ObservedRequest]] = {}
     runner = controller.gate_runner
     for admission, gate, since, number, stage in runner.list_held() if runner is not None else ():
-        found.setdefault(admission.queue, []).append((admission, HeldSnapshot(gate, since, number, stage)))
+        queue = admission.queue
+        held_by = HeldSnapshot(gate, since, number, stage)
+        request = ObservedRequest(
+            admission, None if queue is None else queue.index, None, admission.work, admission.width, None, held_by
+        )
+        found.setdefault(queue, []).append(request)
     return found
 
 
-def _by_start(running: list[Admission] | None) -> list[Admission]:
-    return [] if running is None else sorted(running, key=lambda admission: admission.seated_at)
-
-
-def _request(
-    admission: Admission,
-    queue: Queue | None,
-    position: int | None = None,
-    held_by: HeldSnapshot | None = None,
-    *,
-    details: bool,
-) -> RequestSnapshot:
-    place, work = admission.destination.classification, admission.work
-    found = RequestSnapshot(
-        place.level,
-        place.schema,
-        place.flow,
-        None if queue is None else queue.index,
-        position,
-        admission.arrived_at,
-        admission.seated_at if admission.state is _SEATED else None,
-        work.seats,
-        work.final_seats,
-        work.linger_ns,
-        admission.width,
-        held_by,
-    )
-    return _with_details(found, admission) if details else found
-
-
-def _with_details(request: RequestSnapshot, admission: Admission) -> RequestSnapshot:
-    verb, path, resource = getattr(admission.destination, "details", NO_DETAILS)
-    about: Resource = resource or _NO_RESOURCE
-    return replace(
-        request,
-        user=admission.identity.name,
-        verb=verb,
-        path=path,
-        namespace=about.namespace,
-        name=about.name,
-        api_group=about.api_group,
-        api_version=about.version,
-        resource=about.resource,
-        subresource=about.subresource,
-    )
+def _running_requests(running: list[Admission] | None, queue: int | None) -> list[ObservedRequest]:
+    if running is None:
+        return []
+    running.sort(key=lambda admission: admission.seated_at)
+    return [ObservedRequest(one, queue, None, one.work, one.width, one.seated_at) for one in running]
 
 
 def observe_flows(view: View, most: int) -> list[FlowSnapshot]:
@@ -177,7 +183,8 @@ def observe_flows(view: View, most: int) -> list[FlowSnapshot]:
     view.running.age(view.controller.now())
     present: dict[FlowKey, list[int]] = {}
     for request in observe_requests(view):
-        counts = present.setdefault((request.level, request.schema, request.flow), [0, 0, 0])
+        place = request.admission.destination.classification
+        counts = present.setdefault((place.level, place.schema, place.flow), [0, 0, 0])
         if request.seated_at is None:
             counts[0] += 1
         else:
