@@ -1,4 +1,4 @@
-"""Gates over the wire: what is answered, what is asked of them, and what the log says."""
+"""Gates: answers, errors and the audit log."""
 
 import logging
 from collections.abc import Hashable, Sequence
@@ -9,7 +9,10 @@ import pytest
 
 from apf_middleware.asgi.admin.gates import MOST_PARKED
 from apf_middleware.snapshots import GateSnapshot, ParkedRequest
-from tests.unit.asgi.test_admin_queues import LOUIS, Office
+from tests.support.admin_world import (
+    LOUIS,
+    DescribedAdmin,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -66,13 +69,13 @@ def board() -> Board:
 
 
 @pytest.fixture
-def office(board: Board) -> Office:
-    made = Office()
+def office(board: Board) -> DescribedAdmin:
+    made = DescribedAdmin()
     made.controller.gates = board  # type: ignore[assignment]  # as a controller with gates has them
     return made
 
 
-async def test_gates_are_listed_with_their_keys_as_text(office: Office) -> None:
+async def test_gates_are_listed_with_their_keys_as_text(office: DescribedAdmin) -> None:
     status, told = await office.orders("GET", "gates")
 
     assert status == 200
@@ -82,7 +85,7 @@ async def test_gates_are_listed_with_their_keys_as_text(office: Office) -> None:
     ]
 
 
-async def test_one_gate_tells_who_waits_there(office: Office, board: Board) -> None:
+async def test_one_gate_tells_who_waits_there(office: DescribedAdmin, board: Board) -> None:
     _, told = await office.orders("GET", "gates/db")
 
     assert [one["gate"] for one in told["gates"]] == ["db"]
@@ -105,7 +108,7 @@ async def test_one_gate_tells_who_waits_there(office: Office, board: Board) -> N
     ],
 )
 async def test_orders_reach_the_gates_and_the_log(
-    office: Office,
+    office: DescribedAdmin,
     board: Board,
     page: str,
     order: object,
@@ -138,26 +141,26 @@ async def test_orders_reach_the_gates_and_the_log(
     ],
 )
 async def test_what_cannot_be_asked_is_refused(
-    office: Office, board: Board, method: str, page: str, order: object, *, status: int
+    office: DescribedAdmin, board: Board, method: str, page: str, order: object, *, status: int
 ) -> None:
     assert (await office.orders(method, page, order))[0] == status
     assert board.asked == []
 
 
-async def test_who_may_look_may_not_operate_gates(office: Office, board: Board) -> None:
+async def test_who_may_look_may_not_operate_gates(office: DescribedAdmin, board: Board) -> None:
     assert (await office.orders("POST", "gates/db/close", {}, identity=LOUIS))[0] == 403
     assert (await office.orders("GET", "gates", identity=LOUIS))[0] == 200
     assert board.asked == []
 
 
 async def test_a_server_without_gates_has_none() -> None:
-    office = Office()
+    office = DescribedAdmin()
 
     assert (await office.orders("GET", "gates"))[1]["gates"] == []
     assert (await office.orders("POST", "gates/db/open", {}))[0] == 404
 
 
-async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: Office, board: Board) -> None:
+async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: DescribedAdmin, board: Board) -> None:
     board.waiting.append(waiting(10, "db", level="exempt"))
     board.waiting.append(waiting(11, "db", parked_for=4.0))
     _, told = await office.orders("GET", "queues/crowd/waiting")

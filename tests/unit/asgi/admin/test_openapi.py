@@ -10,9 +10,16 @@ from fastapi.openapi.models import OpenAPI
 
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import Identity
-from tests.unit.asgi.test_admin import PATH, World, busy
+from tests.support.admin_world import (
+    PATH,
+    AdminWorld,
+    busy,
+    resolved,
+    wrong,
+)
 
 pytestmark = pytest.mark.anyio
+
 
 PAGES = {
     "dump_priority_levels": "Levels",
@@ -21,15 +28,6 @@ PAGES = {
     "dump_requests?includeRequestDetails=1": "Requests",
     "configuration": "Configuration",
     "flows": "Flows",
-}
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "null": type(None),
 }
 
 
@@ -41,53 +39,6 @@ def anyio_backend() -> str:
 @pytest.fixture
 def description() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(json.dumps(describe(PATH, "/api")))
-    return found
-
-
-def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:
-    """Where a value isn't what a schema says; of JSON Schema only as much as is used, and all else is an error."""
-    known = {"$ref", "type", "properties", "required", "additionalProperties", "items", "minimum", "pattern", "enum"}
-    known |= {"format", "default", "description", "anyOf"}
-    assert set(schema) <= known, f"the test doesn't know all of {schema}"
-    if "$ref" in schema:
-        schema = resolved(schema["$ref"], whole)
-    if "anyOf" in schema:
-        if all(list(wrong(value, one, whole, place)) for one in schema["anyOf"]):
-            yield f"{place} is {value!r}, none of {schema['anyOf']}"
-        return
-    kinds = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", list(TYPES))
-    if not any(is_of(value, kind) for kind in kinds):
-        yield f"{place} is {value!r}, not {kinds}"
-    elif isinstance(value, dict):
-        yield from (f"{place} lacks {name}" for name in schema.get("required", ()) if name not in value)
-        more = schema.get("additionalProperties", {})
-        more = {} if more is True else more
-        for name, one in value.items():
-            inner = schema.get("properties", {}).get(name, more)
-            yield from [f"{place} has {name}"] if inner is False else wrong(one, inner, whole, f"{place}.{name}")
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from wrong(one, schema.get("items", {}), whole, f"{place}[{number}]")
-    else:
-        yield from wrong_scalar(value, schema, place)
-
-
-def wrong_scalar(value: object, schema: dict[str, Any], place: str) -> Iterator[str]:
-    if isinstance(value, str):
-        if not re.search(schema.get("pattern", ""), value) or value not in schema.get("enum", [value]):
-            yield f"{place} is {value!r}"
-    elif isinstance(value, int | float) and value < schema.get("minimum", value):
-        yield f"{place} is {value!r}, less than the minimum"
-
-
-def is_of(value: object, kind: str) -> bool:
-    return isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
-
-
-def resolved(reference: str, whole: dict[str, Any]) -> dict[str, Any]:
-    found = whole
-    for step in reference.removeprefix("#/").split("/"):
-        found = found[step]
     return found
 
 
@@ -124,7 +75,7 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_referred_to(descr
 
 
 async def test_it_is_served_and_tells_all_pages(description: dict[str, Any]) -> None:
-    world = World()
+    world = AdminWorld()
     served = json.loads(await world.shows("openapi.json"))
     pages = re.findall(r"[\w.]+(?=[,.])", (await world.asks("nothing"))[2].partition("Here are ")[2])
 
@@ -142,7 +93,7 @@ async def test_it_is_served_and_tells_all_pages(description: dict[str, Any]) -> 
 @pytest.mark.parametrize(("page", "name"), PAGES.items())
 @pytest.mark.parametrize("discipline", ["equal-serial", "max-min-serial"])
 async def test_every_answer_is_as_described(description: dict[str, Any], page: str, name: str, discipline: str) -> None:
-    world = World(discipline)
+    world = AdminWorld(discipline)
     admissions = busy(world)
     world.time += 10**9
     world.ends(admissions[-1])
@@ -158,7 +109,7 @@ async def test_every_answer_is_as_described(description: dict[str, Any], page: s
 
 
 async def test_refusals_are_as_described(description: dict[str, Any]) -> None:
-    world = World()
+    world = AdminWorld()
     schema = {"$ref": "#/components/schemas/Problem"}
     for page, identity in (
         ("flows?by=x", None),
@@ -173,7 +124,7 @@ async def test_refusals_are_as_described(description: dict[str, Any]) -> None:
 
 
 async def test_the_parameters_are_those_that_are_understood(description: dict[str, Any]) -> None:
-    world = World()
+    world = AdminWorld()
     for path, item in description["paths"].items():
         for parameter in item.get("get", {}).get("parameters", ()):
             for value in parameter["schema"].get("enum", ("1",)) if parameter["in"] == "query" else ():

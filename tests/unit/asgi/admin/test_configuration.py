@@ -1,4 +1,4 @@
-"""Who may have the configuration read again, and what they are told."""
+"""The configuration in force, and its reload."""
 
 import json
 import logging
@@ -8,11 +8,11 @@ import pytest
 
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import ANONYMOUS, Identity
-from apf_middleware.config import Place, Problem, Severity
-from tests.unit.asgi.test_admin import OPERATOR, PATH, World
-from tests.unit.asgi.test_admin_openapi import wrong
+from apf_middleware.config import Place, Problem, Severity, load_text
+from tests.support.admin_world import CONFIG, OPERATOR, PATH, AdminWorld, wrong
 
 pytestmark = pytest.mark.anyio
+
 
 PLACE = Place("apf.yaml", 2, 10)
 WARNING = Problem(PLACE, "spec.shares", 1, "odd", severity=Severity.WARNING)
@@ -26,8 +26,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> AdminWorld:
+    world = AdminWorld()
     world.problems = (WARNING, ERROR)
     return world
 
@@ -45,7 +45,7 @@ def described(status: int) -> dict[str, Any]:
     ("outcome", "status", "told"), [(True, 200, [WARNING]), (False, 422, [ERROR]), (None, 409, None)]
 )
 async def test_the_outcome_is_told_with_the_problems_and_their_places(
-    world: World, *, outcome: bool | None, status: int, told: list[Problem] | None
+    world: AdminWorld, *, outcome: bool | None, status: int, told: list[Problem] | None
 ) -> None:
     world.outcome = outcome
     found, headers, body = await world.asks("reload", method="POST")
@@ -70,7 +70,7 @@ async def test_the_outcome_is_told_with_the_problems_and_their_places(
         (Identity("vera", ("auditors", "system:authenticated")), 403),
     ],
 )
-async def test_nobody_else_can_have_it_read(world: World, identity: Identity, status: int) -> None:
+async def test_nobody_else_can_have_it_read(world: AdminWorld, identity: Identity, status: int) -> None:
     found, _, body = await world.asks("reload", identity, method="POST")
 
     assert (found, world.reloads) == (status, 0)
@@ -98,7 +98,7 @@ async def test_nobody_else_can_have_it_read(world: World, identity: Identity, st
     ],
 )
 async def test_a_page_of_another_site_cannot_have_it_read(
-    world: World, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
+    world: AdminWorld, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     found, _, body = await world.asks("reload", headers=headers, method="POST")
@@ -112,8 +112,43 @@ async def test_a_page_of_another_site_cannot_have_it_read(
     assert (record.__dict__["event"], record.__dict__["apf"]) == (asked if status == 200 else refused)
 
 
-async def test_it_is_logged_on_one_line_who_has_asked(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_logged_on_one_line_who_has_asked(world: AdminWorld, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     await world.asks("reload", Identity("eve\napf.reloaded", OPERATOR.groups), method="POST")
 
     assert caplog.messages == ["apf.reload-asked user=eve\\napf.reloaded client=127.0.0.1"]
+
+
+async def test_the_configuration_is_shown_so_that_it_can_be_loaded(world: AdminWorld) -> None:
+    world.problems = ()
+    text = await world.shows("configuration")
+
+    assert text.startswith("# No warnings.\n---\n")
+    assert load_text(text) == world.configuration
+    told = await world.tells("configuration")
+    assert told["problems"] == []
+    assert {one["kind"] for one in told["documents"]} == {"Server", "PriorityLevel", "FlowSchema"}
+
+
+async def test_what_is_odd_is_told_above_the_configuration(world: AdminWorld) -> None:
+    await world.shows("configuration")
+    warning = Problem(Place("apf.yaml", 1, 7), "spec", "a\nb: {}", "it is odd\nkind: Server", "", Severity.WARNING)
+    world.problems = [warning]
+
+    first, *rest = (await world.shows("configuration")).splitlines()
+
+    assert first.startswith("# apf.yaml:7 (document 1): warning: spec is")
+    assert rest[0] == "---"
+    [told] = (await world.tells("configuration"))["problems"]
+    assert (told["line"], told["rule"]) == (7, "it is odd\nkind: Server")
+
+
+async def test_another_configuration_is_written_anew(world: AdminWorld) -> None:
+    before = await world.shows("configuration")
+    world.configuration = load_text(CONFIG.replace("seats: 2", "seats: 77").replace("DISCIPLINE", "equal-serial"))
+
+    after = await world.shows("configuration")
+
+    assert "seats: 2\n" in before
+    assert "seats: 77\n" in after
+    assert (await world.tells("configuration"))["documents"][0]["spec"]["seats"] == 77

@@ -1,30 +1,21 @@
-"""Named queues over the wire: what is answered, who may ask it, and what is wrong with what they send."""
+"""Named queues: answers, errors, bodies and the audit log."""
 
-import json
 import logging
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anyio
 import pytest
-from starlette.types import Message
 
-from apf_middleware.asgi.admin import Admin
-from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.admin.protocol import LONGEST_BODY
 from apf_middleware.asgi.admin.queues import MOST_FLOWS
 from apf_middleware.classification import Identity
-from apf_middleware.config.admin import AdminSettings
-from tests.integration.conversation import http_scope
-from tests.unit.asgi.test_admin import PATH, SECOND, World, busy
-from tests.unit.asgi.test_admin_openapi import wrong
+from tests.support.admin_world import JSON, LOUIS, OLGA, SECOND, DescribedAdmin, busy
+
+if TYPE_CHECKING:
+    from starlette.types import Message
 
 pytestmark = pytest.mark.anyio
-
-OLGA = Identity("olga", ("operators", "system:authenticated"))
-LOUIS = Identity("louis", ("lookers", "system:authenticated"))
-JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
@@ -32,62 +23,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Office(World):
-    """A world whose operators may change its queues, and whose lookers may look."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.admin = Admin(self, AdminSettings(groups=("lookers",), operators=("operators",), app="shop"), lambda: 0)
-
-    async def orders(
-        self,
-        method: str,
-        page: str,
-        order: object = None,
-        *,
-        identity: Identity | None = OLGA,
-        headers: Mapping[str, str] = JSON,
-        parts: list[Message] | None = None,
-    ) -> tuple[int, Any]:
-        """Return the answer to ``identity``, or to a client of the control socket."""
-        body = b"" if order is None else order if isinstance(order, bytes) else json.dumps(order).encode()
-        coming = [{"type": "http.request", "body": body, "more_body": False}] if parts is None else list(parts)
-        sent: list[Message] = []
-
-        async def receive() -> Message:
-            if not coming:
-                await anyio.sleep_forever()
-            return coming.pop(0)
-
-        async def send(message: Message) -> None:
-            sent.append(message)
-
-        if identity is None:
-            await self.admin.answer_owner(http_scope(f"/{page}", method, headers), receive, send, "uid:1000 pid:42")
-        else:
-            await self.admin.answer(http_scope(f"{PATH}/{page}", method, headers), receive, send, identity)
-        start, content = sent
-        self.described(method, page, start["status"], json.loads(content["body"]))
-        return start["status"], json.loads(content["body"])
-
-    @staticmethod
-    def described(method: str, page: str, status: int, told: object) -> None:
-        """Every answer is one that the description has for this."""
-        description = json.loads(json.dumps(describe("", "")))
-        first, *rest = page.partition("?")[0].split("/")
-        item = description["paths"].get("/".join(("", first, "{name}", *rest[1:])) if rest else f"/{first}")
-        if item is None or status == 405:
-            return
-        [schema] = [one["schema"] for one in item[method.lower()]["responses"][str(status)]["content"].values()]
-        assert list(wrong(told, schema, description)) == []
-
-
 @pytest.fixture
-def office() -> Office:
-    return Office()
+def office() -> DescribedAdmin:
+    return DescribedAdmin()
 
 
-async def test_queues_are_listed_with_the_worker_that_has_them(office: Office) -> None:
+async def test_queues_are_listed_with_the_worker_that_has_them(office: DescribedAdmin) -> None:
     busy(office)
     status, told = await office.orders("GET", "queues")
 
@@ -101,7 +42,7 @@ async def test_queues_are_listed_with_the_worker_that_has_them(office: Office) -
     assert "documents" not in told
 
 
-async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: Office) -> None:
+async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: DescribedAdmin) -> None:
     await office.orders("POST", "queues", {"name": "batch", "weight": 3})
     _, told = await office.orders("GET", "queues?documents=1")
 
@@ -112,7 +53,7 @@ async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: 
 
 
 @pytest.mark.parametrize("identity", [OLGA, None], ids=["http", "socket"])
-async def test_a_queue_lives_from_its_creation_to_its_deletion(office: Office, identity: Identity | None) -> None:
+async def test_a_queue_is_created_changed_and_deleted(office: DescribedAdmin, identity: Identity | None) -> None:
     told: list[tuple[int, Any]] = []
     for method, page, order in (
         ("POST", "queues", {"name": "batch", "weight": 2, "max": 2, "dequeue_strategy": "fifo", "wait_limit": 1.5}),
@@ -137,7 +78,7 @@ async def test_a_queue_lives_from_its_creation_to_its_deletion(office: Office, i
     assert told[6][1]["deleted"] == "batch"
 
 
-async def test_a_queue_that_is_open_is_deleted_only_in_cascade(office: Office) -> None:
+async def test_a_queue_that_is_open_is_deleted_only_in_cascade(office: DescribedAdmin) -> None:
     await office.orders("POST", "queues", {"name": "batch"})
     status, told = await office.orders("DELETE", "queues/batch")
 
@@ -183,7 +124,7 @@ async def test_a_queue_that_is_open_is_deleted_only_in_cascade(office: Office) -
     ],
 )
 async def test_what_cannot_be_is_refused_and_names_the_fields(
-    office: Office,
+    office: DescribedAdmin,
     method: str,
     page: str,
     order: object,
@@ -219,12 +160,12 @@ async def test_what_cannot_be_is_refused_and_names_the_fields(
     ],
 )
 async def test_a_body_must_be_json_and_say_so(
-    office: Office, body: bytes, headers: Mapping[str, str], status: int
+    office: DescribedAdmin, body: bytes, headers: Mapping[str, str], status: int
 ) -> None:
     assert (await office.orders("PATCH", "queues/crowd", body, headers=headers))[0] == status
 
 
-async def test_a_body_that_does_not_end_is_not_waited_for(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_without_an_end_times_out(office: DescribedAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apf_middleware.asgi.admin.protocol._BODY_TIMEOUT_S", 0.01)
     beginning: Message = {"type": "http.request", "body": b"{", "more_body": True}
 
@@ -237,14 +178,14 @@ async def test_a_body_that_does_not_end_is_not_waited_for(office: Office, monkey
 @pytest.mark.parametrize(
     ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
 )
-async def test_another_site_s_page_gives_no_orders(office: Office, site: str, status: int) -> None:
+async def test_another_site_s_page_gives_no_orders(office: DescribedAdmin, site: str, status: int) -> None:
     headers = {**JSON, "Sec-Fetch-Site": site}
 
     assert (await office.orders("PATCH", "queues/crowd", {"weight": 7}, headers=headers))[0] == status
     assert office.queues.status("crowd").weight == (7 if status == 200 else 1000)
 
 
-async def test_who_may_look_may_not_change(office: Office) -> None:
+async def test_who_may_look_may_not_change(office: DescribedAdmin) -> None:
     for method, page, order in (
         ("POST", "queues", {"name": "x"}),
         ("PATCH", "queues/crowd", {"weight": 1}),
@@ -257,7 +198,7 @@ async def test_who_may_look_may_not_change(office: Office) -> None:
     assert (await office.orders("GET", "queues/crowd", identity=LOUIS))[0] == 200
 
 
-async def test_who_waits_is_told_by_flow(office: Office) -> None:
+async def test_who_waits_is_told_by_flow(office: DescribedAdmin) -> None:
     busy(office)
     office.time += 2 * SECOND
     status, told = await office.orders("GET", "queues/crowd/waiting")
@@ -273,7 +214,7 @@ async def test_who_waits_is_told_by_flow(office: Office) -> None:
 
 
 async def test_the_log_tells_who_has_changed_what_and_who_was_refused(
-    office: Office, caplog: pytest.LogCaptureFixture
+    office: DescribedAdmin, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     forger = Identity('eve\n" action=open by="root', OLGA.groups)

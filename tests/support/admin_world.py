@@ -1,0 +1,256 @@
+"""A controller with an admin under a clock of its own, and checks of answers against the OpenAPI description."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.types import Message
+
+from apf_middleware.asgi.admin import Admin, Details
+from apf_middleware.asgi.admin.openapi import describe
+from apf_middleware.classification import Classification, Identity, Resource
+from apf_middleware.config import load_text
+from apf_middleware.config.admin import AdminSettings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import Work
+from apf_middleware.runtime import Admission, Controller, Destination
+from apf_middleware.runtime.queues import NamedQueues
+from apf_middleware.runtime.running_requests import RunningRequests
+from tests.integration.conversation import http_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apf_middleware.config import Configuration, Problem
+
+SECOND = 10**9
+WALL = 1_700_000_000 * SECOND  # 2023-11-14T22:13:20Z
+PATH = "/debug/api_priority_and_fairness"
+OPERATOR = Identity("olga", ("operators", "system:authenticated"))
+CONFIG = """
+apiVersion: apf/v1
+kind: Server
+metadata: {name: server}
+spec: {seats: 2, defaults: none, discipline: DISCIPLINE}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec:
+  shares: 1000
+  queuing: {queues: 2, handSize: 2, queueLengthLimit: 3}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: everybody}
+spec: {level: crowd, rules: [{httpRules: [{}]}]}
+"""
+
+OLGA = Identity("olga", ("operators", "system:authenticated"))
+LOUIS = Identity("louis", ("lookers", "system:authenticated"))
+JSON = {"Content-Type": "application/json"}
+
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+
+
+class Knowing(Destination):
+    """A destination that can tell what its requests are about."""
+
+    __slots__ = ("details",)
+
+    def __init__(self, controller: Controller, place: Classification, work: Work, identity: Identity) -> None:
+        super().__init__(controller, place, work, identity)
+        self.details = Details(
+            "list", "/tenants/acme/orders\n", Resource("orders", "shop", "v1", "status", "acme", "number-7")
+        )
+
+
+class AdminWorld:
+    """A controller under a clock of our own, with its running requests recorded as in a server; it is a `View`, too."""
+
+    def __init__(self, discipline: str = "equal-serial") -> None:
+        self.time = 100 * SECOND
+        self.configuration: Configuration = load_text(CONFIG.replace("DISCIPLINE", discipline))
+        self.controller = Controller(self.configuration, now=lambda: self.time)
+        self.queues = NamedQueues(self.controller)
+        self.running = RunningRequests(self.time)
+        self.problems: Sequence[Problem] = ()
+        self.reloads = 0
+        self.outcome: bool | None = True
+        self.admin = Admin(self, AdminSettings(groups=("auditors",), operators=("operators",)), lambda: WALL)
+
+    async def reload(self) -> bool:
+        self.reloads += 1
+        if self.outcome is None:
+            raise InvalidValueError("config", self.configuration, "only a configuration that came from files can be")
+        return self.outcome
+
+    def comes(
+        self, flow: str, *, seats: int = 1, level: str = "crowd", work: Work | None = None, entropy: int = 0
+    ) -> Admission:
+        place = Classification("everybody" if level == "crowd" else level, level, flow, entropy)
+        admission = Admission(Knowing(self.controller, place, work or Work(seats), Identity(f"user-{flow}")))
+        self.controller.arrive(self.time, admission)
+        if admission.is_seated:
+            self.running.note_seated(admission)
+        elif admission.is_rejected:
+            self.running.note_rejected(admission)
+        return admission
+
+    def ends(self, admission: Admission) -> None:
+        levels = self.controller.sharing.levels.values()
+        waiting = [one for level in levels for queue in level.queueset.deck for one in queue]
+        self.running.note_released(admission, self.time - admission.seated_at)
+        self.controller.release(admission)
+        for one in waiting:
+            if one.is_seated and isinstance(one, Admission):
+                self.running.note_seated(one)
+
+    async def asks(
+        self,
+        page: str,
+        identity: Identity = OPERATOR,
+        headers: Mapping[str, str] | None = None,
+        method: str = "GET",
+    ) -> tuple[int, dict[str, str], str]:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            raise AssertionError("nobody asks for a body")
+
+        scope = http_scope(f"{PATH}/{page}" if page else PATH, method, headers)
+        assert self.admin.is_for(scope)
+        await self.admin.answer(scope, receive, send, identity)
+        start, body = sent
+        return start["status"], {a.decode(): b.decode() for a, b in start["headers"]}, body["body"].decode()
+
+    async def shows(self, page: str) -> str:
+        status, headers, body = await self.asks(page)
+        assert status == 200
+        assert int(headers["content-length"]) == len(body.encode())
+        return body
+
+    async def tells(self, page: str) -> Any:  # noqa: ANN401
+        status, headers, body = await self.asks(page, headers={"Accept": "application/json"})
+        assert status == 200
+        assert headers["content-type"] == "application/json"
+        return json.loads(body)
+
+
+def busy(world: AdminWorld) -> list[Admission]:
+    """Two run, three wait and one is rejected; one exempt runs with a linger to come."""
+    admissions = [world.comes("alice"), world.comes("bob")]
+    world.time += SECOND // 2
+    admissions += [world.comes("alice", seats=2), world.comes("carol\n"), world.comes("alice")]
+    admissions.append(world.comes("", level="exempt", work=Work(1, 3, 1_500_000_000)))
+    return admissions
+
+
+class DescribedAdmin(AdminWorld):
+    """A world whose operators may change its queues, and whose lookers may look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.admin = Admin(self, AdminSettings(groups=("lookers",), operators=("operators",), app="shop"), lambda: 0)
+
+    async def orders(
+        self,
+        method: str,
+        page: str,
+        order: object = None,
+        *,
+        identity: Identity | None = OLGA,
+        headers: Mapping[str, str] = JSON,
+        parts: list[Message] | None = None,
+    ) -> tuple[int, Any]:
+        """Return the answer to ``identity``, or to a client of the control socket."""
+        body = b"" if order is None else order if isinstance(order, bytes) else json.dumps(order).encode()
+        coming = [{"type": "http.request", "body": body, "more_body": False}] if parts is None else list(parts)
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if not coming:
+                await anyio.sleep_forever()
+            return coming.pop(0)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        if identity is None:
+            await self.admin.answer_owner(http_scope(f"/{page}", method, headers), receive, send, "uid:1000 pid:42")
+        else:
+            await self.admin.answer(http_scope(f"{PATH}/{page}", method, headers), receive, send, identity)
+        start, content = sent
+        self.described(method, page, start["status"], json.loads(content["body"]))
+        return start["status"], json.loads(content["body"])
+
+    @staticmethod
+    def described(method: str, page: str, status: int, told: object) -> None:
+        """Every answer is one that the description has for this."""
+        description = json.loads(json.dumps(describe("", "")))
+        first, *rest = page.partition("?")[0].split("/")
+        item = description["paths"].get("/".join(("", first, "{name}", *rest[1:])) if rest else f"/{first}")
+        if item is None or status == 405:
+            return
+        [schema] = [one["schema"] for one in item[method.lower()]["responses"][str(status)]["content"].values()]
+        assert list(wrong(told, schema, description)) == []
+
+
+def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:
+    """Where a value isn't what a schema says; of JSON Schema only as much as is used, and all else is an error."""
+    known = {"$ref", "type", "properties", "required", "additionalProperties", "items", "minimum", "pattern", "enum"}
+    known |= {"format", "default", "description", "anyOf"}
+    assert set(schema) <= known, f"the test doesn't know all of {schema}"
+    if "$ref" in schema:
+        schema = resolved(schema["$ref"], whole)
+    if "anyOf" in schema:
+        if all(list(wrong(value, one, whole, place)) for one in schema["anyOf"]):
+            yield f"{place} is {value!r}, none of {schema['anyOf']}"
+        return
+    kinds = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", list(TYPES))
+    if not any(is_of(value, kind) for kind in kinds):
+        yield f"{place} is {value!r}, not {kinds}"
+    elif isinstance(value, dict):
+        yield from (f"{place} lacks {name}" for name in schema.get("required", ()) if name not in value)
+        more = schema.get("additionalProperties", {})
+        more = {} if more is True else more
+        for name, one in value.items():
+            inner = schema.get("properties", {}).get(name, more)
+            yield from [f"{place} has {name}"] if inner is False else wrong(one, inner, whole, f"{place}.{name}")
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from wrong(one, schema.get("items", {}), whole, f"{place}[{number}]")
+    else:
+        yield from wrong_scalar(value, schema, place)
+
+
+def wrong_scalar(value: object, schema: dict[str, Any], place: str) -> Iterator[str]:
+    if isinstance(value, str):
+        if not re.search(schema.get("pattern", ""), value) or value not in schema.get("enum", [value]):
+            yield f"{place} is {value!r}"
+    elif isinstance(value, int | float) and value < schema.get("minimum", value):
+        yield f"{place} is {value!r}, less than the minimum"
+
+
+def is_of(value: object, kind: str) -> bool:
+    return isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def resolved(reference: str, whole: dict[str, Any]) -> dict[str, Any]:
+    found = whole
+    for step in reference.removeprefix("#/").split("/"):
+        found = found[step]
+    return found
