@@ -2,8 +2,9 @@
 
 from apf_middleware.config.emit import convert, emit
 from apf_middleware.config.load import Reading, load, load_text, read, read_source
-from apf_middleware.config.objects import Configuration, Level, Queuing, Route, ServerSettings
+from apf_middleware.config.objects import Configuration, Level, Queuing
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Severity
+from apf_middleware.config.server import Route, ServerSettings
 
 __all__ = [
     "Configuration",

@@ -8,8 +8,9 @@ from apf_middleware.config.build import Assembly, Known, builtin
 from apf_middleware.config.cover import covers, size_of, takes_everything
 from apf_middleware.config.dialects import Definition
 from apf_middleware.config.dialects.kubernetes import ASSURED
-from apf_middleware.config.objects import Level, ServerSettings
+from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
+from apf_middleware.config.server import ServerSettings
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "advise", "rounds_beyond"]

@@ -17,8 +17,9 @@ from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, 
 from apf_middleware.config.dialects import Definition, define
 from apf_middleware.config.documents import Document
 from apf_middleware.config.metadata import metadata_of
-from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing, ServerSettings
+from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing
 from apf_middleware.config.problems import ConfigurationError, Problems
+from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.source import read_text
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -149,26 +150,26 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
     settings = servers[0].thing if servers else ServerSettings()
     if not isinstance(settings, ServerSettings):
         raise TypeError(settings)
-    told = servers[0].told if servers else frozenset()
+    given = servers[0].given if servers else frozenset()
     following: Defaults = "none" if used and "apf" not in used else "web"
-    if defaults is not None or "defaults" not in told:
+    if defaults is not None or "defaults" not in given:
         settings = replace(settings, defaults=defaults or following)
-    if "backstops" not in told:
+    if "backstops" not in given:
         settings = replace(
             settings, backstops="kep" if used == {"kep"} and settings.defaults == "none" else "kubernetes"
         )
-    if "resolver" not in told:
+    if "resolver" not in given:
         kubernetes = settings.defaults == "kubernetes" or (used and "apf" not in used)
         settings = replace(settings, resolver="kubernetes" if kubernetes else "web")
-    return settle_slow_clients(settings, told)
+    return settle_slow_clients(settings, given)
 
 
-def settle_slow_clients(settings: ServerSettings, told: Collection[str] = ()) -> ServerSettings:
+def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -> ServerSettings:
     """What isn't said about clients that send or read slowly: an ordinary web app's seats don't wait for them."""
     is_web, bodies, streams = settings.defaults == "web", settings.bodies, settings.streams
-    if "bodies.holdSeats" not in told:
+    if "bodies.holdSeats" not in given:
         settings = replace(settings, bodies=replace(bodies, hold_seats=not is_web))
-    if "streams.releaseWhenBlocked" not in told:
+    if "streams.releaseWhenBlocked" not in given:
         blocked_ns = _BLOCKED_NS if is_web else 0
         settings = replace(settings, streams=replace(streams, release_when_blocked_ns=blocked_ns))
     return settings

@@ -1,7 +1,6 @@
 """Domain objects as documents of ``apf/v1``. What has its default isn't written."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Sequence
 from typing import Any, Final
 
 from apf_middleware.classification import Distinguisher, FlowSchema
@@ -18,21 +17,21 @@ from apf_middleware.classification.rules import (
     ValueMatch,
 )
 from apf_middleware.config.dialects.apf import VERSION
-from apf_middleware.config.dialects.estimation import estimate_part, estimation_part
 from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.dialects.queuing import BACKFILL
+from apf_middleware.config.estimates import estimate_part
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
-from apf_middleware.config.gates import GateSettings
-from apf_middleware.config.objects import Level, Queuing, ServerSettings
+from apf_middleware.config.http import distinguisher_part
+from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Place, Problems
+from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import as_mapping
-from apf_middleware.config.values import load_callable, written_duration, written_size
+from apf_middleware.config.values import callable_name, written_duration
 
 __all__ = [
     "http_part",
     "level_document",
     "match_part",
-    "named_callable",
     "queuing_part",
     "resource_part",
     "schema_document",
@@ -54,59 +53,15 @@ def _said(**given: Any) -> dict[str, Any]:  # noqa: ANN401 (values of any kind)
 
 
 def server_document(settings: ServerSettings, problems: Problems) -> dict[str, Any]:
-    """All settings, so that none depends on what other documents say."""
+    """Return all settings, so that none depends on what other documents say."""
     place = Place("<server>")
-    written = {
-        "seats": settings.seats,
-        "maxWaitingMemory": written_size(settings.max_waiting_memory),
-        "requestTimeout": written_duration(settings.request_timeout_ns),
-        "borrowing": settings.borrowing,
-        "discipline": settings.discipline,
-        "strictUpstream": settings.strict_upstream,
-        "defaults": settings.defaults,
-        "backstops": settings.backstops,
-        "resolver": settings.resolver,
-    }
-    routes = [
-        {"path": route.path, "resource": route.resource}
-        | _said(subresource=route.subresource, methods=list(route.methods))
-        | _said(gates=list(route.gates))
-        | _estimate(route.estimate, problems, place, f"routes[{number}].estimate")
-        for number, route in enumerate(settings.routes)
-    ]
-    default = _estimate(settings.estimation.default, problems, place, "estimation.default")
-    estimation = estimation_part(settings.estimation, named_callable)
-    if not default:
-        estimation.pop("default", None)
-    more = _said(
-        routes=routes,
-        authentication=[as_mapping(one) for one in settings.authentication],
-        trustedProxies=as_mapping(settings.trusted_proxies),
-        estimation=estimation,
-        metrics=as_mapping(settings.metrics),
-        responses=as_mapping(settings.responses),
-        admin=as_mapping(settings.admin),
-        gates=[_gate_part(gate) for gate in settings.gates],
-        queues=as_mapping(settings.queues),
-        streams=as_mapping(settings.streams),
-        bodies=as_mapping(settings.bodies),
-        telemetry=as_mapping(settings.telemetry),
-    )
-    return _document("Server", "server", written | more)
-
-
-def _gate_part(gate: GateSettings) -> dict[str, Any]:
-    part: dict[str, Any] = {"name": gate.name}
-    if gate.kind == "capacity":
-        part["capacity"] = gate.limit
-    else:
-        part["tokens"] = {"rate": gate.rate, "burst": gate.burst}
-    if gate.key is not None:
-        part["key"] = _distinguisher(f"<gate {gate.name}>", gate.key, Problems())
-    else:
-        part["per"] = gate.per
-    part |= {"status": gate.status, "release": gate.release, "onError": gate.on_error, "cost": gate.cost}
-    return part | _said(maxParked=gate.max_parked)
+    spec = as_mapping(settings)
+    for number, route in enumerate(settings.routes):
+        if not _is_named(route.estimate, problems, place, f"routes[{number}].estimate"):
+            del spec["routes"][number]["estimate"]
+    if not _is_named(settings.estimation.default, problems, place, "estimation.default"):
+        spec["estimation"].pop("default", None)
+    return _document("Server", "server", {key: value for key, value in spec.items() if value not in ([], {})})
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:
@@ -167,40 +122,27 @@ def schema_document(
     return _document("FlowSchema", schema.name, spec)
 
 
-def _distinguisher(place: str, told: Distinguisher, problems: Problems) -> dict[str, Any]:
-    default = {one.name: one.default for one in fields(Distinguisher)}
-    part = {"source": str(told.source)} | _said(name=told.argument, groups=list(told.groups), transform=told.transform)
-    if told.prefix_v4 != default["prefix_v4"]:
-        part["prefixV4"] = told.prefix_v4
-    if told.prefix_v6 != default["prefix_v6"]:
-        part["prefixV6"] = told.prefix_v6
-    if told.function is not None:
-        name = named_callable(told.function)
-        if name is None:
-            problems.error(Place(place), _NAMELESS, field="distinguisher.callable", value=told.function, hint=_NAME_IT)
-        else:
-            part["callable"] = name
+def _distinguisher(place: str, distinguisher: Distinguisher, problems: Problems) -> dict[str, Any]:
+    part: dict[str, Any] = distinguisher_part(distinguisher)
+    if distinguisher.function is not None and "callable" not in part:
+        value = distinguisher.function
+        problems.error(Place(place), _NAMELESS, field="distinguisher.callable", value=value, hint=_NAME_IT)
     return part
 
 
 def _estimate(settings: EstimateSettings | None, problems: Problems, place: Place, field: str) -> dict[str, Any]:
-    """The key ``estimate``; nothing, and a problem at ``field``, if it is a function that can't be written."""
-    if settings is None:
+    """Return the key ``estimate``; nothing, and a problem at ``field``, if it is a function that can't be written."""
+    if settings is None or not _is_named(settings, problems, place, field):
         return {}
-    part = estimate_part(settings, named_callable)
-    if isinstance(settings, ComputedEstimate) and part["callable"] is None:
-        problems.error(place, _NAMELESS, field=f"{field}.callable", value=settings.function, hint=_NAME_IT)
-        return {}
-    return {"estimate": part}
+    return {"estimate": estimate_part(settings)}
 
 
-def named_callable(function: Callable[..., object]) -> str | None:
-    """``package.module:function``; None when that isn't how it can be had again."""
-    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
-    try:
-        return name if load_callable(name) == function else None
-    except ValueError:
-        return None
+def _is_named(settings: EstimateSettings | None, problems: Problems, place: Place, field: str) -> bool:
+    """Report a function that can't be imported by its name."""
+    if not isinstance(settings, ComputedEstimate) or callable_name(settings.function) is not None:
+        return True
+    problems.error(place, _NAMELESS, field=f"{field}.callable", value=settings.function, hint=_NAME_IT)
+    return False
 
 
 def _rule(rule: Rule) -> dict[str, Any]:

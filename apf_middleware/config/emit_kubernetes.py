@@ -19,12 +19,13 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.config.build import settle_slow_clients
-from apf_middleware.config.dialects.estimation import estimate_part
 from apf_middleware.config.dialects.kubernetes import GROUP
-from apf_middleware.config.emit_apf import http_part, match_part, named_callable, queuing_part, resource_part
+from apf_middleware.config.emit_apf import http_part, match_part, queuing_part, resource_part
+from apf_middleware.config.estimates import estimate_part
 from apf_middleware.config.estimation import EstimateSettings
-from apf_middleware.config.objects import Level, ServerSettings
+from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Place, Problems
+from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import as_mapping
 from apf_middleware.config.values import written_duration
 
@@ -91,7 +92,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     }
     if estimate is not None:
         rule, hint = "v1 has no words for what requests cost, so this is left out", "Keep the FlowSchema of apf/v1"
-        problems.warn(place, rule, field="estimate", value=estimate_part(estimate, named_callable), hint=hint)
+        problems.warn(place, rule, field="estimate", value=estimate_part(estimate), hint=hint)
     if told is not None:
         if told.source not in _SOURCES:
             rule = "v1 tells flows apart by user or namespace only"

@@ -1,30 +1,67 @@
-"""Gates that a configuration can have: how much at a time, or how much a second."""
+"""Settings of gates: the ``gates`` of a Server document, how much at a time, or how much a second."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from apf_middleware.classification import Distinguisher
+from pydantic import Field
 
-__all__ = ["GateSettings"]
+from apf_middleware.config.http import AnyDistinguisher
+from apf_middleware.config.problems import Absent
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import DEPENDS, DnsSubdomain
+
+__all__ = ["GateSettings", "TokenBucketSettings"]
+
+_MOST: int = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class GateSettings:
-    """One gate: a ``capacity`` with its ``limit``, or ``tokens`` with ``rate`` a second and ``burst``.
+class TokenBucketSettings(Settings):
+    """Tokens that come at a ``rate`` a second, of which ``burst`` are kept."""
 
-    It counts for each value of the ``key`` apart, or else ``per`` flow, schema, level, or once for the server. A
-    request takes ``cost`` of it, or as many as it takes seats.
+    rate: Annotated[float, Field(gt=0, le=1e9, description="A second.")]
+    burst: Annotated[int, Field(ge=1, le=_MOST)]
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings(Settings):
+    """One gate: a ``capacity``, of which a request takes its ``cost`` while it runs, or ``tokens``, which it uses up.
+
+    It counts for each value of the ``key`` apart, or else ``per`` flow, schema, level, or once for the server. A cost
+    of ``seats`` is as many as the request takes seats. The ``status`` of its rejections is 503 for a capacity and 429
+    for tokens unless it is given.
     """
 
-    name: str
-    kind: Literal["capacity", "tokens"]
-    limit: int = 0
-    rate: float = 0
-    burst: int = 0
-    key: Distinguisher | None = None
-    per: Literal["server", "level", "schema", "flow"] = "server"
-    status: int = 503
-    max_parked: int | None = None
+    always_written: ClassVar[frozenset[str]] = frozenset({"per", "status", "release", "on_error", "cost"})
+
+    name: DnsSubdomain
+    capacity: Annotated[int, Field(ge=0, le=_MOST, description="At most so many at a time.")] | None = None
+    tokens: TokenBucketSettings | None = None
+    key: Annotated[AnyDistinguisher | None, Field(description="It counts for each value of this apart.")] = None
+    per: Literal["server", "level", "schema", "flow"] | None = None
+    status: Annotated[int, Field(ge=400, le=599), DEPENDS] = 0
     release: Literal["response", "headers"] = "response"
-    cost: int | Literal["seats"] = 1
     on_error: Literal["admit", "reject", "backoff"] = "admit"
+    cost: Annotated[int, Field(ge=1, le=_MOST)] | Literal["seats"] = 1
+    max_parked: Annotated[int, Field(ge=1, description="By default half of each queue.")] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.status:
+            object.__setattr__(self, "status", 503 if self.tokens is None else 429)
+        if self.key is None and self.per is None:
+            object.__setattr__(self, "per", "server")
+        Settings.__post_init__(self)
+
+    def rules(self) -> Iterator[Violation]:
+        if (self.capacity is None) is (self.tokens is None):
+            yield Violation((), Absent.ABSENT, "a gate must have exactly one of capacity and tokens")
+        if self.key is not None and self.per is not None:
+            yield Violation(("per",), self.per, "it must be absent where there is a key")
+        if self.tokens is not None and self.release != "response":
+            yield Violation(("release",), self.release, "tokens are used up and never given back")
+        most = self.capacity if self.tokens is None else self.tokens.burst
+        if most and isinstance(self.cost, int) and self.cost > most:
+            what = "the capacity" if self.tokens is None else "the burst"
+            rule = f"it must not exceed {what}, which is {most}, or no request ever passes"
+            yield Violation(("cost",), self.cost, rule)

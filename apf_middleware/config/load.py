@@ -8,9 +8,10 @@ from apf_middleware.config.advice import advise
 from apf_middleware.config.build import Defaults, assemble
 from apf_middleware.config.dialects import define
 from apf_middleware.config.documents import Document
-from apf_middleware.config.objects import Configuration, ServerSettings
+from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
 from apf_middleware.config.queues import check_queues
+from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.source import read_files, read_text
 
 __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]

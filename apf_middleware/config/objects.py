@@ -5,20 +5,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from apf_middleware.classification import FlowSchema
-from apf_middleware.config.admin import AdminSettings
-from apf_middleware.config.authentication import AuthenticatorSettings, TrustedProxySettings
-from apf_middleware.config.bodies import BodySettings
-from apf_middleware.config.estimation import EstimateSettings, EstimationSettings
-from apf_middleware.config.gates import GateSettings
-from apf_middleware.config.metrics import MetricsSettings
-from apf_middleware.config.naming import NamingSettings
-from apf_middleware.config.responses import ResponseSettings
-from apf_middleware.config.streams import ServerStreamSettings, StreamSettings
-from apf_middleware.config.telemetry import TelemetrySettings
+from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.streams import StreamSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing", "Route", "ServerSettings"]
+__all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing"]
 
 FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
     "kubernetes": ("", "catch-all"),
@@ -77,52 +70,6 @@ class Level:
     @property
     def exempt(self) -> bool:
         return self.shares.exempt
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """An ordinary web app's path as a resource: a template like ``/tenants/{namespace}/orders/{name}``.
-
-    The parameters ``namespace`` and ``name`` have their meanings; others are there for distinguishers.
-    """
-
-    path: str
-    resource: str
-    methods: tuple[str, ...] = ()
-    subresource: str = ""
-    estimate: EstimateSettings | None = None
-    gates: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """What holds for the whole server.
-
-    ``defaults`` names the suggested objects, ``backstops`` whose mandatory objects are imagined where they are missing.
-    No ``authentication`` at all means ``scope["user"]``.
-    """
-
-    seats: int = 100
-    max_waiting_memory: int = 32 * 2**20
-    request_timeout_ns: int = 60 * 10**9
-    borrowing: Literal["immediate", "periodic"] = "immediate"
-    discipline: str = "equal-serial"
-    strict_upstream: bool = False
-    defaults: Literal["web", "kubernetes", "none"] = "web"
-    backstops: Literal["kubernetes", "kep"] = "kubernetes"
-    resolver: Literal["web", "kubernetes"] = "web"
-    routes: tuple[Route, ...] = ()
-    estimation: EstimationSettings = field(default_factory=EstimationSettings)
-    metrics: MetricsSettings = field(default_factory=MetricsSettings)
-    responses: ResponseSettings = field(default_factory=ResponseSettings)
-    authentication: tuple[AuthenticatorSettings, ...] = ()
-    trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
-    admin: AdminSettings = field(default_factory=AdminSettings)
-    gates: tuple[GateSettings, ...] = ()
-    queues: NamingSettings = field(default_factory=NamingSettings)
-    streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
-    bodies: BodySettings = field(default_factory=BodySettings)
-    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.config.objects import FALLBACKS, Configuration, Level, ServerSettings
+from apf_middleware.config.objects import FALLBACKS, Configuration, Level
+from apf_middleware.config.server import ServerSettings
 
 if TYPE_CHECKING:
     from apf_middleware.config.build import Assembly

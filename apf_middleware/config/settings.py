@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import partial
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
@@ -179,8 +179,9 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type hin
     """Return the adapter of a type, which is expensive to make."""
     found = _ADAPTERS.get(annotation)
     if found is None:
-        has_own_rules = isinstance(annotation, type) and (is_dataclass(annotation) or issubclass(annotation, BaseModel))
-        config = None if has_own_rules else ConfigDict(strict=True)
+        kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+        has_config = isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BaseModel))
+        config = None if has_config else ConfigDict(strict=True)
         found = _ADAPTERS[annotation] = TypeAdapter(annotation, config=config)
     return found
 
@@ -193,11 +194,13 @@ def as_mapping(settings: Settings) -> dict[str, Any]:
 
 def _changed_fields(settings: Settings, write: core_schema.SerializerFunctionWrapHandler) -> dict[str, Any]:
     written = write(settings)
-    return {
-        declared.key: written[declared.key]
-        for name, declared in declared_fields(type(settings)).items()
-        if name in settings.always_written or declared.default is None or getattr(settings, name) != declared.default()
-    }
+    found = {}
+    for name, declared in declared_fields(type(settings)).items():
+        value = getattr(settings, name)
+        is_usual = declared.default is not None and value == declared.default()
+        if value is not None and (name in settings.always_written or not is_usual):
+            found[declared.key] = written[declared.key]
+    return found
 
 
 # Bounds of single values. Pydantic checks them in documents; here they hold for objects that are made in Python too.
@@ -223,9 +226,12 @@ def _bounds(annotation: Any) -> Iterator[tuple[str, Any, Callable[[Any, Any], bo
             yield words, getattr(one, attribute), holds
     if get_origin(annotation) is Literal:
         yield "be one of", get_args(annotation), _is_one_of
-    if get_origin(annotation) in (Annotated, Union, UnionType):
-        for one in get_args(annotation):
-            yield from _bounds(_without_names(one))
+    if get_origin(annotation) is Annotated:
+        yield from _bounds(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        kinds = [one for one in get_args(annotation) if one is not NoneType]
+        if len(kinds) == 1:  # of several, only the kind of a value that it has could be checked
+            yield from _bounds(_without_names(kinds[0]))
 
 
 # Violations in documents, where all of them are wanted, and by their keys.

@@ -37,6 +37,7 @@ __all__ = [
     "Transform",
     "Verbs",
     "WildcardSet",
+    "callable_name",
     "duration_ns",
     "is_label",
     "is_subdomain",
@@ -245,6 +246,15 @@ def load_callable(text: str) -> Callable[..., Any]:
     if not callable(found):
         raise ValueError("it isn't callable")  # noqa: TRY004 (one error for all that may be wrong)
     return found
+
+
+def callable_name(function: Callable[..., object]) -> str | None:
+    """Return ``package.module:function``; None when that isn't how it can be imported again."""
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+    try:
+        return name if load_callable(name) == function else None
+    except ValueError:
+        return None
 
 
 def _schema(**more: object) -> Any:  # noqa: ANN401 (what Field returns has no type of its own)

@@ -8,7 +8,7 @@ removed, and a decision costs three subtractions and a shift.
 
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.config.objects import ServerSettings
+from apf_middleware.config.server import ServerSettings
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.queueset import QueueSet

@@ -49,9 +49,9 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
             gate = scheduler.gates[settings.name]
             gate.terms = _terms(settings)
             if isinstance(gate, Capacity):
-                gate.resize(settings.limit)
-            elif isinstance(gate, Tokens):
-                gate.resize(settings.rate, settings.burst)
+                gate.resize(settings.capacity or 0)
+            elif isinstance(gate, Tokens) and settings.tokens is not None:
+                gate.resize(settings.tokens.rate, settings.tokens.burst)
             scheduler.open_slots(gates.now(), gate, "resize")
     for name in old:
         scheduler.retire(gates.now(), name)
@@ -59,15 +59,16 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
 
 def _nature(settings: GateSettings) -> Hashable:
     """Return what can't change without making another gate: how its leases are counted."""
-    return settings.kind, settings.key, settings.per, settings.cost
+    return settings.tokens is None, settings.key, settings.per, settings.cost
 
 
 def _make(settings: GateSettings) -> Capacity | Tokens:
     key = _key(settings)
     cost = _cost(settings)
-    if settings.kind == "capacity":
-        return Capacity(settings.name, settings.limit, _terms(settings), key, cost)
-    return Tokens(settings.name, settings.rate, settings.burst, terms=_terms(settings), key=key, cost=cost)
+    tokens = settings.tokens
+    if tokens is None:
+        return Capacity(settings.name, settings.capacity or 0, _terms(settings), key, cost)
+    return Tokens(settings.name, tokens.rate, tokens.burst, terms=_terms(settings), key=key, cost=cost)
 
 
 def _terms(settings: GateSettings) -> Terms:
@@ -88,7 +89,7 @@ def _cost(settings: GateSettings) -> _Cost:
 
 def _key(settings: GateSettings) -> _Key:
     if settings.key is None:
-        return _PER[settings.per]
+        return _PER[settings.per or "server"]
     schema = FlowSchema(settings.name, _ANY_LEVEL, 1, (), settings.key)  # a key is read as a schema's flows are
     read = compile_distinguisher(schema)
     return lambda request: "" if request.digest is None else read(request.digest)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.config.gates import GateSettings
+from apf_middleware.config.gates import GateSettings, TokenBucketSettings
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
 from apf_middleware.gates import Capacity, Gates
 from apf_middleware.runtime.yaml_gates import adopt_gates
@@ -63,12 +63,12 @@ class _Server:
     # Configurations
 
     def _settings(self) -> tuple[GateSettings, ...]:
-        cost: Any = self.random.choice((1, 2, "seats"))
         limit = self.random.choice((0, 1, 2, 4))
-        found = [GateSettings("db", "capacity", limit=limit, max_parked=10_000, cost=cost)]
+        cost: Any = self.random.choice((1, 1 if limit == 1 else 2, "seats"))
+        found = [GateSettings("db", limit, max_parked=10_000, cost=cost)]
         if self.random.random() < 0.7:
             rate = self.random.choice((20.0, 200.0))
-            found.append(GateSettings("quota", "tokens", rate=rate, burst=3, max_parked=10_000, per="flow"))
+            found.append(GateSettings("quota", tokens=TokenBucketSettings(rate, 3), max_parked=10_000, per="flow"))
         return tuple(found)
 
     def _levels(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class _Server:
 
     def end(self) -> None:
         """What an operator must do for all to be served; time passes, but less than would rescue anybody often."""
-        settings, self.settings = self.settings, (GateSettings("db", "capacity", limit=4, max_parked=10_000),)
+        settings, self.settings = self.settings, (GateSettings("db", 4, max_parked=10_000),)
         adopt_gates(self.gates, settings, self.settings)
         self.gates.resize("shard", 2)
         for name in self.gates.names:

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Final
 
 from apf_middleware.config.dialects import apf, kep, kubernetes
-from apf_middleware.config.dialects.base import Definition
+from apf_middleware.config.dialects.definition import Definition
 from apf_middleware.config.documents import Document, Entry, Node
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.settings import path_of

@@ -11,21 +11,21 @@ from pydantic import Field
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.base import Definition, as_written, parse, report, without_nulls
-from apf_middleware.config.dialects.estimation import EstimateModel
-from apf_middleware.config.dialects.http import DistinguisherModel, HttpRuleModel
+from apf_middleware.config.dialects.definition import Definition
 from apf_middleware.config.dialects.predicates import read_match
 from apf_middleware.config.dialects.queuing import LevelQueuingModel
 from apf_middleware.config.dialects.rules import (
-    CamelModel,
     NonResourceRuleModel,
     ResourceRuleModel,
     precedence_rules,
 )
-from apf_middleware.config.dialects.server import ServerModel
 from apf_middleware.config.documents import Document
+from apf_middleware.config.estimates import EstimateModel
+from apf_middleware.config.http import DistinguisherModel, HttpRuleModel
+from apf_middleware.config.model import CamelModel, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import Violation, as_mapping
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.config.values import (
@@ -42,7 +42,7 @@ from apf_middleware.config.values import (
 from apf_middleware.fairqueuing.allocation import LevelShares
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 
-__all__ = ["DIALECT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "define"]
+__all__ = ["DIALECT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "ServerModel", "define"]
 
 DIALECT: Final = "apf"
 VERSION: Final = "apf/v1"
@@ -177,6 +177,19 @@ class PriorityLevelModel(CamelModel):
         )
 
 
+class _ServerMetadata(_Metadata):
+    name: DnsSubdomain = "server"
+
+
+class ServerModel(CamelModel):
+    """The server's settings."""
+
+    api_version: Literal["apf/v1"]
+    kind: Literal["Server"]
+    metadata: _ServerMetadata = Field(default_factory=_ServerMetadata)
+    spec: ServerSettings
+
+
 class _ServiceAccount(CamelModel):
     namespace: DnsLabel
     name: NonEmpty
@@ -289,7 +302,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return Definition(level.built(), document, DIALECT) if level else None
     if raw["kind"] == "Server":
         server = parse(ServerModel, without_nulls(raw), document, problems)
-        return Definition(server.built(), document, DIALECT, told=_given(raw)) if server else None
+        return Definition(server.spec, document, DIALECT, given=_given(raw)) if server else None
     return _define_schema(raw, document, problems)
 
 

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Final, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import Conjunction
-from apf_middleware.config.dialects.base import Definition, parse, report, without_nulls
+from apf_middleware.config.dialects.definition import Definition
 from apf_middleware.config.dialects.predicates import read_match
-from apf_middleware.config.dialects.rules import CamelModel, NameModel, precedence_rules, queuing_rules
+from apf_middleware.config.dialects.rules import NameModel, precedence_rules, queuing_rules
 from apf_middleware.config.documents import Document
+from apf_middleware.config.model import CamelModel, parse, report, without_nulls
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.settings import Violation

@@ -11,9 +11,8 @@ from pydantic import ConfigDict, Field
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.base import Definition, Model, as_written, parse, report, without_nulls
+from apf_middleware.config.dialects.definition import Definition
 from apf_middleware.config.dialects.rules import (
-    CamelModel,
     NameModel,
     NonResourceRuleModel,
     QueuingModel,
@@ -21,6 +20,7 @@ from apf_middleware.config.dialects.rules import (
     precedence_rules,
 )
 from apf_middleware.config.documents import Document
+from apf_middleware.config.model import CamelModel, Model, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.settings import Violation

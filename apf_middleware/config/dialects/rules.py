@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
 from apf_middleware.classification.rules import NonResourceRule, ResourceRule
-from apf_middleware.config.dialects.base import Model
+from apf_middleware.config.model import CamelModel
 from apf_middleware.config.objects import Queuing
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import MAX_INT32, DnsSubdomain, StringSet, Verbs, WildcardSet, is_label
@@ -18,7 +17,6 @@ from apf_middleware.fairqueuing.shuffle import Dealer
 __all__ = [
     "FIRST_PRECEDENCE",
     "LAST_PRECEDENCE",
-    "CamelModel",
     "NameModel",
     "NonResourceRuleModel",
     "QueuingModel",
@@ -34,12 +32,6 @@ LAST_PRECEDENCE: Final = 10_000
 
 _ELSEWHERE: Final = "Move it to a rule of {}"
 _LABEL_RULE: Final = "each namespace must be a DNS label"
-
-
-class CamelModel(Model):
-    """Keys are written inCamelCase."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
 
 class NameModel(CamelModel):

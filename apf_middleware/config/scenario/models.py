@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from apf_middleware.config.dialects.rules import CamelModel
+from apf_middleware.config.model import CamelModel
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.scenario.arrivals import (
     AnyArrivals,

@@ -10,9 +10,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.config.dialects.base import parse, without_nulls
 from apf_middleware.config.documents import Document
 from apf_middleware.config.load import read_documents
+from apf_middleware.config.model import parse, without_nulls
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems
 from apf_middleware.config.scenario.models import ScenarioModel

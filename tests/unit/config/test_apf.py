@@ -102,7 +102,7 @@ def test_the_server() -> None:
         discipline="max-min-serial",
         strict_upstream=True,
         defaults="none",
-        routes=(Route("/tenants/{namespace}/orders/{name}", "orders", ("GET",)),),
+        routes=(Route("/tenants/{namespace}/orders/{name}", "orders", methods=("GET",)),),
         authentication=(TokenSettings("tokens.csv"),),
         metrics=MetricsSettings(path="/numbers", prefix="shop"),
         admin=AdminSettings("/debug"),

@@ -14,8 +14,8 @@ from apf_middleware.config import Configuration, ConfigurationError, load, load_
 from apf_middleware.config.build import Defaults
 from apf_middleware.config.emit import Target, convert, emit
 from apf_middleware.config.estimation import ComputedEstimate, EstimationSettings
-from apf_middleware.config.objects import Route
 from apf_middleware.config.problems import Problems
+from apf_middleware.config.server import Route
 
 DATA = Path(__file__).parent / "data"
 

@@ -4,7 +4,7 @@ import pytest
 
 from apf_middleware.classification import ANONYMOUS, Classification, Distinguisher, RequestDigest, Source
 from apf_middleware.config import Configuration, emit, load_text
-from apf_middleware.config.gates import GateSettings
+from apf_middleware.config.gates import GateSettings, TokenBucketSettings
 from apf_middleware.config.gating import Gating
 from apf_middleware.config.load import read_source
 
@@ -52,11 +52,11 @@ def configuration() -> Configuration:
 def test_gates_are_what_their_files_say(configuration: Configuration) -> None:
     db, quota, mail = configuration.server.gates
     assert db == GateSettings(
-        "db", "capacity", 20, per="level", status=502, max_parked=7, release="headers", cost=2, on_error="reject"
+        "db", 20, per="level", status=502, max_parked=7, release="headers", cost=2, on_error="reject"
     )
     key = Distinguisher(Source.HEADER, "x-shard")
-    assert quota == GateSettings("quota", "tokens", rate=0.5, burst=3, key=key, status=429, cost="seats")
-    assert mail == GateSettings("mail", "capacity", 0)
+    assert quota == GateSettings("quota", tokens=TokenBucketSettings(0.5, 3), key=key, status=429, cost="seats")
+    assert mail == GateSettings("mail", 0)
 
 
 def test_gates_are_written_as_they_were_read(configuration: Configuration) -> None:
@@ -104,7 +104,7 @@ def test_whoever_wants_gates_is_known(configuration: Configuration) -> None:
     ("old", "new", "line", "field", "rule"),
     [
         ("cost: 2", "cost: 0", 8, "cost", "at least 1"),
-        ("cost: 2", "cost: 21", 8, "cost", "must not exceed the capacity, which is 20, or nobody ever passes"),
+        ("cost: 2", "cost: 21", 8, "cost", "must not exceed the capacity, which is 20, or no request ever passes"),
         ("cost: 2", "cost: many", 8, "cost", "'seats'"),
         ("onError: reject", "onError: panic", 9, "onError", "'admit', 'reject' or 'backoff'"),
         ("maxParked: 7", "maxParked: 0", 10, "maxParked", "at least 1"),

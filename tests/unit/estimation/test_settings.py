@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from apf_middleware.classification import Resource
-from apf_middleware.config.dialects.base import parse
-from apf_middleware.config.dialects.estimation import EstimateModel, EstimationModel, estimate_part, estimation_part
+from apf_middleware.config.estimates import EstimateModel, EstimationModel, estimate_part, estimation_part
 from apf_middleware.config.estimation import (
     ClaimedEstimate,
     ComputedEstimate,
@@ -20,6 +19,7 @@ from apf_middleware.config.estimation import (
     Sources,
     derive_estimation,
 )
+from apf_middleware.config.model import parse
 from apf_middleware.config.problems import Problems
 from apf_middleware.config.source import read_text
 from apf_middleware.estimation import (
@@ -162,10 +162,6 @@ def test_what_is_wrong_with_the_servers_part_is_told_with_its_place(text: str, f
     assert rule in wrong
 
 
-def named(function: object) -> str:
-    return f"{HERE}:{getattr(function, '__name__', '')}"
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -182,7 +178,7 @@ def test_an_estimate_can_be_written_as_it_was_read(text: str) -> None:
     found, _ = read(EstimateModel, text)
     assert isinstance(found, EstimateSettings)
 
-    written = estimate_part(found, named)
+    written = estimate_part(found)
 
     assert EstimateModel.model_validate(written).built() == found
     assert set(written) == set(re.findall(r"(\w+):(?: |$)", text))
@@ -193,11 +189,11 @@ def test_the_servers_part_can_be_written_as_it_was_read() -> None:
     found, _ = read(EstimationModel, text)
     assert isinstance(found, EstimationSettings)
 
-    written = estimation_part(found, named)
+    written = estimation_part(found)
 
     assert EstimationModel.model_validate(written).built() == found
     assert written["writes"] == {"event": "1ms"}
-    assert estimation_part(EstimationSettings(), named) == {}
+    assert estimation_part(EstimationSettings()) == {}
 
 
 @pytest.mark.parametrize(

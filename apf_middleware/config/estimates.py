@@ -5,14 +5,13 @@ here; the rules of what they say are those of the frozen objects.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
-from apf_middleware.config.dialects.rules import CamelModel
 from apf_middleware.config.estimation import (
     ClaimedEstimate,
     ComputedEstimate,
@@ -23,12 +22,14 @@ from apf_middleware.config.estimation import (
     LearnedEstimate,
     LearningSettings,
 )
+from apf_middleware.config.model import BuiltFrom, CamelModel
 from apf_middleware.config.problems import Absent, Path
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import (
     Duration,
     NonEmpty,
     StringSet,
+    callable_name,
     duration_ns,
     load_callable,
     written_duration,
@@ -36,7 +37,7 @@ from apf_middleware.config.values import (
 from apf_middleware.estimation import ListSettings, MutatingSettings
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["EstimateModel", "EstimationModel", "estimate_part", "estimation_part"]
+__all__ = ["AnyEstimate", "AnyEstimation", "EstimateModel", "EstimationModel", "estimate_part", "estimation_part"]
 
 _CLAIM: Final = frozenset({"seats", "most_seats", "name", "per_seat", "users", "groups", "networks"})
 _TAKEN: Final[Mapping[str, frozenset[str]]] = {
@@ -226,8 +227,8 @@ _SOURCES: Final[Mapping[type, str]] = {
 }
 
 
-def estimate_part(settings: EstimateSettings, name_of: Callable[[Callable[..., Any]], str | None]) -> dict[str, Any]:
-    """The ``estimate`` of these settings; ``name_of`` writes a callable, and None from it stays for who asked."""
+def estimate_part(settings: EstimateSettings) -> dict[str, Any]:
+    """Return an ``estimate`` as documents have it; the name of a function that can't be imported is None."""
     part = _changed(settings)
     if isinstance(settings, ConstantEstimate):
         return part
@@ -235,16 +236,14 @@ def estimate_part(settings: EstimateSettings, name_of: Callable[[Callable[..., A
         return {"source": part.pop("place")} | part
     if isinstance(settings, ComputedEstimate):
         del part["function"]
-        part["callable"] = name_of(settings.function)
+        part["callable"] = callable_name(settings.function)
     return {"source": _SOURCES[type(settings)]} | part
 
 
-def estimation_part(
-    settings: EstimationSettings, name_of: Callable[[Callable[..., Any]], str | None]
-) -> dict[str, Any]:
-    """The ``estimation`` of these settings."""
+def estimation_part(settings: EstimationSettings) -> dict[str, Any]:
+    """Return the ``estimation`` of a server as documents have it."""
     parts: dict[str, Any] = {
-        "default": estimate_part(settings.default, name_of),
+        "default": estimate_part(settings.default),
         "learning": _changed(settings.learning),
         "lists": _changed(settings.listing),
         "writes": _changed(settings.mutating),
@@ -263,3 +262,10 @@ def _changed(settings: EstimateSettings | LearningSettings | ListSettings | Muta
             value = written_duration(value)
         part[to_camel(one.name.removesuffix("_ns"))] = list(value) if isinstance(value, tuple) else value
     return part
+
+
+AnyEstimate = Annotated[EstimateSettings, BuiltFrom(EstimateModel, EstimateModel.built, estimate_part)]
+"""An estimate as a field of settings."""
+
+AnyEstimation = Annotated[EstimationSettings, BuiltFrom(EstimationModel, EstimationModel.built, estimation_part)]
+"""What holds for the whole server, as a field of its settings."""

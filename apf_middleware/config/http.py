@@ -2,20 +2,21 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import ClassVar, Final, Literal
+from dataclasses import fields
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from apf_middleware.classification import Distinguisher, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import HttpRule, ValueMatch
-from apf_middleware.config.dialects.rules import CamelModel
+from apf_middleware.config.model import BuiltFrom, CamelModel
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Violation
-from apf_middleware.config.values import NonEmpty, Pattern, StringSet, Transform, load_callable
+from apf_middleware.config.values import NonEmpty, Pattern, StringSet, Transform, callable_name, load_callable
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["DistinguisherModel", "HttpRuleModel", "path_rule"]
+__all__ = ["AnyDistinguisher", "DistinguisherModel", "HttpRuleModel", "distinguisher_part", "path_rule"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HOST: Final = re.compile(r"(\*\.)?[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
@@ -158,3 +159,23 @@ class DistinguisherModel(CamelModel):
             load_callable(self.callable) if self.callable else None,
             self.transform,
         )
+
+
+def distinguisher_part(distinguisher: Distinguisher) -> dict[str, Any]:
+    """Return a distinguisher as documents have it; without its function, if that has no name to be imported by."""
+    default = {one.name: one.default for one in fields(Distinguisher)}
+    function = distinguisher.function
+    part: dict[str, Any] = {
+        "source": str(distinguisher.source),
+        "name": distinguisher.argument,
+        "groups": list(distinguisher.groups),
+        "transform": distinguisher.transform,
+        "prefixV4": distinguisher.prefix_v4 if distinguisher.prefix_v4 != default["prefix_v4"] else None,
+        "prefixV6": distinguisher.prefix_v6 if distinguisher.prefix_v6 != default["prefix_v6"] else None,
+        "callable": None if function is None else callable_name(function),
+    }
+    return {key: value for key, value in part.items() if value not in (None, "", [])}
+
+
+AnyDistinguisher = Annotated[Distinguisher, BuiltFrom(DistinguisherModel, DistinguisherModel.built, distinguisher_part)]
+"""A distinguisher as a field of settings."""

@@ -6,29 +6,28 @@ some fields have errors of their own, as far as they don't read those fields: on
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    GetCoreSchemaHandler,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
 )
-from pydantic_core import ErrorDetails
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
-from apf_middleware.classification import FlowSchema
 from apf_middleware.config.documents import Document
-from apf_middleware.config.estimation import EstimateSettings
-from apf_middleware.config.objects import Level, ServerSettings
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
 from apf_middleware.config.settings import Rules, Settings, Violation, declared_fields, rules_error, with_rules
 
 __all__ = [
     "MOST_HINTS",
-    "Definition",
+    "BuiltFrom",
+    "CamelModel",
     "Model",
     "ModelType",
     "as_written",
@@ -36,23 +35,6 @@ __all__ = [
     "report",
     "without_nulls",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """An object and the document that defines it.
-
-    ``catch_all`` is the KEP's mark of the level for whatever nothing else takes. ``told`` are
-    the settings that a Server document gives.
-    """
-
-    thing: Level | FlowSchema | ServerSettings
-    document: Document
-    dialect: str
-    catch_all: bool = False
-    told: frozenset[str] = frozenset()
-    estimate: EstimateSettings | None = None
-    gates: tuple[str, ...] = ()
 
 
 class Model(BaseModel):
@@ -84,6 +66,29 @@ class Model(BaseModel):
         if found:
             raise rules_error(found)
         return model
+
+
+class CamelModel(Model):
+    """A model whose keys are written inCamelCase."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
+
+
+class BuiltFrom:
+    """Marks the type of a domain object, as a field of settings, with the model that reads it and how it is written."""
+
+    __slots__ = ("_build", "_write", "model")
+
+    def __init__(self, model: type[Model], build: Callable[[Any], object], write: Callable[[Any], object]) -> None:
+        self.model = model
+        self._build = build
+        self._write = write
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        writing = core_schema.plain_serializer_function_ser_schema(self._write)
+        return core_schema.no_info_after_validator_function(
+            self._build, handler.generate_schema(self.model), serialization=writing
+        )
 
 
 ModelType = TypeVar("ModelType", bound=Model)
@@ -260,5 +265,8 @@ def _models_of(model: type[Model | Settings], key: str) -> list[type[Model | Set
 def _models_in(annotation: Any) -> Iterator[type[Model | Settings]]:  # noqa: ANN401 (a type hint may be anything)
     if isinstance(annotation, type) and issubclass(annotation, Model | Settings):
         yield annotation
+    for one in getattr(annotation, "__metadata__", ()):
+        if isinstance(one, BuiltFrom):
+            yield one.model
     for argument in getattr(annotation, "__args__", ()):
         yield from _models_in(argument)

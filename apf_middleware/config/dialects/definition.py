@@ -1,0 +1,28 @@
+"""What a document defines, whichever format it is written in."""
+
+from dataclasses import dataclass
+
+from apf_middleware.classification import FlowSchema
+from apf_middleware.config.documents import Document
+from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.objects import Level
+from apf_middleware.config.server import ServerSettings
+
+__all__ = ["Definition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An object and the document that defines it.
+
+    ``catch_all`` is the KEP's mark of the level for requests that no schema takes. ``given`` are the settings that a
+    Server document has, by their keys.
+    """
+
+    thing: Level | FlowSchema | ServerSettings
+    document: Document
+    dialect: str
+    catch_all: bool = False
+    given: frozenset[str] = frozenset()
+    estimate: EstimateSettings | None = None
+    gates: tuple[str, ...] = ()

@@ -1,0 +1,111 @@
+"""Settings of the whole server, rather than of a level or a schema: the ``spec`` of a Server document."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from apf_middleware.classification import RouteTable
+from apf_middleware.config.admin import AdminSettings
+from apf_middleware.config.authentication import AnyAuthenticator, TrustedProxySettings
+from apf_middleware.config.bodies import BodySettings
+from apf_middleware.config.estimates import AnyEstimate, AnyEstimation
+from apf_middleware.config.estimation import EstimationSettings
+from apf_middleware.config.gates import GateSettings
+from apf_middleware.config.http import path_rule
+from apf_middleware.config.metrics import MetricsSettings
+from apf_middleware.config.naming import NamingSettings
+from apf_middleware.config.responses import ResponseSettings
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.streams import ServerStreamSettings
+from apf_middleware.config.telemetry import TelemetrySettings
+from apf_middleware.config.values import DEPENDS, Nanoseconds, NonEmpty, Size, TextSet
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["Route", "ServerSettings"]
+
+_Names = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Settings):
+    """An ordinary web app's path as a resource: a template like ``/tenants/{namespace}/orders/{name}``.
+
+    The parameters ``namespace`` and ``name`` have their meanings; others are there for distinguishers. A route without
+    ``methods`` is one for all of them. ``gates`` are asked after those of the schema.
+    """
+
+    path: NonEmpty
+    resource: NonEmpty
+    subresource: str = ""
+    methods: TextSet = ()
+    gates: Annotated[_Names, Field(description="Beside those of the schema, and asked after them.")] = ()
+    estimate: AnyEstimate | None = None
+
+    def rules(self) -> Iterator[Violation]:
+        rule = path_rule(self.path)
+        if rule:
+            yield Violation(("path",), self.path, rule)
+        for place, method in enumerate(self.methods):
+            if not method.isalpha() or method != method.upper():
+                yield Violation(("methods", place), method, "it must be an HTTP method in upper case")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings(Settings):
+    """What holds for the whole server.
+
+    ``defaults`` names the suggested objects, ``backstops`` whose mandatory objects are imagined where they are missing;
+    both and ``resolver`` follow the other documents if they aren't given. No ``authentication`` at all means
+    ``scope["user"]``.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        "concurrencyLimit": "seats",
+        "timeout": "requestTimeout",
+        "requestTimeOut": "requestTimeout",
+    }
+    always_written: ClassVar[frozenset[str]] = frozenset(
+        {"seats", "max_waiting_memory", "request_timeout_ns", "borrowing", "discipline", "strict_upstream"}
+        | {"defaults", "backstops", "resolver", "streams", "bodies"}
+    )
+
+    seats: Annotated[int, Field(ge=1, le=10_000_000)] = 100
+    max_waiting_memory: Size = 32 * 2**20
+    request_timeout_ns: Nanoseconds = 60 * 10**9
+    borrowing: Literal["immediate", "periodic"] = "immediate"
+    discipline: Literal["equal-serial", "max-min-serial", "max-min-concurrent"] = "equal-serial"
+    strict_upstream: bool = False
+    defaults: Annotated[Literal["web", "kubernetes", "none"], DEPENDS] = "web"
+    backstops: Annotated[Literal["kubernetes", "kep"], DEPENDS] = "kubernetes"
+    resolver: Annotated[Literal["web", "kubernetes"], DEPENDS] = "web"
+    routes: Annotated[tuple[Route, ...], Field(strict=False)] = ()
+    authentication: Annotated[tuple[AnyAuthenticator, ...], Field(strict=False)] = ()
+    trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
+    estimation: AnyEstimation = field(default_factory=EstimationSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    responses: ResponseSettings = field(default_factory=ResponseSettings)
+    admin: AdminSettings = field(default_factory=AdminSettings)
+    gates: Annotated[tuple[GateSettings, ...], Field(strict=False)] = ()
+    queues: NamingSettings = field(default_factory=NamingSettings)
+    streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
+    bodies: BodySettings = field(default_factory=BodySettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+
+    def rules(self) -> Iterator[Violation]:
+        for name in ("max_waiting_memory", "request_timeout_ns"):
+            if not getattr(self, name):
+                yield Violation((name,), getattr(self, name), "it must be more than nothing")
+        names = [gate.name for gate in self.gates]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                rule, hint = "there is a gate of this name already", "Rename one of them"
+                yield Violation(("gates", place, "name"), name, rule, hint)
+        try:
+            RouteTable(list(self.routes))
+        except InvalidValueError as error:  # two routes for one path
+            yield Violation(("routes",), error.value, error.rule, "Remove one of them")
+        if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
+            rule = f"it must not be at or below admin.path, {self.admin.path!r}: all there is the admin's"
+            yield Violation(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
