@@ -16,7 +16,7 @@ from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, Destination, HeldUp
+from apf_middleware.runtime import Admission, Destination, StalledCalls
 from apf_middleware.runtime.streams import Releasable
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _is_known(scope: Scope) -> bool:
     return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers_of(scope))
 
 
-async def send_timed(send: Send, writes: HeldUp[Releasable], admission: Admission, message: Message) -> None:
+async def send_timed(send: Send, writes: StalledCalls[Releasable], admission: Admission, message: Message) -> None:
     """Send, and if it takes too long, for the client doesn't read, let the seats go."""
     if admission.state is not _SEATED:
         await send(message)

@@ -23,9 +23,9 @@ from apf_middleware.fairqueuing.pdqsort import pdqsort
 
 __all__ = [
     "Allocation",
-    "Claim",
     "LevelLimits",
     "LevelShares",
+    "SeatClaim",
     "limits_from_shares",
     "solve",
 ]
@@ -118,7 +118,7 @@ def _percent_of(seats: int, percent: int) -> int:
 # The solver
 
 
-class Claim(NamedTuple):
+class SeatClaim(NamedTuple):
     """One level's part in an allocation problem; `solve` checks it."""
 
     lower: float
@@ -134,7 +134,7 @@ class Allocation:
     amounts: tuple[float, ...]
 
 
-def solve(total: float, claims: Sequence[Claim]) -> Allocation:
+def solve(total: float, claims: Sequence[SeatClaim]) -> Allocation:
     """Divide ``total`` among ``claims``; InfeasibleError when their bounds don't allow it.
 
     Upper bound and target must not be below the lower bound. Targets below 0.001 count as 0.001.
@@ -164,16 +164,16 @@ def solve(total: float, claims: Sequence[Claim]) -> Allocation:
     return Allocation(fraction, tuple(min(max(lower, fraction * target), upper) for lower, upper, target in floored))
 
 
-def _checked(place: int, claim: Claim) -> Claim:
+def _checked(place: int, claim: SeatClaim) -> SeatClaim:
     name = f"claims[{place}]"
     lower = require_amount(f"{name}.lower", claim.lower)
     for part, value in (("target", claim.target), ("upper", claim.upper)):
         if require_amount(f"{name}.{part}", value) < lower:
             raise InvalidValueError(f"{name}.{part}", value, f"it must not be below the lower bound of {lower}")
-    return Claim(lower, claim.upper, max(claim.target, _LEAST_TARGET))
+    return SeatClaim(lower, claim.upper, max(claim.target, _LEAST_TARGET))
 
 
-def _sweep(total: float, lowest: float, claims: Sequence[Claim]) -> float:
+def _sweep(total: float, lowest: float, claims: Sequence[SeatClaim]) -> float:
     """Return the fraction at which the amounts add up to ``total``, strictly between the sums of the bounds.
 
     Between two knots the sum grows with the slope of the claims that are at neither bound. The slope is a running sum,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_integer
-from apf_middleware.fairqueuing.allocation import Claim, LevelLimits, solve
+from apf_middleware.fairqueuing.allocation import LevelLimits, SeatClaim, solve
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.work import round_half_away
 
@@ -138,6 +138,6 @@ def _divide(
             name: limits.min + round_half_away((found[name].min_current - limits.min) * part)
             for name, limits in limited.items()
         }, 0.0
-    claims = [Claim(found[name].min_current, limits.max, found[name].target) for name, limits in limited.items()]
+    claims = [SeatClaim(found[name].min_current, limits.max, found[name].target) for name, limits in limited.items()]
     allocation = solve(total, claims)
     return dict(zip(limited, map(round_half_away, allocation.amounts), strict=True)), allocation.fair_fraction

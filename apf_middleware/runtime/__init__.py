@@ -4,13 +4,13 @@ from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
-from apf_middleware.runtime.heldup import HeldUp
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, log_event
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
 from apf_middleware.runtime.reading import read_server
 from apf_middleware.runtime.revocation import Revocation
+from apf_middleware.runtime.stalled_calls import StalledCalls
 from apf_middleware.runtime.streams import OpenStreams
 from apf_middleware.runtime.vigil import ClientWatch
 from apf_middleware.runtime.waiting import wait_for_seat
@@ -23,7 +23,6 @@ __all__ = [
     "Destination",
     "DrainMeter",
     "GateRunner",
-    "HeldUp",
     "Incoming",
     "IncomingBodies",
     "LevelRuntime",
@@ -34,6 +33,7 @@ __all__ = [
     "QueueState",
     "RejectionLog",
     "Revocation",
+    "StalledCalls",
     "UnknownQueue",
     "log_event",
     "read_server",

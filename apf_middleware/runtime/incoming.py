@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
-from apf_middleware.runtime.heldup import HeldUp
+from apf_middleware.runtime.stalled_calls import StalledCalls
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Classification
@@ -136,7 +136,7 @@ class IncomingBodies:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.settings: BodySettings = _USUAL
-        self.held: HeldUp[Suspendable] = HeldUp(HELD_NS, now, _suspend)
+        self.held: StalledCalls[Suspendable] = StalledCalls(HELD_NS, now, _suspend)
         self._now = now
         self._alarm = alarm(self._look, now)
         self._is_closed = False

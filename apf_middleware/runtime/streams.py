@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.runtime.drain import DrainMeter
-from apf_middleware.runtime.heldup import HeldUp
+from apf_middleware.runtime.stalled_calls import StalledCalls
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
@@ -50,14 +50,14 @@ class OpenStreams:
         self.closed: int = 0
         self.drain: DrainMeter = DrainMeter(now())  # of those that end
         self.settings: StreamSettings = StreamSettings()
-        self.writes: HeldUp[Releasable] | None = None
+        self.writes: StalledCalls[Releasable] | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
         """From now on the configuration says this; streams that are open stay so, even if there are too many."""
         self.settings = settings
         limit_ns = settings.release_when_blocked_ns or 0
         if limit_ns != (self.writes.limit_ns if self.writes is not None else 0):
-            self.writes = HeldUp(limit_ns, self._now, _release) if limit_ns else None
+            self.writes = StalledCalls(limit_ns, self._now, _release) if limit_ns else None
 
     def enter(self, flow: Flow) -> bool:
         """One more of this flow, if there may be."""

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError
-from apf_middleware.fairqueuing.allocation import Allocation, Claim, solve
+from apf_middleware.fairqueuing.allocation import Allocation, SeatClaim, solve
 
 _TOLERANCE = 1e-10  # upstream's sums are rounded at each step, ours once
 
@@ -24,7 +24,7 @@ _RULES: tuple[tuple[str, type[InvalidValueError], str], ...] = (
 
 def replay_conc_alloc(case: dict[str, Any]) -> str | None:
     """None when our solver agrees with upstream on ``case``, and else how it differs."""
-    claims = [Claim(item["lower"], item["upper"], item["target"]) for item in case["items"]]
+    claims = [SeatClaim(item["lower"], item["upper"], item["target"]) for item in case["items"]]
     try:
         allocation = solve(case["sum"], claims)
     except InvalidValueError as error:

@@ -359,7 +359,7 @@ async def test_a_write_that_fails_is_no_write_in_progress() -> None:
         await middleware(http_scope("/download"), receive, send)
 
     writes = middleware.service.controller.levels["crowd"].streams.writes
-    assert repr(writes).startswith("<HeldUp: 0 in progress")
+    assert repr(writes).startswith("<StalledCalls: 0 in progress")
 
 
 KUBERNETES = ", resolver: kubernetes, estimation: {cap: false, default: {source: kubernetes}}"

@@ -14,7 +14,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.objects import Level
 from apf_middleware.config.queues import Flaw, find_flaws
 
-__all__ = ["Drift", "Entry", "LiveChanges"]
+__all__ = ["Drift", "LiveChange", "LiveChanges"]
 
 _NAMES: Final = {"min_seats": "min", "max_seats": "max"}
 
@@ -29,7 +29,7 @@ class Drift:
     live: object
 
 
-class Entry(NamedTuple):
+class LiveChange(NamedTuple):
     """How a queue is now (None if it was deleted), and how the files had it when it was changed (None if not)."""
 
     level: Level | None
@@ -41,8 +41,8 @@ class LiveChanges:
 
     __slots__ = ("entries",)
 
-    def __init__(self, entries: Mapping[str, Entry] = MappingProxyType({})) -> None:
-        self.entries: dict[str, Entry] = dict(entries)
+    def __init__(self, entries: Mapping[str, LiveChange] = MappingProxyType({})) -> None:
+        self.entries: dict[str, LiveChange] = dict(entries)
 
     def changed(self, files: Configuration, name: str, level: Level | None) -> "LiveChanges":
         """With one queue as it is from now on; as the files have it, it is no live change."""
@@ -51,7 +51,7 @@ class LiveChanges:
         if level == base:
             entries.pop(name, None)
         else:
-            entries[name] = Entry(level, base)
+            entries[name] = LiveChange(level, base)
         return LiveChanges(entries)
 
     def still(self, files: Configuration) -> "LiveChanges":
@@ -104,7 +104,7 @@ def _concerned(flaws: list[Flaw], configuration: Configuration) -> set[str]:
     return names | {parent for parent in parents if parent is not None}
 
 
-def _differences(name: str, entry: Entry) -> list[Drift]:
+def _differences(name: str, entry: LiveChange) -> list[Drift]:
     level, base = entry
     if level is None or base is None:
         return [Drift(name, "queue", base and base.name, level and level.name)]

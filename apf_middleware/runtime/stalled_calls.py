@@ -5,12 +5,12 @@ from typing import Generic, TypeVar
 
 from apf_middleware.runtime.alarm import Alarm
 
-__all__ = ["HeldUp"]
+__all__ = ["StalledCalls"]
 
 T = TypeVar("T")
 
 
-class HeldUp(Generic[T]):
+class StalledCalls(Generic[T]):
     """Calls in progress, by what they are for. ``give_up`` is called for one that has lasted for ``limit_ns``.
 
     The timer runs while there is any, and rings no more than once per limit. So a call is given up after the limit, at
@@ -50,4 +50,4 @@ class HeldUp(Generic[T]):
             self._alarm.ask(self._now() + self.limit_ns)
 
     def __repr__(self) -> str:
-        return f"<HeldUp: {len(self._since)} in progress, for at most {self.limit_ns} ns>"
+        return f"<StalledCalls: {len(self._since)} in progress, for at most {self.limit_ns} ns>"
