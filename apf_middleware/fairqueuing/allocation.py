@@ -1,4 +1,4 @@
-"""Seats divided among levels: from shares to limits, and from limits and targets to amounts.
+"""Seats divided among levels: limits that follow from shares, and the solver that divides a total by targets.
 
 *Limits* follow from shares once and for all: nominal seats in proportion to the shares, of which a level may lend some
 and to which it may borrow some. Everything there is a fraction of integers, and computed as one.
@@ -41,7 +41,7 @@ _LEAST_TARGET: Final = 1e-3  # a target of zero would have no ratio to its bound
 
 @dataclass(frozen=True, slots=True)
 class LevelShares:
-    """What the configuration says about a level's seats, in proportions.
+    """The configuration of a level's seats, in proportions.
 
     ``borrowing_percent`` None means that borrowing has no limit of its own. An exempt level isn't held to any limit, so
     it has none to borrow beyond.
@@ -65,7 +65,7 @@ class LevelShares:
 
 @dataclass(frozen=True, slots=True)
 class LevelLimits:
-    """What the proportions come to, in seats: a level's current limit stays between ``min`` and ``max``."""
+    """The seats that the proportions come to: a level's current limit stays between ``min`` and ``max``."""
 
     nominal: int
     min: int
@@ -88,7 +88,7 @@ class LevelLimits:
 def limits_from_shares(
     seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False
 ) -> dict[Level, LevelLimits]:
-    """The limits of all ``levels`` of a server that has so many ``seats``.
+    """Return the limits of all ``levels`` of a server that has so many ``seats``.
 
     Nominal seats are rounded up, so a level with any shares has a seat, and together they may be more than ``seats``.
     Zero shares mean zero seats; ``strict_upstream`` lets such a level borrow all the same, as Kubernetes does.
@@ -111,7 +111,7 @@ def _limits(seats: int, level: LevelShares, total: int) -> LevelLimits:
 
 
 def _percent_of(seats: int, percent: int) -> int:
-    """Rounded to whole seats, half a seat up."""
+    """Return a percentage of ``seats``, rounded to whole seats, half a seat up."""
     return (seats * percent + 50) // 100
 
 
@@ -128,14 +128,14 @@ class SeatClaim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The solution: the common fraction of their targets that all get, and what that is for each within its bounds."""
+    """The solution: the common fraction of their targets that all get, and the amount of each within its bounds."""
 
     fair_fraction: float
     amounts: tuple[float, ...]
 
 
 def solve(total: float, claims: Sequence[SeatClaim]) -> Allocation:
-    """Divide ``total`` among ``claims``; InfeasibleError when their bounds don't allow it.
+    """Divide ``total`` among ``claims``; raise InfeasibleError if their bounds don't allow it.
 
     Upper bound and target must not be below the lower bound. Targets below 0.001 count as 0.001.
     """

@@ -1,17 +1,17 @@
-"""Who borrows from whom until the next adjustment: Kubernetes' periodic computation, as one pure function.
+"""The limits of levels until the next adjustment: Kubernetes' periodic computation of borrowing, as a pure function.
 
-At each adjustment every level states what it needs. *Exempt* levels are not held to limits: what they used at the most
-is theirs, and is taken from what remains for the others. A *limited* level may count on the seats that it used at the
-most, at least min and at most nominal, for an owner gets back at once what it has lent: that is its ``min_current``.
-Beyond that it has a target, its smoothed demand. Then, by how much remains:
+At each adjustment the demand of every level is looked at. *Exempt* levels are not held to limits: they have the seats
+that they used at the most, and these are taken from what remains for the others. A *limited* level may count on the
+seats that it used at the most, at least min and at most nominal, for an owner gets back at once what it has lent: that
+is its ``min_current``. Beyond that it has a target, its smoothed demand. Then, by how much remains:
 
 1. not even enough for every min: each has its min, for that is promised;
 2. enough for every min but not for every min_current: each goes the same part of the way between the two;
 3. enough: the solver divides the seats in proportion to the targets, between min_current and max.
 
 Smoothing follows demand up at once and down slowly: average plus one deviation is the envelope, and what was above it
-loses its lead by half in 30 adjustments (five minutes, at one in ten seconds). When to adjust, and whom to tell, is the
-caller's business. Limits are rounded one by one, so that their sum may miss what was divided by a few seats.
+loses its lead by half in 30 adjustments (five minutes, at one in ten seconds). The caller
+decides when to adjust. Limits are rounded one by one, so that their sum may miss what was divided by a few seats.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ _LOST: Final = 0.023  # the rest; in doubles, 1 - 0.977 is another number
 
 @dataclass(frozen=True, slots=True)
 class LevelDemand:
-    """Where one level stands before an adjustment.
+    """The demand of one level before an adjustment, and its limits.
 
-    ``demand`` is that of the period since the last adjustment; ``smoothed`` and ``current`` are what that adjustment
-    came to, and 0 for a level that is new.
+    ``demand`` is that of the period since the last adjustment; ``smoothed`` and ``current`` are the results of that
+    adjustment, and 0 for a level that is new.
     """
 
     limits: LevelLimits
@@ -55,7 +55,7 @@ class LevelDemand:
 
 @dataclass(frozen=True, slots=True)
 class LevelAdjustment:
-    """What an adjustment comes to for one level: its ``current`` limit, and how that was found."""
+    """The result of an adjustment for one level: its ``current`` limit, and how that was found."""
 
     current: int
     smoothed: float
@@ -65,10 +65,10 @@ class LevelAdjustment:
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """What an adjustment comes to for all levels.
+    """The result of an adjustment for all levels.
 
-    ``fair_fraction`` is the part of their targets that all get whom no bound holds; 0 where the solver wasn't needed,
-    and when it failed. In that case ``failure`` tells why, and the limited levels keep the limits that they had.
+    ``fair_fraction`` is the part of its target that each level gets which no bound holds; 0 where the solver wasn't
+    needed, and when it failed. In that case ``failure`` is its error, and the limited levels keep their limits.
     """
 
     levels: Mapping[str, LevelAdjustment]
@@ -77,7 +77,7 @@ class Adjustment:
 
 
 def smooth_demand(smoothed: float, demand: DemandStatistics) -> float:
-    """The smoothed demand after one more period; a period without duration says nothing."""
+    """Return the smoothed demand after one more period; a period without duration changes nothing."""
     require_amount("smoothed", smoothed)
     if not demand.duration_ns:
         return smoothed
@@ -86,13 +86,13 @@ def smooth_demand(smoothed: float, demand: DemandStatistics) -> float:
 
 
 def forget_demand(smoothed: float, steady: int, periods: int) -> float:
-    """The smoothed demand after so many periods in which the demand was ``steady``; equal up to rounding."""
+    """Return the smoothed demand after so many periods in which the demand was ``steady``, up to rounding."""
     require_amount("smoothed", smoothed)
     return max(float(steady), steady + (smoothed - steady) * _KEPT ** require_integer("periods", periods, least=0))
 
 
 def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = False) -> Adjustment:
-    """The current limits of all ``levels`` until the next adjustment.
+    """Return the current limits of all ``levels`` until the next adjustment.
 
     In the third case Kubernetes divides the nominal seats of all levels, as if exempt ones used none; its design says
     to divide what remains without those. ``deduct_exempt`` follows the design.
@@ -112,7 +112,7 @@ def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = Fa
 
 
 def _observe(level: LevelDemand) -> LevelAdjustment:
-    """What one level needs. An exempt one has it; a limited one has, until seats are divided, what it had."""
+    """Return what one level needs. An exempt one has it; a limited one keeps its limit until seats are divided."""
     limits, peak = level.limits, level.demand.maximum
     min_current = max(limits.min, peak if level.exempt else min(limits.nominal, peak))
     smoothed = smooth_demand(level.smoothed, level.demand)
@@ -127,7 +127,7 @@ def _observe(level: LevelDemand) -> LevelAdjustment:
 def _divide(
     limited: Mapping[str, LevelLimits], found: Mapping[str, LevelAdjustment], remaining: int, total: int
 ) -> tuple[dict[str, int], float]:
-    """The current limits of limited levels, and the fair fraction; ``total`` is what the solver is to divide."""
+    """Return the current limits of limited levels and the fair fraction; the solver divides ``total``."""
     least = sum(limits.min for limits in limited.values())
     needed = sum(found[name].min_current for name in limited)
     if remaining <= least:

@@ -1,6 +1,6 @@
-"""What each queue deserves: seats in proportion to weights, but not less than is guaranteed nor more than is wanted.
+"""The seats that each queue deserves, in proportion to weights, within guarantees and demands.
 
-*Weighted max-min.* All get the same part of the seats for each unit of weight, except where a bound holds them:
+*Weighted max-min.* All queues get the same part of the seats for each unit of weight, except where a bound holds them:
 
     deserved = clamp(height · weight, lower, upper),    Σ deserved = the total, or all that is wanted.
 
@@ -11,8 +11,8 @@ rounding, and nothing to converge. A weight of 0 deserves its min and lives on w
 Where the mins alone exceed the total, each is cut to the same part of itself, so that the sum never exceeds the total.
 Queues with a parent divide among themselves what the parent deserves.
 
-What no queue asks for is divided in the same way, up to each max (`with_surplus`): so an idle queue is told what it
-could claim, and all seats are accounted for.
+What no queue asks for is divided in the same way, up to each max (`with_surplus`): so an idle queue, too, deserves the
+seats that it could claim, and all seats are accounted for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ __all__ = ["SeatDemand", "deserved", "deserved_by_name", "divide", "whole_parts"
 
 @dataclass(frozen=True, slots=True)
 class SeatDemand:
-    """What one queue asks for; ``most`` None means without a limit, and ``parent`` is the name of another one."""
+    """The demand of one queue; ``most`` None means that there is no limit, and ``parent`` names another queue."""
 
     weight: int
     demand: int
@@ -42,21 +42,21 @@ class SeatDemand:
 
     @property
     def upper(self) -> int:
-        """No more than this is of use to it."""
+        """The most seats that the queue can use."""
         wanted = self.demand if self.most is None else min(self.demand, self.most)
         return max(self.least, wanted)
 
 
 def deserved(total: int, demands: Sequence[SeatDemand]) -> tuple[Fraction, ...]:
-    """How many of ``total`` seats each deserves; parents are not looked at."""
+    """Return how many of ``total`` seats each queue deserves, where none has a parent."""
     require_integer("total", total, least=0)
     return divide(Fraction(total), [(one.weight, one.least, one.upper) for one in demands])
 
 
 def deserved_by_name(total: int, demands: Mapping[str, SeatDemand]) -> dict[str, Fraction]:
-    """The same, two levels deep: of what a parent deserves, its children deserve their parts.
+    """Return how many of ``total`` seats each queue deserves; children divide what their parent deserves.
 
-    A parent's demand is its children's; its ``least`` is at least the sum of theirs.
+    A parent's demand is that of its children, and its ``least`` is at least the sum of theirs.
     """
     require_integer("total", total, least=0)
     families: dict[str, list[str]] = {}
@@ -72,7 +72,7 @@ def deserved_by_name(total: int, demands: Mapping[str, SeatDemand]) -> dict[str,
 
 
 def with_surplus(total: int, demands: Mapping[str, SeatDemand]) -> dict[str, Fraction]:
-    """Return what each deserves, and its part of the seats that no queue asks for."""
+    """Return what each queue deserves, with its part of the seats that no queue asks for."""
     found = deserved_by_name(total, demands)
     return _add_surplus(Fraction(total), None, found, demands)
 
@@ -105,7 +105,7 @@ def whole_parts(amounts: Mapping[str, Fraction], total: int) -> dict[str, int]:
 def _bounds(
     name: str, demands: Mapping[str, SeatDemand], families: Mapping[str, Sequence[str]]
 ) -> tuple[int, int, int]:
-    """Weight, lower and upper bound of a queue, which may be a parent."""
+    """Return weight, lower and upper bound of a queue, which may be a parent."""
     own = demands[name]
     children = [demands[child] for child in families.get(name, ())]
     if not children:
@@ -116,7 +116,7 @@ def _bounds(
 
 
 def divide(total: Fraction, claims: Sequence[tuple[int, int | Fraction, int | Fraction]]) -> tuple[Fraction, ...]:
-    """The seats of each (weight, lower, upper): the water level, from knot to knot, until the total is reached."""
+    """Return the seats of each claim (weight, lower, upper), by raising the height from knot to knot."""
     lowest = sum(lower for _, lower, _ in claims)
     if lowest >= total:
         return tuple(Fraction(lower) * total / lowest if lowest else Fraction(0) for _, lower, _ in claims)

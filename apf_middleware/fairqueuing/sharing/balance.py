@@ -1,4 +1,4 @@
-"""What each level deserves while several wait, and by how much its service lags behind that.
+"""The seats that each level deserves while several wait, and the lag of its service behind that.
 
 **Deserved seats.** The seats that the waiting levels can have between them are divided in proportion to their weights,
 except where a bound holds a level: it gets at least what it is promised, and at most its max and what it asks for.
@@ -7,11 +7,11 @@ the highest priority. Children of one parent divide what their parent deserves.
 
 **Lag.** Deserved seats are fractions and seats in use are integers. A level that deserves 2.25 seats has 2 of them for
 three quarters of the time and 3 for the rest, so that the average is right: its *lag* is the integral of the seats that
-it deserves less those that it uses, and a seat that no level can claim as a whole goes to the largest lag for its
-weight. Rounding would give the same level the same seat for ever.
+it deserves less those that it uses, and a seat that no level can claim as a whole goes to the level with the largest
+lag for its weight. Rounding would give the same level the same seat for ever.
 
 The lag is kept while a level waits beside others, and it never exceeds twice the longest work that was seen lately. So
-neither a level that was served while nobody else waited, nor one whose seats took long to come back, is paid back for
+neither a level that was served while no other waited, nor one whose seats took long to come back, is compensated for
 longer than that.
 
 All amounts are integers, in units of ``SEAT``: they don't depend on the order of additions.
@@ -72,7 +72,7 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
 
 
 class Balance:
-    """Keeps ``deserved`` and ``lag`` of the levels that wait, as time passes."""
+    """Keep ``deserved`` and ``lag`` of the levels that wait, as time passes."""
 
     __slots__ = ("_clock", "_unbound_total", "longest")
 
@@ -82,7 +82,7 @@ class Balance:
         self.longest: int = 0  # work of one request, in nanoseconds times SEAT
 
     def entitle(self, levels: Iterable["SharedLevel"], parents: Iterable["Parent"], total: int) -> None:
-        """Find what each limited level would deserve of ``total`` seats if all of them were busy."""
+        """Set what each limited level would deserve of ``total`` seats if all of them were busy."""
         self._unbound_total = None
         limited = [level for level in levels if not level.exempt]
         families = list(parents)
@@ -93,18 +93,18 @@ class Balance:
             level.deserved = level.entitled
 
     def join(self, now: int, level: "SharedLevel") -> None:
-        """``level`` begins to wait: an advance that it had is forgiven with time, and it doesn't begin with a lag."""
+        """Note that ``level`` begins to wait: without a lag, and with what is left of an advance that fades with time."""
         self._unbound_total = None
         level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
 
     def leave(self, now: int, level: "SharedLevel") -> None:
-        """``level`` doesn't wait any more."""
+        """Note that ``level`` doesn't wait any more."""
         self._unbound_total = None
         level.left_at = now
         level.deserved = level.entitled
 
     def observe(self, work_ns: int) -> None:
-        """A request of so much work, in seat-nanoseconds, has ended."""
+        """Note that a request of so much work, in seat-nanoseconds, has ended."""
         work = work_ns * SEAT
         if work > self.longest:
             self.longest = work
@@ -112,7 +112,7 @@ class Balance:
             self.longest -= self.longest >> _FADES
 
     def advance(self, now: int, waiting: Sequence["SharedLevel"]) -> None:
-        """Let the lags grow by what has happened since the last call, during which nothing has changed."""
+        """Add to the lags what has happened since the last call, during which no seats changed hands."""
         elapsed = now - self._clock
         self._clock = now
         if not elapsed or len(waiting) < 2:
@@ -123,7 +123,7 @@ class Balance:
             level.lag = max(-bound, min(bound, lag))
 
     def divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:
-        """Find what each of several levels that wait deserves at this moment, where ``free`` seats are nobody's."""
+        """Set what each of several waiting levels deserves now, where ``free`` seats are counted for no level."""
         if not self._has_changed(waiting, free):
             return
         families: dict[Parent, list[SharedLevel]] = {}
@@ -155,7 +155,7 @@ class Balance:
             _deal(room, children, [_claim(child) for child in children], [child.borrows_as for child in children])
 
     def _has_changed(self, waiting: "Sequence[SharedLevel]", free: int) -> bool:
-        """Note the seats in use; return whether they come to other parts: not, if the same total is still unbound."""
+        """Note the seats in use; return False if the parts are the same as before, since no bound holds any level."""
         before, total = self._unbound_total, free
         is_same = before is not None
         for level in waiting:
@@ -172,7 +172,7 @@ class Balance:
 
 
 def _entitle(members: "Sequence[SharedLevel | Parent]", total: int) -> None:
-    """Divide ``total`` among ``members`` as if all were busy, within what is nominally theirs."""
+    """Divide ``total`` among ``members`` as if all were busy; none is entitled to more than its nominal seats."""
     parts = fill(total, [(one.weight, one.least * SEAT, one.most * SEAT) for one in members])
     for one, part in zip(members, parts, strict=True):
         one.entitled = min(part, max(one.limits.nominal, one.least) * SEAT)
@@ -192,7 +192,7 @@ def _claim(level: "SharedLevel") -> Claim:
 def _deal(
     total: int, members: Sequence["SharedLevel | Parent"], claims: Sequence[Claim], classes: Sequence[int]
 ) -> None:
-    """Set what each of the ``members`` deserves of ``total``; those of the lowest class have what others leave."""
+    """Set what each of the ``members`` deserves of ``total``; what is left goes to the lowest class first."""
     if min(classes) == max(classes):
         parts = fill(total, [(weight or 1, lower, upper) for weight, lower, upper in claims])
     else:

@@ -1,16 +1,16 @@
-"""One level at work: its queue set, its limits, and the request that is alone in it.
+"""One level among those that share seats: its queue set, its limits, and the request that is alone in it.
 
-**Resting.** Most levels of most servers have nothing to do most of the time, and then one request. A request that needs
-one seat, finds its level resting (nothing waits, runs or lingers) and the level promised at least one seat, is seated
-whatever happens elsewhere: it is within the level's min, and takes nothing that anybody else could have had. So neither
-the queue set nor whoever shares out the seats needs to hear of it at once. It is noted here as being *alone*, and the
-totals of those that came and went alone are kept: how many, and for how long. An exempt level seats everybody anyway;
-there only the seat must be counted.
+**Resting.** Most levels of most servers are idle most of the time, and then have one request. A request that needs one
+seat, and finds its level resting (nothing waits, runs or lingers) and promised at least one seat, is seated whatever
+happens elsewhere: it is within the level's min, and takes no seat that another request could have had. So neither the
+queue set nor the sharing needs to see it at once. It is recorded here as being *alone*, and the totals of the requests
+that came and went alone are kept: their number and their time. An exempt level seats every request anyway; there only
+the seat must be counted.
 
-As soon as anything else happens or anybody looks, the queue set is told what it missed (`wake`). Who is still there
-arrives there as of its own time. Of those that are gone only the totals are booked, and nothing is lost by that: each
-found everything idle and left everything idle, so what remains of them is a sum of work, of seat-nanoseconds, and whose
-turn it was last.
+As soon as anything else happens or a snapshot is taken, the queue set is brought up to date (`SharedLevel.wake`). The
+request that is still there arrives as of its own time. Of those that are gone only the totals are booked, and nothing
+is lost by that: each found everything idle and left everything idle, so what remains of them is a sum of work, a sum of
+seat-nanoseconds, and the flow of the last one.
 """
 
 from collections.abc import Sequence
@@ -39,31 +39,33 @@ __all__ = ["LevelRecord", "SharedLevel", "require_level"]
 _NEW: Final = TicketState.NEW
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
-_NOBODY: Final[tuple[Ticket, ...]] = ()
+_NONE: Final[tuple[Ticket, ...]] = ()
 _NO_PARENT: "Parent | None" = None
 
 
 @dataclass(frozen=True, slots=True)
 class LevelRecord:
-    """What the last adjustment found of one level and made of it."""
+    """The demand of one level at the last adjustment, and its result."""
 
     demand: DemandStatistics
     adjustment: LevelAdjustment
 
 
 class SharedLevel:
-    """One level of a server; whoever shares out the seats (`Sharing`) makes it, and changes it.
+    """One level of a server, with its ``queueset``; a `Sharing` owns it and changes its fields.
 
-    ``least`` seats are promised to it at any time, and it never gets more than ``most``; ``counted`` is how many the
-    others must leave to it at this moment. ``turn`` grows with each seat that it was given while others waited too.
-    With a ``ceiling`` its seats are steered (see `QueueSet`). ``weight`` is its part where several want the same
-    seats; ``entitled``, ``deserved`` and ``lag`` follow from that (see `balance`).
+    ``least`` seats are promised to the level at any time, and it never gets more than ``most``; ``counted`` is the
+    number of seats that the other levels must leave to it at this moment. ``turn`` grows with each seat that it was
+    given while others waited too. ``weight`` is its part where several levels want the same seats; ``entitled``,
+    ``deserved`` and ``lag`` follow from that (see `balance`). While another level drains, only the ``kept`` part of the
+    min is sure: what the level had before.
 
-    While a level drains, only the ``kept`` part of another one's min is sure: what it had before.
+    While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive; a level that
+    ``is_over`` never comes back from draining. A level that ``is_common`` is none of these and has no parent, and is
+    served in fewer steps. Levels that borrow come in the order of ``borrows_as``, the lowest first.
 
-    While it ``is_held`` nobody is seated, and while it ``is_closing`` nobody may come; one that ``is_over`` never comes
-    back from draining. ``is_common`` says that it is none of these and has no parent, as most levels: they are served
-    in fewer steps. Levels that borrow go by ``borrows_as``, the lowest first.
+    Unless it ``may_rest``, the queue set sees lone requests at once. ``limit_of`` finds the limit in force; without it
+    that is the concurrency of the queue set.
     """
 
     __slots__ = (
@@ -153,10 +155,10 @@ class SharedLevel:
         self.weight = limits.nominal
         self.rank_borrower(0)
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
-        self.record: LevelRecord | None = None  # unless seats are lent at each dispatch
+        self.record: LevelRecord | None = None  # set where limits are adjusted
         self.least = self.most = self.counted = self.kept = 0
         self._may_rest = may_rest and not queueset.strict_upstream
-        self.quick_width: int = 0  # a request no wider than this finds the level resting
+        self.quick_width: int = 0  # the width up to which a request may be seated alone: 1 while the level rests
         self.alone: Ticket | None = None
         self.alone_count = self.alone_ns = self.booked_count = self._booked_ns = 0  # of those that came and went alone
         self._rested_at = self.left_at = now
@@ -169,17 +171,17 @@ class SharedLevel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, runs or lingers."""
+        """Whether no request waits, runs or lingers."""
         return self.alone is None and self.queueset.is_idle
 
     def rank_borrower(self, priority: int) -> None:
-        """Among borrowers the highest priority comes first, and of one priority those that have shares."""
+        """Set the level's place among borrowers: by ``priority``, and levels without shares last of their priority."""
         self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.weight else 1)
 
     # Resting
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
-        """Seat ``ticket``, which is no wider than ``quick_width``, if it may be told later; False if it may not."""
+        """Seat ``ticket``, which is no wider than ``quick_width``, as the only one; return False if that can't be."""
         if ticket.work.linger_ns or ticket.state is not _NEW or now < self._rested_at:
             return False
         self.quick_width = 0
@@ -190,10 +192,10 @@ class SharedLevel:
         return True
 
     def release_alone(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """``ticket``, which is ``alone``, has finished."""
+        """End the run of ``ticket``, which is ``alone``."""
         if now.__class__ is not int or now < ticket.seated_at:
             self.wake()
-            return self.queueset.release(now, ticket)  # which says what is wrong
+            return self.queueset.release(now, ticket)  # which raises the error
         held = now - ticket.seated_at
         ticket.state = _RELEASED
         self.alone = None
@@ -204,20 +206,20 @@ class SharedLevel:
         self._work += work
         self._rested_at = now
         self.quick_width = 1
-        return _NOBODY
+        return _NONE
 
     def rest(self, now: int) -> None:
-        """The level is idle: the next one may be alone."""
+        """Let the next request be alone, because the level is idle; do nothing where that isn't allowed."""
         is_promised = self.least or self.exempt
         if self.queueset.parked:
-            return  # whoever is kept waiting by a gate isn't to find somebody alone
+            return  # a parked request comes back to the queue set, which must not have missed another one
         is_open = not (self.is_held or self.queueset.is_quiescing)
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.quick_width = 1
             self._rested_at = now
 
     def wake(self) -> None:
-        """Tell the queue set what it missed."""
+        """Bring the queue set up to date with what it missed."""
         count = self.alone_count - self.booked_count
         queueset = self.queueset
         if count:
@@ -239,9 +241,9 @@ class SharedLevel:
             queueset.arrive(ticket.arrived_at, ticket)
 
     def charge(self, ticket: Ticket, seats: float) -> None:
-        """Bill ``ticket`` for so many seats; the sums of those that were alone are of one seat each, so it is not."""
+        """Bill ``ticket`` for so many seats."""
         if self.alone is ticket:
-            self.wake()
+            self.wake()  # the sums of lone requests are of one seat each
         self.queueset.charge(ticket, seats)
 
     # Looking
@@ -276,7 +278,7 @@ class SharedLevel:
     def check(self) -> None:
         """Raise AssertionError where what is kept doesn't add up."""
         self.queueset.check()
-        assert not (self.quick_width and self.alone), f"nobody is alone twice in {self!r}"
+        assert not (self.quick_width and self.alone), f"two requests could be alone in {self!r}"
         if self.quick_width or self.alone:
             assert self.least or self.exempt, f"nothing is promised to {self!r}"
             assert self.queueset.is_idle, f"{self!r} doesn't rest"
@@ -287,7 +289,7 @@ class SharedLevel:
 
 
 def require_level(name: object, settings: object, limits: object) -> None:
-    """InvalidValueError unless a level can be made of these."""
+    """Raise InvalidValueError unless a level can be made of these."""
     if not isinstance(name, str):
         raise InvalidValueError("name", name, "it must be a string")
     require_settings(settings)
