@@ -1,4 +1,4 @@
-"""How many requests may wait in all levels together, so that what waits fits into a bounded part of the memory.
+"""The bound on requests that wait in all levels together, so that they fit into a bounded part of the memory.
 
 A level may hold as many requests as there is room for more, and a queue an eighth of what then remains for its level:
 in a flood of one level the others still find room, and of the flows of a level the heaviest is rejected first, while
@@ -24,7 +24,7 @@ _ROUND_UP: Final = (1 << _EIGHTH) - 1
 
 
 class Backlog:
-    """Counts the requests that are ``waiting``, parked ones too, of which there may be ``most``."""
+    """Count the requests that are ``waiting``, parked ones too, of which there may be ``most``."""
 
     __slots__ = ("most", "waiting")
 
@@ -35,7 +35,7 @@ class Backlog:
         self.adopt(settings)
 
     def adopt(self, settings: ServerSettings) -> None:
-        """Go by other settings from now on; what waits stays."""
+        """Put other settings in force; requests that wait stay."""
         size = settings.max_waiting_memory
         self.most = _UNBOUNDED if settings.strict_upstream else max(1, size // BYTES_PER_REQUEST)
 

@@ -1,8 +1,8 @@
-"""How fast a level serves, and from that when a rejected client should come back.
+"""The rate at which a level serves, and from that the time after which a rejected client should retry.
 
-The rate is what the level dispatched over the last seconds, from a few samples that are taken when somebody is
-rejected; a level that rejects nobody keeps none. Clients that are all told the same second come back as a herd, so each
-is told a little more or less.
+The rate is that of the dispatches over the last seconds, from a few samples that are taken when requests are rejected;
+a level without rejections keeps none. Clients that all retry in the same second come back as a herd, so each gets a
+time that is a little longer or shorter.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ class DrainMeter:
         self._samples = deque([(now, dispatched)])
 
     def sample(self, now: int, dispatched: int) -> float | None:
-        """Requests a second over the window up to ``now``; None when too little time has passed to tell."""
+        """Return the requests a second over the window up to ``now``; None if too little time has passed."""
         samples = self._samples
         while len(samples) > 1 and samples[1][0] <= now - _WINDOW_NS:
             samples.popleft()
@@ -44,7 +44,7 @@ class DrainMeter:
 
 
 def retry_after_s(ahead: int, rate: float | None, *, least: int, most: int, chance: Random) -> int:
-    """Whole seconds, more or less, until ``ahead`` requests will have been served at ``rate``; within bounds."""
+    """Return the seconds until ``ahead`` requests are served at ``rate``, with some jitter, within bounds."""
     if rate is None:
         expected = float(least)
     elif rate <= 0:

@@ -1,7 +1,7 @@
-"""What is written to the log: records with a stable name for each event, and the facts as fields.
+"""Log records, with a stable name for each event and its facts as fields.
 
 The name and the fields stand in the message for people, and in the record's ``event`` and ``apf`` for programs. The
-logger is ``apf_middleware``; where its records go is the application's business.
+logger is ``apf_middleware``; the application decides where its records go.
 """
 
 import logging
@@ -20,15 +20,15 @@ _SUMMARY_NS: Final = 10 * 10**9
 
 
 def log_event(severity: int, event: str, /, **fields: object) -> None:
-    """Write one record."""
+    """Log one event with its fields."""
     written = " ".join(f"{name}={value}" for name, value in fields.items())
     LOG.log(severity, "%s %s", event, written, extra={"event": event, "apf": fields})
 
 
 class RejectionLog:
-    """Rejections in sums, written ten seconds after the first one; each by itself for whoever debugs.
+    """Log rejections in sums, ten seconds after the first one, and each by itself at the level DEBUG.
 
-    When a server rejects, it rejects many, and has least time to write about each.
+    When a server rejects requests, it rejects many, and has least time to log each.
     """
 
     __slots__ = ("_alarm", "_counts", "_now")
@@ -39,7 +39,7 @@ class RejectionLog:
         self._alarm = Alarm(self.summarize, now)
 
     def note(self, admission: Admission) -> None:
-        """Somebody was rejected."""
+        """Count a rejected request."""
         if not self._counts:
             self._alarm.ask(self._now() + _SUMMARY_NS)
         self._counts[admission.level, admission.schema, str(admission.reason)] += 1
@@ -54,7 +54,7 @@ class RejectionLog:
             )
 
     def summarize(self) -> None:
-        """Write what has been counted since the last summary."""
+        """Log what has been counted since the last summary."""
         counts, self._counts = self._counts, Counter()
         self._alarm.cancel()
         for (level, schema, reason), count in sorted(counts.items()):

@@ -1,4 +1,4 @@
-"""What a pickled admission becomes: its facts, without the server that it belongs to."""
+"""The form of a pickled admission: its facts, without the server that it belongs to."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ __all__ = ["AdmissionRecord"]
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRecord:
-    """The facts of an admission at the moment when it was pickled, with the names that they have there."""
+    """The facts of an admission at the moment when it was pickled, under the names that they have there."""
 
     level: str
     schema: str

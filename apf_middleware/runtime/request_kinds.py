@@ -1,9 +1,9 @@
-"""For how long how many requests that read, and how many that write, were executing and waiting in the whole server.
+"""The numbers of requests that read and of those that write, executing and waiting in the whole server, over time.
 
-A level counts those of its schemas apart, so to know how many there are costs a request nothing. The durations are
-estimated: while requests come and go the numbers are read twenty times a second, and each reading stands for the time
-until the next one. The first reading after a rest comes at a random time, so that what is shorter than the time between
-two readings is met as often as it deserves.
+Levels count both kinds apart, so sampling them costs a request nothing. The times are estimated: while requests come
+and go the numbers are read twenty times a second, and each sample stands for the time until the next one. The first
+sample after a rest comes at a random time, so that a state that is shorter than the time between two samples is met in
+proportion to its length.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,13 +30,13 @@ _LABELS: Final = (
     ("waiting", "readOnly"),
     ("waiting", "mutating"),
 )
-"""Phase and kind of the numbers, as metrics call them."""
+"""The labels of the numbers in metrics: phase and kind."""
 
 
 class KindSampler:
-    """Reads the numbers of the ``levels`` now and then, from `begin` until nothing has happened between two readings.
+    """Sample the numbers of the ``levels``, from `begin` until nothing has happened between two samples.
 
-    ``on_rest`` is called then, and `begin` is to be called when the next request comes. ``now`` is the clock.
+    ``on_rest`` is called then, and `begin` has to be called when the next request comes. ``now`` is the clock.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class KindSampler:
         self._occupancy = Occupancy(now(), RequestKinds(0, 0, 0, 0))
 
     def begin(self) -> None:
-        """Requests come; again does nothing, unless the event loop is another than before."""
+        """Begin to sample; further calls do nothing, unless the event loop is another one than before."""
         first = int(self._chance.random() * _PERIOD_NS) if self._is_resting else _PERIOD_NS
         self._is_resting = False
         self._alarm.ask(self._now() + first)
 
     def sample(self) -> None:
-        """Read the numbers, and again later if there is anything to be read."""
+        """Take a sample, and ask for the next one unless the server rests."""
         levels = list(self._levels())
         kinds = RequestKinds(*map(sum, zip(*(level.count_kinds() for level in levels), strict=True)))
         dispatched = sum(level.dispatched for level in levels)
@@ -76,11 +76,11 @@ class KindSampler:
         self._dispatched = dispatched
 
     def times(self) -> "Mapping[tuple[str, str], Times]":
-        """By phase and kind, for how many nanoseconds there were how many requests."""
+        """Return, by phase and kind, for how many nanoseconds there were how many requests."""
         return dict(zip(_LABELS, self._occupancy.times(self._now()), strict=True))
 
     def end(self) -> None:
-        """Read no more."""
+        """Take no more samples."""
         self._alarm.cancel()
 
     def __repr__(self) -> str:

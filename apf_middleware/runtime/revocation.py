@@ -1,4 +1,4 @@
-"""How a running request learns that it is asked to give way; what it does about that is its handler's business."""
+"""The revocation by which a running request is asked to give way; its handler decides what follows from that."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ __all__ = ["Revocation"]
 
 
 class Revocation:
-    """Whether a request is asked to give way, for its handler to look at (`is_set`) or to wait for (`wait`)."""
+    """A flag for a handler to look at (`is_set`) or to wait for (`wait`): its request is asked to give way."""
 
     __slots__ = ("_event", "_is_set", "_loop")
 
@@ -18,10 +18,11 @@ class Revocation:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def is_set(self) -> bool:
+        """Return whether the request is asked to give way."""
         return self._is_set
 
     async def wait(self) -> None:
-        """Until it is asked; a handler races this with its work, say in a task group."""
+        """Wait until the request is asked; a handler races this with its work, say in a task group."""
         if self._is_set:
             return
         if self._event is None:
@@ -30,7 +31,7 @@ class Revocation:
         await self._event.wait()
 
     def set(self) -> None:
-        """Ask; again does nothing."""
+        """Ask the request to give way, from any thread; further calls do nothing."""
         self._is_set = True
         if self._event is None:
             return

@@ -1,4 +1,4 @@
-"""Calls that wait for a client: which last too long, told by one timer for all of them."""
+"""Calls that wait for a client, watched by one timer for all of them, and given up when they last too long."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class StalledCalls(Generic[T]):
-    """Calls in progress, by what they are for. ``give_up`` is called for one that has lasted for ``limit_ns``.
+    """Calls in progress, by the object that they are for; ``give_up`` is called for it after ``limit_ns``.
 
-    The timer runs while there is any, and rings no more than once per limit. So a call is given up after the limit, at
+    The timer runs while there are calls, and rings at most once per limit. So a call is given up after the limit, at
     most twice that.
     """
 
@@ -27,13 +27,13 @@ class StalledCalls(Generic[T]):
         self._alarm = Alarm(self._look, now)
 
     def begin(self, one: T) -> None:
-        """A call for this one begins."""
+        """Note that a call for ``one`` begins."""
         if not self._since:
             self._alarm.ask(self._now() + self.limit_ns)
         self._since[one] = self._now()
 
     def end(self, one: T) -> None:
-        """The call has returned or raised; again does nothing."""
+        """Note that the call for ``one`` has returned or raised; further calls do nothing."""
         self._since.pop(one, None)
 
     def _look(self) -> None:

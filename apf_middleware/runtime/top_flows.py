@@ -1,19 +1,19 @@
-"""Who asks for the most? The heaviest of any number of flows, in a memory that is bounded.
+"""The heaviest of any number of flows, in a bounded memory.
 
-**Space-saving, in batches.** Counting every flow would let whoever invents names fill the memory, so only some are
-counted. When there are four times as many as are to be kept, the heaviest are kept and the others forgotten, and the
-``floor`` rises to the most that any of those had. A flow that comes (back) begins there, because so much may have been
-forgotten of it, and that is noted as its error. So for each flow that is counted
+**Space-saving, in batches.** Counting every flow would let a client that invents names fill the memory, so only some
+are counted. When there are four times as many as are to be kept, the heaviest are kept and the others forgotten, and
+the ``floor`` rises to the most that any of the forgotten ones had. A flow that comes (back) begins there, because so
+much may have been forgotten of it, and that is recorded as its error. So for each flow that is counted
 
-    total - error <= what it really had <= total,
+    total - error <= its true amount <= total,
 
-no flow that isn't counted had more than the floor, and the floor is at most the sum of all amounts divided by how many
-flows are kept: whoever had more than that is surely among them. (The classic sketch of Metwally, Agrawal and El Abbadi
-evicts one flow for each that comes; its sum argument holds for batches too, because what newcomers begin with is never
-more than what those that were forgotten for them had.) A batch costs as much as the sorting, once in a great while.
+no flow that isn't counted had more than the floor, and the floor is at most the sum of all amounts divided by the
+number of flows that are kept: a flow that had more than that is surely among them. (The classic sketch of Metwally,
+Agrawal and El Abbadi evicts one flow for each that comes; its sum argument holds for batches too, because newcomers
+never begin with more than the flows had that were forgotten for them.) A batch costs as much as the sorting, rarely.
 
-**Ageing.** What counts is who is heavy now. All totals are halved once in each half-life, and rounded down, so that an
-elephant that has gone is soon forgotten. The bounds hold for amounts that have aged in the same way.
+**Ageing.** What counts is which flows are heavy now. All totals are halved once in each half-life, and rounded down, so
+that a heavy flow that has gone is soon forgotten. The bounds hold for amounts that have aged in the same way.
 """
 
 from collections.abc import Hashable
@@ -28,10 +28,10 @@ FlowKey = tuple[str, str, str]
 """A flow by its level, its schema and its distinguisher."""
 
 KEPT: Final = 256
-"""So many flows are kept, unless said otherwise."""
+"""The number of flows that are kept by default."""
 
 HALF_LIFE_NS: Final = 60 * 10**9
-"""After this time an amount counts half, unless said otherwise."""
+"""The time after which an amount counts half, by default."""
 
 _BATCH: Final = 4  # times as many are counted before those that are light are forgotten
 
@@ -48,9 +48,9 @@ class HeavyFlow(Generic[Flow]):
 
 
 class TopFlows(Generic[Flow]):
-    """Sums amounts by flow, and keeps at least the heaviest ``kept``; ``now`` is when it begins.
+    """Sum up amounts by flow, and keep at least the heaviest ``kept``; ``now`` is the time to begin with.
 
-    Amounts are whole and of any unit: seat-nanoseconds, or requests.
+    Amounts are integers of any unit: seat-nanoseconds, or requests.
     """
 
     __slots__ = ("_aged_at", "_errors", "_half_life_ns", "_most", "_totals", "floor", "kept")
@@ -65,10 +65,9 @@ class TopFlows(Generic[Flow]):
         self.floor: int = 0
 
     def add(self, flow: Flow, amount: int) -> None:
-        """``flow`` has had ``amount`` more.
+        """Add ``amount`` to the total of ``flow``.
 
-        Called for each request, so nothing is checked: that ``amount`` is an integer and not negative is the caller's
-        promise.
+        This is called for each request, so the caller must ensure that ``amount`` is an integer and not negative.
         """
         totals = self._totals
         total = totals.get(flow)
@@ -84,14 +83,14 @@ class TopFlows(Generic[Flow]):
             self._errors[flow] = floor
 
     def _forget_the_light(self) -> None:
-        """Keep the heaviest, and not those that have just as much as the heaviest of the others."""
+        """Keep the heaviest flows, without those that have just as much as the heaviest of the others."""
         self.floor = floor = sorted(self._totals.values())[-self.kept - 1]
         self._totals = {flow: total for flow, total in self._totals.items() if total > floor}
         errors = self._errors
         self._errors = {flow: errors[flow] for flow in self._totals if flow in errors}
 
     def age(self, now: int) -> None:
-        """Halve everything for each half-life that has passed since it was last done; early calls do nothing."""
+        """Halve all amounts for each half-life that has passed since the last time; early calls do nothing."""
         ages = (now - self._aged_at) // self._half_life_ns
         if ages <= 0:
             return
@@ -109,14 +108,14 @@ class TopFlows(Generic[Flow]):
         self._totals, self._errors = totals, errors
 
     def top(self, most: int) -> list[HeavyFlow[Flow]]:
-        """The heaviest, at most so many, the heaviest first; of equals the one that came first."""
+        """Return the heaviest flows, at most so many, the heaviest first; of equals the one that came first."""
         if most < 0:
             raise InvalidValueError("most", most, "it must be at least 0")
         by_total = sorted(self._totals.items(), key=_total, reverse=True)[:most]
         return [HeavyFlow(flow, total, self._errors.get(flow, 0)) for flow, total in by_total]
 
     def of(self, flow: Flow) -> HeavyFlow[Flow] | None:
-        """What is known of one flow; None if it isn't counted, so that it had no more than the floor."""
+        """Return the total of one flow; None if it isn't counted, so that it had no more than the floor."""
         total = self._totals.get(flow)
         return None if total is None else HeavyFlow(flow, total, self._errors.get(flow, 0))
 

@@ -93,7 +93,7 @@ class Balance:
             level.deserved = level.entitled
 
     def join(self, now: int, level: "SharedLevel") -> None:
-        """Note that ``level`` begins to wait: without a lag, and with what is left of an advance that fades with time."""
+        """Note that ``level`` begins to wait: without a lag, and with what is left of an advance, which fades."""
         self._unbound_total = None
         level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
 

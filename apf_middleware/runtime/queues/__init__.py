@@ -1,6 +1,6 @@
-"""Named queues of a live server: what they are doing, and how they are operated while requests come and go.
+"""Named queues of a live server: their status, and how they are operated while requests come and go.
 
-A named queue *is* a priority level. The book of queues is what a command line, an admin app or a program holds on to.
+A named queue *is* a priority level. `NamedQueues` is the interface for the command line, the admin and programs.
 """
 
 from apf_middleware.runtime.queues.live import Drift, LiveChanges

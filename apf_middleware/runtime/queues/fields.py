@@ -1,4 +1,4 @@
-"""The fields of a queue that can be changed while it works, and the rule of each."""
+"""The fields of a queue that can be changed on a live server, and the rule of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -50,18 +50,18 @@ FIELDS: Final[Mapping[str, tuple[str, _Rule]]] = {
     "dequeue_strategy": ("dequeue_strategy", _strategy),
     "wait_limit_ns": ("wait_limit_ns", _whole(0, 2**62, optional=True)),
 }
-"""By its name: the attribute of a level, and the rule that a value must keep."""
+"""For each field the attribute of a level, and the rule that a value must keep."""
 
 
 def check_name(name: object) -> None:
-    """QueueInvalidError unless a queue can be called so."""
+    """Raise QueueInvalidError unless a queue can have this name."""
     if not isinstance(name, str) or not is_subdomain(name):
         rule = "it must be a DNS name: lower-case letters, digits, '-' and '.', at most 253"
         raise QueueInvalidError(str(name), (("name", name, rule),))
 
 
 def check_changes(name: str, changes: Mapping[str, Any]) -> None:
-    """QueueInvalidError with all that is wrong with these values."""
+    """Raise QueueInvalidError with all that is wrong with these values."""
     problems: list[Problem] = []
     for field, value in changes.items():
         known = FIELDS.get(field)
@@ -73,7 +73,7 @@ def check_changes(name: str, changes: Mapping[str, Any]) -> None:
 
 
 def with_changes(level: Level, changes: Mapping[str, Any]) -> Level:
-    """The level with these changes, each of which keeps its rule; QueueInvalidError if they don't fit together."""
+    """Return the level with these valid changes; raise QueueInvalidError if they don't fit together."""
     plain = {FIELDS[field][0]: value for field, value in changes.items() if field != "weight"}
     changed = replace(level, **plain)
     if "weight" in changes:

@@ -1,8 +1,8 @@
-"""What was changed while the server ran, apart from what the files say.
+"""Live changes: how queues that were changed on a live server differ from the files.
 
-Each changed queue has an entry: how it is now, and how the files had it then. When files are read again, an entry holds
-as long as they still say of its queue what they said; what is newer in a file goes before what is older here. So a
-reload of unrelated documents loses nothing, and committing what a live queue's `document` says ends the drift.
+Each changed queue has an entry: the queue as it is now, and as the files had it then. When files are read again, an
+entry holds as long as the files have the queue as they had it; a newer file goes before an older live change. So a
+reload of unrelated documents loses nothing, and committing the `document` of a live queue ends the drift.
 """
 
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ class Drift:
 
 
 class LiveChange(NamedTuple):
-    """How a queue is now (None if it was deleted), and how the files had it when it was changed (None if not)."""
+    """A queue as it is now (None if it was deleted), and as the files had it when it was changed (None if not)."""
 
     level: Level | None
     base: Level | None
 
 
 class LiveChanges:
-    """Live changes, never changed themselves: a change makes others."""
+    """All live changes. The object is immutable: a change makes another one."""
 
     __slots__ = ("entries",)
 
@@ -45,7 +45,7 @@ class LiveChanges:
         self.entries: dict[str, LiveChange] = dict(entries)
 
     def changed(self, files: Configuration, name: str, level: Level | None) -> "LiveChanges":
-        """With one queue as it is from now on; as the files have it, it is no live change."""
+        """Return the changes with one queue as ``level``, which is no live change if the files have it so."""
         entries = dict(self.entries)
         base = files.levels.get(name)
         if level == base:
@@ -55,7 +55,7 @@ class LiveChanges:
         return LiveChanges(entries)
 
     def still(self, files: Configuration) -> "LiveChanges":
-        """Those that hold over these files."""
+        """Return the changes that hold over these files."""
         kept = LiveChanges(
             {
                 name: entry
@@ -71,13 +71,13 @@ class LiveChanges:
         return kept
 
     def without(self, names: set[str]) -> "LiveChanges":
-        """Without the entries of these queues; without any if that are none."""
+        """Return the changes without those of these queues; without any, if these queues have none."""
         if not names & self.entries.keys():
             return LiveChanges()
         return LiveChanges({name: entry for name, entry in self.entries.items() if name not in names})
 
     def over(self, files: Configuration) -> Configuration:
-        """What is in force when the files say this; the very same object if nothing was changed."""
+        """Return the configuration in force over these files; the same object if there are no changes."""
         if not self.entries:
             return files
         levels = dict(files.levels)
@@ -90,7 +90,7 @@ class LiveChanges:
         return replace(files, levels=MappingProxyType(dict(sorted(levels.items()))), schemas=schemas)
 
     def drift(self) -> tuple[Drift, ...]:
-        """Everything that is otherwise than in the files."""
+        """Return all differences from the files."""
         return tuple(one for name in sorted(self.entries) for one in _differences(name, self.entries[name]))
 
     def __repr__(self) -> str:
@@ -98,7 +98,7 @@ class LiveChanges:
 
 
 def _concerned(flaws: list[Flaw], configuration: Configuration) -> set[str]:
-    """The queues that flaws are about, and their parents."""
+    """Return the queues that have flaws, and their parents."""
     names = {flaw.queue for flaw in flaws}
     parents = {configuration.levels[name].parent for name in names}
     return names | {parent for parent in parents if parent is not None}

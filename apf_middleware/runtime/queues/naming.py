@@ -1,8 +1,8 @@
-"""Requests that name their queue: in a header, where their caller is believed, or by what a schema finds in them.
+"""Requests that name their queue: in a header, if the caller is trusted, or by a value that their schema reads.
 
 A schema says to which level a request goes; a name goes before that. Exempt levels can't be named, for that would lift
-all limits, nor can a request that is exempt give that up. What isn't there goes to the default queue, or is answered
-at once, as the configuration says.
+all limits, and an exempt request stays exempt. A request that names an unknown queue goes to the default queue or is
+answered at once, as the configuration says.
 """
 
 from collections.abc import Callable
@@ -17,20 +17,20 @@ from apf_middleware.config.queues import default_queue
 __all__ = ["REASONS", "QueueNaming", "UnknownQueue"]
 
 REASONS: Final = ("queue-not-found", "not-leaf")
-"""Why a request can't go to the queue that it names: there is none, or it is a parent, which takes no requests."""
+"""The reasons why a request can't go to the queue that it names: there is none, or a parent, which takes none."""
 
 
 class UnknownQueue(NamedTuple):
-    """A request that names a queue which it can't go to: the status that it gets, and the reason."""
+    """The status and the reason for a request that names a queue which it can't go to."""
 
     status: int
     reason: str
 
 
 class QueueNaming:
-    """Finds the queues that requests name, among the levels of one configuration.
+    """Find the queues that requests name, among the levels of one configuration.
 
-    ``comes_from_proxy`` tells of a request's scope whether a trusted proxy has passed it on.
+    ``comes_from_proxy`` returns whether a request of this scope comes from a trusted proxy.
     """
 
     __slots__ = ("_comes_from_proxy", "_default", "_groups", "_header", "_levels", "_parents", "_readers", "_settings")
@@ -50,7 +50,7 @@ class QueueNaming:
         }
 
     def place(self, scope: object, digest: RequestDigest, found: Classification) -> Classification | UnknownQueue:
-        """Where a request goes that was classified so."""
+        """Return where a request goes whose classification is ``found``."""
         level = self._levels.get(found.level)
         if level is None or level.exempt:
             return found
@@ -66,7 +66,7 @@ class QueueNaming:
         return UnknownQueue(status, REASONS[name in self._parents])
 
     def _named(self, scope: object, digest: RequestDigest, found: Classification) -> str:
-        """The name of a queue, or nothing."""
+        """Return the name of the queue that the request names, or an empty string."""
         if self._header:
             name = digest.headers.get(self._header, "")
             if name and self._believes(scope, digest):

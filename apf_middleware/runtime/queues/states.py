@@ -1,4 +1,4 @@
-"""The states of a named queue, and what an operator can do about them.
+"""The states of a named queue, and the actions of operators.
 
 ======== ===================== ================================= ======= =====================================
 state    new requests          waiting                           running leaves when
@@ -10,9 +10,9 @@ Closing  rejected              dispatched, or rejected if shed   finish  nothing
 Closed   rejected              none                              none    open, pause
 ======== ===================== ================================= ======= =====================================
 
-Only what an operator wants is kept (open, paused or closed). Closing and Closed are the same wish, told apart by
-whether anybody is still there: so no path by which the last one leaves can be forgotten. Likewise a child's state is
-its own or its parent's, whichever lets less happen; when the parent opens again, what it had closed is as it was.
+Only the wish of an operator is stored (open, paused or closed). Closing and Closed are the same wish, told apart by
+whether requests are still there: so no path by which the last request leaves can be forgotten. Likewise a child's state
+is its own or its parent's, whichever is more closed; when the parent opens again, its children are as they were.
 """
 
 from enum import StrEnum
@@ -23,13 +23,13 @@ from apf_middleware.config.objects import Level
 __all__ = ["ACTIONS", "MODES", "QueueAction", "QueueState", "Wish", "state_of", "wish_of"]
 
 Wish = Literal["open", "paused", "closed"]
-"""What an operator wants of a queue, as a level's ``state`` says."""
+"""The wish of an operator for a queue, which a level has as ``state``."""
 
 _ORDER: Final[tuple[Wish, ...]] = ("open", "paused", "closed")
 
 
 class QueueState(StrEnum):
-    """What a queue does now."""
+    """The state of a queue at this moment."""
 
     OPEN = "Open"
     PAUSED = "Paused"
@@ -38,7 +38,7 @@ class QueueState(StrEnum):
 
 
 class QueueAction(StrEnum):
-    """What can be done to it."""
+    """An operator's action."""
 
     OPEN = "open"
     CLOSE = "close"
@@ -46,24 +46,25 @@ class QueueAction(StrEnum):
 
     @property
     def wish(self) -> Wish:
+        """The wish that the action sets."""
         return {"open": _ORDER[0], "pause": _ORDER[1], "close": _ORDER[2]}[self.value]
 
 
 ACTIONS: Final = tuple(action.value for action in QueueAction)
 
 MODES: Final = ("drain", "shed")
-"""Whether those who wait in a queue that closes are served or sent away."""
+"""Serve (drain) or reject (shed) the requests that wait in a queue that closes."""
 
 
 def wish_of(level: Level, parent: Level | None) -> Wish:
-    """What is wanted of a queue, its parent considered."""
+    """Return the wish that counts for a queue, which may be its parent's."""
     if parent is None:
         return level.state
     return max(level.state, parent.state, key=_ORDER.index)
 
 
 def state_of(wish: Wish, *, is_idle: bool) -> QueueState:
-    """What that comes to."""
+    """Return the state of a queue with this wish."""
     if wish == "closed":
         return QueueState.CLOSED if is_idle else QueueState.CLOSING
     return QueueState.PAUSED if wish == "paused" else QueueState.OPEN
