@@ -20,19 +20,19 @@ from hypothesis import strategies as st
 from apf_middleware.exceptions import InfeasibleError
 from apf_middleware.fairqueuing.allocation import (
     Allocation,
-    Claim,
     LevelShares,
+    SeatClaim,
     limits_from_shares,
     solve,
 )
 from apf_middleware.fairqueuing.work import round_half_away
 
 
-def amounts_at(fraction: float, claims: list[Claim]) -> list[float]:
+def amounts_at(fraction: float, claims: list[SeatClaim]) -> list[float]:
     return [min(max(fraction * max(claim.target, 0.001), claim.lower), claim.upper) for claim in claims]
 
 
-def poured(total: float, claims: list[Claim]) -> list[float]:
+def poured(total: float, claims: list[SeatClaim]) -> list[float]:
     """Raise or lower the fraction until the amounts add up, as the plain twin."""
     low, high = 0.0, 1.0
     while fsum(amounts_at(high, claims)) < total:
@@ -43,7 +43,7 @@ def poured(total: float, claims: list[Claim]) -> list[float]:
     return amounts_at(high, claims)
 
 
-def in_upstream_s_order(total: float, claims: list[Claim]) -> tuple[float, list[float]]:  # noqa: C901 (as plain as upstream)
+def in_upstream_s_order(total: float, claims: list[SeatClaim]) -> tuple[float, list[float]]:  # noqa: C901 (as plain as upstream)
     """Return fraction and amounts as Kubernetes computes them: a list of knots, visited one ratio after the other.
 
     Up to six claims, for Go's sort is stable up to twelve knots.
@@ -88,7 +88,7 @@ def in_upstream_s_order(total: float, claims: list[Claim]) -> tuple[float, list[
     return fraction, amounts
 
 
-def assert_solves(allocation: Allocation, total: float, claims: list[Claim]) -> None:
+def assert_solves(allocation: Allocation, total: float, claims: list[SeatClaim]) -> None:
     """Check the conditions of a solution."""
     assert fsum(allocation.amounts) == pytest.approx(total, rel=1e-9, abs=1e-6)  # slopes may differ by 10^6
     if total:
@@ -97,14 +97,14 @@ def assert_solves(allocation: Allocation, total: float, claims: list[Claim]) -> 
         assert list(allocation.amounts) == expected
 
 
-def upstream_problem(rng: random.Random) -> tuple[int, list[Claim]]:
+def upstream_problem(rng: random.Random) -> tuple[int, list[SeatClaim]]:
     """Distributed as Kubernetes draws them for its own test of its solver."""
     claims = []
     for _ in range(rng.choice((0, 1, 2, 3, 4, 6, 9))):
         lower = max(0.0, 5 * rng.random() - 1)
-        claims.append(Claim(lower, lower + 3 * rng.random(), lower + 2 * rng.random()))
+        claims.append(SeatClaim(lower, lower + 3 * rng.random(), lower + 2 * rng.random()))
     while rng.random() < 0.25:
-        claims.append(Claim(0, 0.1 + rng.random() / 2, 0))
+        claims.append(SeatClaim(0, 0.1 + rng.random() / 2, 0))
     lowest, highest = sum(claim.lower for claim in claims), sum(claim.upper for claim in claims)
     kind = rng.randrange(20)
     if kind == 0:
@@ -134,13 +134,13 @@ seats = st.integers(0, 1000) | st.floats(0, 1000)
 
 
 @st.composite
-def claims_of_any_kind(draw: st.DrawFn) -> Claim:
+def claims_of_any_kind(draw: st.DrawFn) -> SeatClaim:
     lower = draw(st.just(0) | seats)
-    return Claim(lower, upper=lower + draw(st.just(0) | seats), target=lower + draw(st.just(0) | seats))
+    return SeatClaim(lower, upper=lower + draw(st.just(0) | seats), target=lower + draw(st.just(0) | seats))
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[float, list[Claim]]:
+def problems(draw: st.DrawFn) -> tuple[float, list[SeatClaim]]:
     """Feasible ones, at and between the sums of the bounds; with whole numbers too, so that knots coincide."""
     claims = draw(st.lists(claims_of_any_kind(), min_size=1, max_size=12))
     lowest, highest = fsum(claim.lower for claim in claims), fsum(claim.upper for claim in claims)
@@ -149,14 +149,14 @@ def problems(draw: st.DrawFn) -> tuple[float, list[Claim]]:
 
 
 @given(problems())
-def test_a_solution_is_what_the_definition_says(problem: tuple[float, list[Claim]]) -> None:
+def test_a_solution_is_what_the_definition_says(problem: tuple[float, list[SeatClaim]]) -> None:
     total, claims = problem
 
     assert_solves(solve(total, claims), total, claims)
 
 
 @given(problems())
-def test_solving_and_pouring_come_to_the_same(problem: tuple[float, list[Claim]]) -> None:
+def test_solving_and_pouring_come_to_the_same(problem: tuple[float, list[SeatClaim]]) -> None:
     total, claims = problem
 
     assert solve(total, claims).amounts == pytest.approx(poured(total, claims), rel=1e-9, abs=1e-6)
@@ -164,13 +164,13 @@ def test_solving_and_pouring_come_to_the_same(problem: tuple[float, list[Claim]]
 
 def test_a_bound_with_fewer_digits_than_a_double_has_is_solved_too() -> None:
     lower = 6.5159297272e-313
-    problem = [Claim(lower, upper=5, target=788.7233511355132)]
+    problem = [SeatClaim(lower, upper=5, target=788.7233511355132)]
 
     assert_solves(solve(lower, problem), lower, problem)
 
 
 @st.composite
-def whole_problems(draw: st.DrawFn) -> tuple[int, list[Claim]]:
+def whole_problems(draw: st.DrawFn) -> tuple[int, list[SeatClaim]]:
     """Feasible ones of at most six claims that divide a whole number of seats, as Kubernetes does."""
     claims = draw(st.lists(claims_of_any_kind(), min_size=1, max_size=6))
     lowest, highest = fsum(claim.lower for claim in claims), fsum(claim.upper for claim in claims)
@@ -179,7 +179,7 @@ def whole_problems(draw: st.DrawFn) -> tuple[int, list[Claim]]:
 
 
 @given(whole_problems())
-def test_sums_in_upstream_s_order_come_to_the_same_bits(problem: tuple[int, list[Claim]]) -> None:
+def test_sums_in_upstream_s_order_come_to_the_same_bits(problem: tuple[int, list[SeatClaim]]) -> None:
     total, claims = problem
     try:
         allocation = solve(total, claims)
@@ -190,7 +190,7 @@ def test_sums_in_upstream_s_order_come_to_the_same_bits(problem: tuple[int, list
 
 
 @given(problems(), st.randoms(use_true_random=False))
-def test_the_order_of_the_claims_does_not_matter(problem: tuple[float, list[Claim]], rng: random.Random) -> None:
+def test_the_order_of_the_claims_does_not_matter(problem: tuple[float, list[SeatClaim]], rng: random.Random) -> None:
     total, claims = problem
     order = list(range(len(claims)))
     rng.shuffle(order)
@@ -204,7 +204,7 @@ def test_the_order_of_the_claims_does_not_matter(problem: tuple[float, list[Clai
 
 @given(problems(), st.floats(1e-6, 100), st.booleans())
 def test_a_total_beyond_the_bounds_is_refused(
-    problem: tuple[float, list[Claim]],
+    problem: tuple[float, list[SeatClaim]],
     beyond: float,
     is_above: bool,  # noqa: FBT001
 ) -> None:
@@ -217,7 +217,7 @@ def test_a_total_beyond_the_bounds_is_refused(
 
 
 @given(problems(), st.floats(0, 1))
-def test_more_seats_are_never_less_for_anybody(problem: tuple[float, list[Claim]], part: float) -> None:
+def test_more_seats_are_never_less_for_anybody(problem: tuple[float, list[SeatClaim]], part: float) -> None:
     total, claims = problem
     lowest = fsum(claim.lower for claim in claims)
 
