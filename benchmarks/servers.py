@@ -35,7 +35,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 Kind = Literal["uvicorn", "hypercorn", "granian"]
 
-_PATIENCE: Final = 15.0  # seconds until a server must answer, on a machine that is busy with something else too
+_PATIENCE: Final = 60.0  # seconds until a server must answer, on a machine that is busy with something else too
 _GRACE: Final = 5.0  # seconds that a server has for an orderly end
 
 

@@ -19,13 +19,22 @@ from starlette.websockets import WebSocket
 from apf_middleware import APFMiddleware
 
 happened: Counter[str] = Counter()
+held: dict[str, anyio.Event] = {}
 
 
 async def hold(request: Request) -> Response:
-    """Keep a seat for ``ms``; ``mark`` is counted when it begins."""
-    happened[request.query_params.get("mark", "hold")] += 1
-    await anyio.sleep(int(request.query_params.get("ms", "100")) / 1000)
+    """Keep a seat for ``ms``, or until ``mark`` is let go; ``mark`` is counted when it begins."""
+    mark = request.query_params.get("mark", "hold")
+    happened[mark] += 1
+    with anyio.move_on_after(int(request.query_params.get("ms", "100")) / 1000):
+        await held.setdefault(mark, anyio.Event()).wait()
     return Response("held")
+
+
+async def let_go(request: Request) -> Response:
+    """End all requests that keep a seat under ``mark`` now."""
+    held.pop(request.query_params["mark"], anyio.Event()).set()
+    return Response("let go")
 
 
 async def echo(request: Request) -> Response:
@@ -94,6 +103,7 @@ async def talk(socket: WebSocket) -> None:
 bare = Starlette(
     routes=[
         Route("/hold", hold, methods=["GET", "POST"]),
+        Route("/let-go", let_go),
         Route("/echo", echo, methods=["POST"]),
         Route("/who", who),
         Route("/tell", tell),

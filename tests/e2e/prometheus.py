@@ -18,7 +18,7 @@ from benchmarks.servers import free_port
 
 __all__ = ["Prometheus", "program", "scraping", "until"]
 
-PATIENCE = 30.0
+PATIENCE = 90.0  # seconds, for a machine that is busy with something else too
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Prometheus:
         self.port = port
 
     def get(self, path: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

@@ -2,16 +2,21 @@
 
 Three servers: two of one job with levels that lend at each dispatch and periodically, and one whose metrics have
 Kubernetes' prefix. Every query that a panel asks must have an answer.
+
+The load makes each event happen: it holds seats until the server's own metrics show what it waits for, and starts
+again. It goes on until Prometheus has seen everything, however long that takes on a busy machine.
 """
 
 import asyncio
+import contextlib
 import math
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,66 +32,141 @@ from tests.e2e.drawing import draw
 from tests.e2e.prometheus import Prometheus, program, scraping, until
 
 CONFIG = Path(__file__).parent / "data" / "dashboard.yaml"
-SECONDS = 10.0  # of load: beyond the first periodic adjustment, ten seconds after a server's start
-SPAN = "5s"  # what $__rate_interval stands for
-"""Metrics that a server without reload doesn't tell; their panels are asked as soon as there is one that does."""
+PATIENCE = 300.0  # seconds until Prometheus must have seen everything; without other load it takes about 12
+SPAN = "15s"  # what $__rate_interval stands for
+ELEPHANTS = 12  # more than there are seats
+BRONZE, SILVER = 'priority_level="bronze"', 'priority_level="silver"'
+WAITS = f"{PREFIX}_request_wait_duration_seconds"
+LEVELS = {"gold", "silver", "bronze", "jail", "exempt", "catch-all"}
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(600)
 
 
 # The load
 
 
+@dataclass(frozen=True)
 class Callers:
-    """Everybody who asks one server: until ``end`` of the event loop's clock, again and again."""
+    """All clients of one server. They ask again and again until the load is ``over``."""
 
-    def __init__(self, server: Server, client: httpx.AsyncClient, end: float) -> None:
-        self.server = server
-        self.client = client
-        self.end = end
+    server: Server
+    prefix: str
+    client: httpx.AsyncClient
+    over: asyncio.Event
+    waiting: list[asyncio.Future[Mapping[str, str]]] = field(default_factory=list)
 
-    async def ask(self, path: str, pause: float, *, patience: float = 10, **headers: str) -> None:
+    async def get(self, path: str, **headers: str) -> str:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        while asyncio.get_running_loop().time() < self.end:
-            with suppress(httpx.ReadTimeout):  # the client hangs up
-                await self.client.get(self.server.url + path, headers=named, timeout=httpx.Timeout(10, read=patience))
+        return (await self.client.get(self.server.url + path, headers=named)).text
+
+    async def look(self) -> None:
+        """Read the server's metrics every now and then, for all that wait for them."""
+        while True:
+            waiting, self.waiting[:] = list(self.waiting), []
+            lines = (await self.get("/metrics")).splitlines()
+            metrics = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+            for one in waiting:
+                if not one.done():
+                    one.set_result(metrics)
+            await asyncio.sleep(0.1)
+
+    async def told(self, name: str, *labels: str) -> float:
+        """What the server's metrics say from now on: all series of that name with labels like ``name="value"``."""
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        metrics, series = await self.waiting[-1], f"{self.prefix}_{name}{{"
+        return sum(
+            float(value)
+            for key, value in metrics.items()
+            if key.startswith(series) and all(label in key for label in labels)
+        )
+
+    async def until(self, least: float, name: str, *labels: str) -> None:
+        """Wait until the server's metrics say ``least`` or more."""
+        while not self.over.is_set() and await self.told(name, *labels) < least:
+            pass
+
+    @contextlib.asynccontextmanager
+    async def holding(self, callers: int, mark: str, **headers: str) -> AsyncIterator[None]:
+        """So many requests that keep their seats until the end of the block."""
+        async with asyncio.TaskGroup() as group:
+            path = f"/hold?ms=600000&mark={mark}"
+            held = [group.create_task(self.get(path, **headers)) for _ in range(callers)]
+            try:
+                yield
+            finally:
+                while not all(task.done() for task in held):
+                    await self.get(f"/let-go?mark={mark}")
+                    await asyncio.sleep(0.05)
+
+    async def crowd(self) -> None:
+        """Ask for more seats than bronze has or can borrow, until requests have waited in vain."""
+        late = ("rejected_requests_total", BRONZE, 'reason="time-out"')
+        while not self.over.is_set():
+            so_far = await self.told(*late)
+            async with self.holding(ELEPHANTS, "elephant", X_User="elephant"):
+                await self.until(so_far + 1, *late)
+
+    async def leave(self) -> None:
+        """Hold the one seat of silver: one caller waits and hangs up; of four, two find the queue full."""
+        left = ("rejected_requests_total", SILVER, 'reason="cancelled"')
+        while not self.over.is_set():
+            so_far = await self.told(*left)
+            async with asyncio.TaskGroup() as staying, self.holding(1, "silver", X_Plan="silver"):
+                await self.until(1, "current_executing_requests", SILVER)
+                leaving = asyncio.create_task(self.get("/who", X_Plan="silver"))
+                await self.until(1, "current_inqueue_requests", SILVER)
+                leaving.cancel()
+                await asyncio.wait({leaving})
+                await self.until(so_far + 1, *left)
+                for _ in range(4):
+                    staying.create_task(self.get("/who", X_Plan="silver"))
+                await self.until(2, "current_inqueue_requests", SILVER)
+                await asyncio.sleep(0.1)
+
+    async def wait_at_gate(self) -> None:
+        """Keep the one place of the gate while another request waits for it."""
+        while not self.over.is_set():
+            async with self.holding(2, "report", X_Plan="report"):
+                await self.until(1, "parked_requests", 'gate="reports"')
+                await asyncio.sleep(0.05)
+
+    async def ask(self, path: str, pause: float, **headers: str) -> None:
+        while not self.over.is_set():
+            await self.get(path, **headers)
             await asyncio.sleep(pause)
 
     async def talk(self) -> None:
-        while asyncio.get_running_loop().time() < self.end:
+        while not self.over.is_set():
             url = f"ws://127.0.0.1:{self.server.port}/talk"
-            async with connect(url, additional_headers={"X-Plan": "gold"}) as talking:
+            async with connect(url, additional_headers={"X-Plan": "gold"}, open_timeout=60) as talking:
                 await talking.send("hello")
                 assert await talking.recv() == "HELLO"
             await asyncio.sleep(0.7)
 
     async def all(self) -> None:
+        async with asyncio.TaskGroup() as looking:
+            look = looking.create_task(self.look())
+            await self.ask_for_everything()
+            look.cancel()
+
+    async def ask_for_everything(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for _ in range(12):
-                group.create_task(self.ask("/hold?ms=220", 0.08, X_User="elephant"))
+            group.create_task(self.crowd())
+            group.create_task(self.leave())
+            group.create_task(self.wait_at_gate())
             for mouse in range(3):
-                group.create_task(self.ask("/hold?ms=120", 0.3, X_User=f"mouse-{mouse}"))
-            group.create_task(self.ask("/hold?ms=300", 0.2, patience=0.09, X_User="elephant"))
+                group.create_task(self.ask("/hold?ms=120&mark=mouse", 0.3, X_User=f"mouse-{mouse}"))
             for _ in range(2):
-                group.create_task(self.ask("/hold?ms=80", 0.3, X_Plan="gold", X_User="alice"))
-                group.create_task(self.ask("/hold?ms=150", 0.1, X_Plan="none"))
-                group.create_task(self.ask("/hold?ms=100", 0.05, X_Plan="report"))  # they wait for each other
+                group.create_task(self.ask("/hold?ms=80&mark=alice", 0.3, X_Plan="gold", X_User="alice"))
+                group.create_task(self.ask("/hold?ms=150&mark=crawler", 0.1, X_Plan="none"))
             group.create_task(self.ask("/who", 0.4, X_API_Key="guessed"))
             group.create_task(self.ask("/tell", 0.4))
             group.create_task(self.talk())
 
 
-async def load(servers: list[Server]) -> None:
-    limits = httpx.Limits(max_connections=None)
-    end = asyncio.get_running_loop().time() + SECONDS
-    async with httpx.AsyncClient(limits=limits, trust_env=False) as client, asyncio.TaskGroup() as group:
-        for server in servers:
-            group.create_task(Callers(server, client, end).all())
-
-
 @dataclass(frozen=True)
 class Loaded:
-    """A Prometheus that has seen servers under load from ``begin`` to ``end``."""
+    """A Prometheus that has seen servers under load from ``begin`` to ``end``, and all that it scraped till then."""
 
     prometheus: Prometheus
     begin: float
@@ -114,6 +194,57 @@ class Loaded:
             if finite:
                 found.append({"labels": row["metric"], "points": finite})
         return found
+
+    def shows_events(self) -> bool:
+        """Whether each server was up at the end, and everything had happened that tests ask for."""
+        up = self.prometheus.ask("query", query="up == 1", time=self.end)["result"]
+        return (
+            len(up) == sum(map(len, self.instances.values()))
+            and reasons(self).keys() >= REASONS
+            and "silver" in most(self, "Wait, 99 %", "priority_level")
+            and most(self, "Left while waiting, by level", "priority_level").get("silver", 0) > 0
+            and most(self, "Hang-ups", "phase").get("waiting", 0) > 0
+            and "reports" in most(self, "Wait at gates, 99 %", "gate")
+            and borrowed(self)["bronze"] > 0
+            and smoothed(self)["bronze"] > 0
+        )
+
+
+class Wanted:
+    """What Prometheus must have seen before the load ends."""
+
+    def __init__(self) -> None:
+        queries = [
+            (target, prefix, "bronze" if repeated else ".*")
+            for prefix, board in BOARDS.items()
+            for panel, repeated in panels(board)
+            for target in panel["targets"]
+        ]
+        self.courses = [query for query in queries if not query[0]["instant"]]  # a course that has data keeps it
+        self.instants = [query for query in queries if query[0]["instant"]]
+
+    def is_seen(self, loaded: Loaded) -> bool:
+        self.courses = [query for query in self.courses if not loaded.series(*query)]
+        return not self.courses and loaded.shows_events() and all(loaded.series(*query) for query in self.instants)
+
+
+async def load(servers: Mapping[Server, str], prometheus: Prometheus, instances: Mapping[str, list[str]]) -> Loaded:
+    """Let clients ask all servers until Prometheus has seen everything."""
+    # A connection for each request: on a busy machine httpx closes idle ones that another request is about to use.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    wanted, over, begin = Wanted(), asyncio.Event(), time.time()
+    async with (
+        httpx.AsyncClient(limits=limits, timeout=2 * PATIENCE, trust_env=False) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        for server, prefix in servers.items():
+            group.create_task(Callers(server, prefix, client, over).all())
+        while True:
+            await asyncio.sleep(1)
+            loaded = Loaded(prometheus, begin, time.time(), instances)
+            if loaded.end > begin + PATIENCE or await asyncio.to_thread(wanted.is_seen, loaded):
+                over.set()
+                return loaded
 
 
 def configure(folder: Path, prefix: str, borrowing: str) -> dict[str, str]:
@@ -145,17 +276,17 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     folder = tmp_path_factory.mktemp("grafana")
     kinds = [(PREFIX, "immediate"), (PREFIX, "periodic"), (KUBERNETES, "periodic")]
     with ExitStack() as stack:
-        servers = [
-            stack.enter_context(serve("tests.e2e.playground:app", environment=configure(folder, *kind), ready="/tell"))
+        servers = {
+            stack.enter_context(
+                serve("tests.e2e.playground:app", environment=configure(folder, *kind), ready="/tell")
+            ): kind[0]
             for kind in kinds
-        ]
+        }
         addresses = [f"127.0.0.1:{server.port}" for server in servers]
         instances = {PREFIX: addresses[:2], KUBERNETES: addresses[2:]}
         prometheus = stack.enter_context(scraping(prometheus_settings(folder, instances), folder))
         until(lambda: len(prometheus.ask("query", query="up == 1")["result"]) == len(servers), "first scrapes")
-        begin = time.time()
-        asyncio.run(load(servers))
-        yield Loaded(prometheus, begin + 1, time.time(), instances)
+        yield asyncio.run(load(servers, prometheus, instances))
 
 
 def cases() -> Iterator[Any]:
@@ -193,7 +324,7 @@ def test_every_variable_has_values(loaded: Loaded, prefix: str) -> None:
     assert values == {
         "job": {prefix},
         "instance": set(loaded.instances[prefix]),
-        "level": {"gold", "bronze", "jail", "exempt", "catch-all"},
+        "level": LEVELS,
     }
 
 
@@ -208,27 +339,50 @@ def most(loaded: Loaded, title: str, label: str, number: int = 0) -> dict[str, f
     return {row["labels"].get(label, ""): max(value for _, value in row["points"]) for row in rows}
 
 
+REASONS = {"queue-full", "concurrency-limit", "time-out", "cancelled"}
+
+
+def reasons(loaded: Loaded) -> dict[str, float]:
+    """The reasons for which requests were rejected, and the highest rate of each."""
+    rates = most(loaded, "Rejected, by reason", "reason")
+    return {reason: rate for reason, rate in rates.items() if rate > 0}
+
+
+def borrowed(loaded: Loaded) -> dict[str, float]:
+    return most(loaded, "Borrowed", "priority_level")
+
+
+def smoothed(loaded: Loaded) -> dict[str, float]:
+    """The demand of each level, which is nothing before the first periodic adjustment."""
+    return most(loaded, "Demand and target", "priority_level", 3)
+
+
+def bounds(loaded: Loaded, histogram: str, label: str, at: float | None = None) -> tuple[float, float]:
+    """The bounds of the first bucket of the servers' own counts that has anything, and of the last one."""
+    query = f"sum by (le) ({histogram}_bucket{{{label}}})"
+    rows = loaded.prometheus.ask("query", query=query, time=at or loaded.end)["result"]
+    counts = sorted((float(row["metric"]["le"]), float(row["value"][1])) for row in rows)
+    uppers = [bound for bound, _ in counts]
+    filled = [index for index, (_, count) in enumerate(counts) if count > (counts[index - 1][1] if index else 0)]
+    finite = [bound for bound in uppers if math.isfinite(bound)]
+    return ([0.0, *uppers][filled[0]], min(uppers[filled[-1]], finite[-1]))
+
+
 def test_panels_tell_what_happened(loaded: Loaded) -> None:
-    reasons = most(loaded, "Rejected, by reason", "reason")
-    waits = most(loaded, "Wait, 99 %", "priority_level", 0)
-    borrowed = most(loaded, "Borrowed", "priority_level")
+    waits = most(loaded, "Wait, 99 %", "priority_level")
     used = most(loaded, "Seats in use, by instance", "instance")
 
-    assert {reason for reason, rate in reasons.items() if rate > 0} == {
-        "queue-full",
-        "concurrency-limit",
-        "time-out",
-        "cancelled",
-    }
-    assert 0.05 < max(waits.values()) <= 0.5  # the limit is 0.2 s, and a busy machine is late by a bucket
-    assert borrowed["bronze"] > 0
-    assert borrowed["jail"] == 0
+    assert reasons(loaded).keys() == REASONS
+    assert 0.05 < waits["silver"] <= bounds(loaded, WAITS, SILVER)[1]
+    assert borrowed(loaded)["bronze"] > 0
+    assert borrowed(loaded)["jail"] == 0
+    assert smoothed(loaded)["bronze"] > 0
     assert all(0 < part <= 1.3 for part in used.values())
     assert most(loaded, "Refused for credentials", "reason")["unknown-token"] > 0
 
 
 def test_clients_that_hang_up_are_counted_as_such(loaded: Loaded) -> None:
-    assert most(loaded, "Left while waiting, by level", "priority_level")["bronze"] > 0
+    assert most(loaded, "Left while waiting, by level", "priority_level")["silver"] > 0
     assert most(loaded, "Hang-ups", "phase")["waiting"] > 0
 
 
@@ -239,24 +393,25 @@ def test_numbers_agree_with_each_other(loaded: Loaded) -> None:
     [(_, servers)] = loaded.series(find(PREFIX, "Servers")["targets"][0], PREFIX)[0]["points"][-1:]
 
     assert servers == 2
-    assert {"gold", "bronze", "jail", "exempt"} <= by_level.keys() <= nominal.keys()
-    assert nominal == {"gold": 8, "bronze": 6, "jail": 2, "catch-all": 2, "exempt": 0}
+    assert LEVELS - {"catch-all"} <= by_level.keys() <= nominal.keys()
+    assert nominal == {"gold": 10, "silver": 2, "bronze": 6, "jail": 2, "catch-all": 2, "exempt": 0}
 
 
 def test_gates_tell_who_waits_for_them(loaded: Loaded) -> None:
     waits = most(loaded, "Wait at gates, 99 %", "gate")
     rescues = most(loaded, "Events and rescues", "gate", 1)
 
-    assert 0 < waits["reports"] <= 0.5  # as above
+    least, greatest = bounds(loaded, "apf_gate_wait_seconds", 'gate="reports"')
+    assert least < waits["reports"] <= greatest
     assert rescues == {"reports": 0}
 
 
 def test_a_heat_map_has_buckets_that_rise(loaded: Loaded) -> None:
     rows = loaded.series(find(PREFIX, "Wait of the served")["targets"][0], PREFIX)
-    by_bound = {float(row["labels"]["le"]): max(value for _, value in row["points"]) for row in rows}
+    by_bound = {float(row["labels"]["le"]): row["points"][-1][1] for row in rows}
     heights = [by_bound[bound] for bound in sorted(by_bound)]
 
-    assert heights == sorted(heights)
+    assert all(one <= 1.05 * other for one, other in pairwise(heights))  # Prometheus extrapolates each by itself
     assert heights[0] < heights[-1]
 
 
@@ -289,25 +444,36 @@ def test_every_recorded_series_exists_for_each_level(loaded: Loaded) -> None:
 
     assert len(names) == 2 * len(read_rules("recording.rules.yaml")[0]["rules"])
     for name in names:
-        rows = loaded.prometheus.ask("query", query=f"{name} >= 0")["result"]
+        rows = loaded.prometheus.ask("query", query=f"{name} >= 0", time=loaded.end)["result"]
         assert rows, name
         if ":" in name and name.startswith("job_level"):
             assert "bronze" in {row["metric"]["priority_level"] for row in rows}, name
 
 
-def test_alerts_are_pending_for_what_happened_and_for_nothing_else(loaded: Loaded) -> None:
-    pending = {
+def pending(loaded: Loaded) -> set[tuple[str, str | None]]:
+    """The alerts that Prometheus is about to raise, each with its level."""
+    return {
         (rule["name"], alert["labels"].get("priority_level"))
         for rule in loaded.prometheus.rules()
         if rule["type"] == "alerting"
         for alert in rule["alerts"]
     }
 
-    assert {("APFRequestsRejected", "bronze"), ("APFRequestsTimeOut", "bronze")} <= pending
-    assert {level for _, level in pending} <= {"bronze", "jail", "gold", None}
-    assert not {name for name, _ in pending} & {
-        "APFServerDown",
-        "APFRequestsStuck",
-        "APFKeysUnavailable",
-        "APFWaitsLong",
+
+def test_alerts_are_pending_for_what_happened_and_for_nothing_else(loaded: Loaded) -> None:
+    happened = {
+        ("APFRequestsRejected", "bronze"),
+        ("APFRequestsTimeOut", "bronze"),
+        ("APFClientsGiveUp", "silver"),
     }
+    wrong = {"APFServerDown", "APFRequestsStuck", "APFKeysUnavailable"}
+
+    # A scrape that fails makes a server look down until the next one; after the load nothing else changes.
+    until(lambda: "APFServerDown" not in dict(pending(loaded)), "answer of all servers")
+    found = pending(loaded)
+    assert happened <= found
+    assert {level for _, level in found} <= {"silver", "bronze", "jail", "gold", None}
+    assert not wrong & {name for name, _ in found}
+    for level in {level for name, level in found if name == "APFWaitsLong"}:  # a busy machine makes them long
+        label, now = f'priority_level="{level}"', time.time()
+        assert any(bounds(loaded, WAITS.replace(PREFIX, job), label, now)[1] > 5 for job in BOARDS)
