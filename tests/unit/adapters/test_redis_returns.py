@@ -29,9 +29,10 @@ class Server:
         self.tried.append(asyncio.get_running_loop().time())
         self.now += 1
         self.most = max(self.most, self.now)
+        is_lost = self.is_away  # also if the server comes back before that is noticed
         try:
-            await asyncio.sleep(0.5 if self.is_away else 0.001)
-            if self.is_away:
+            await asyncio.sleep(0.5 if is_lost else 0.001)
+            if is_lost:
                 raise ConnectionError("away")
             self.has.append(name)
         finally:
