@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
-PIP := $(BIN)/python -m pip --disable-pip-version-check install
+# Most of what is installed is never imported, so it is compiled when it is.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
 # Tests start some hundred processes, and each would compile the package anew.

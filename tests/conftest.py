@@ -4,7 +4,10 @@ In CI hypothesis draws the same examples each time, so that a failure there is t
 """
 
 import os
+from itertools import chain, groupby, zip_longest
+from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.examples import FACTOR
@@ -17,3 +20,20 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+_LONG: Final = ("property", "simulation", "differential")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Alternate files that start servers, and mostly wait, with files that compute; short files come last.
+
+    Only where several processes share the tests: each takes the next file when it has finished one.
+    """
+    if hasattr(config, "workerinput"):
+        files = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
+        folders = [file[0].path.relative_to(config.rootpath).parts[1] for file in files]
+        waiting = [file for file, folder in zip(files, folders, strict=True) if folder == "e2e"]
+        computing = [file for file, folder in zip(files, folders, strict=True) if folder in _LONG]
+        short = [file for file, folder in zip(files, folders, strict=True) if folder not in {"e2e", *_LONG}]
+        order = chain.from_iterable(zip_longest(waiting, computing, fillvalue=[]))
+        items[:] = chain.from_iterable([*order, *short])
