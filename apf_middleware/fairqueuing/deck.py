@@ -1,31 +1,175 @@
-"""A level's queues as a deck: opened, dealt to flows, and closed when there are more than desired.
+"""The queues of a level: opened, dealt to flows, and closed when there are more than desired.
 
-The deck may be larger than desired for a while: queues beyond the desired number get no new tickets, and go when they
-are idle. Upstream instead removes any queue that runs empty while there are too many, and moves those behind it up, so
-that flows find themselves in other queues; ``strict_upstream`` does the same.
+**Deck.** A flow's hash deals a hand of queues from the deck, and a ticket joins the queue of its hand with the least
+waiting work. The deck may be larger than desired for a while: queues beyond the desired number get no new tickets, and
+go when they are idle. Kubernetes instead removes any queue that becomes empty while there are too many, and moves those
+behind it up, so flows find themselves in other queues; ``strict_upstream`` does the same.
 
-Where queues are exact, the deck is what flows share that have no place of their own (see `places`); the places' queues
-stand behind it.
+**Exact queues.** Shuffle sharding makes it unlikely that a light flow shares all its queues with heavy ones, but a
+heavy flow has as many turns as its hand has queues. Where each flow has a queue of its own, nothing depends on chance
+and each flow has one turn. There can't be a queue for every flow that ever comes, so their number is bounded:
+
+* A flow that comes is given a queue in a place that is free, or else in the place of an idle queue. It keeps its place
+  while it is idle, until another flow needs it.
+* When the queues of all places are busy, a flow that comes is a *guest*: it is put into the shared queue of its hand
+  with the least waiting work, and stays there as long as anything of it waits, runs or lingers. So a guest has one
+  queue at a time too, and its requests stay in order. After that it is treated as a flow that comes.
+
+The exact queues stand behind the shared ones in one list. Queues that have become idle are listed, once each, and
+whether one is still idle is checked when its place is needed. So every step costs O(1), amortised. A flow is known by
+its 64 bits of entropy.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.places import Places
-from apf_middleware.fairqueuing.queue import Queue
 from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.ticket import Queue
 
-__all__ = ["Deck"]
+__all__ = ["Deck", "ExactQueues"]
 
-_CLOSED: Final = Queue(-1)  # holds the place of a queue that is gone while a later one is still there
-_HANDS_KEPT: Final = 8192  # flows whose hands are remembered: whoever invents flows makes it no larger
+_CLOSED: Final = Queue(-1)  # fills the place of a queue that is gone while a later one is still there
+_HANDS_KEPT: Final = 8192  # flows whose hands are cached; the bound keeps invented flows from filling the memory
+
+
+class _Guest:
+    """A busy flow without a queue of its own: the queue that it shares, and how many of its tickets are there."""
+
+    __slots__ = ("queue", "tickets")
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.tickets = 1
+
+
+class ExactQueues:
+    """At most ``most`` queues with one flow each, in the list ``queues`` from index ``first`` on.
+
+    ``own`` holds the queue of each flow that has one.
+    """
+
+    __slots__ = ("_discipline", "_guests", "_idle", "_queues", "first", "most", "own")
+
+    def __init__(self, discipline: Discipline[Any], queues: list[Queue]) -> None:
+        self._discipline = discipline
+        self._queues = queues
+        self._guests: dict[int, _Guest] = {}
+        self._idle: deque[Queue] = deque()
+        self.own: dict[int, Queue] = {}
+        self.first: int = 0
+        self.most: int = 0
+
+    @property
+    def end(self) -> int:
+        """The index after the last place."""
+        return self.first + self.most
+
+    def resize(self, first: int, most: int) -> None:
+        """Move the places, or change their number; busy flows keep their queues."""
+        self.first, self.most = first, most
+        self._unlist()
+        for index, queue in enumerate(self._queues):
+            if index < first:  # shared from now on
+                self.forget(queue)
+            elif queue.index == index:
+                self._list(queue)
+
+    def close(self) -> None:
+        """Give up all places."""
+        self._unlist()
+        for queue in self._queues:
+            self.forget(queue)
+
+    def _unlist(self) -> None:
+        for queue in self._idle:
+            queue.is_listed = False
+        self._idle.clear()
+
+    def find(self, entropy: int) -> Queue | None:
+        """Return the queue for a flow that has none of its own; None if it must become a guest."""
+        guest = self._guests.get(entropy)
+        if guest is not None:
+            guest.tickets += 1
+            return guest.queue
+        queue = self._open() if len(self._queues) < self.end else self._reopen()
+        if queue is not None:
+            queue.owner = entropy
+            self.own[entropy] = queue
+        return queue
+
+    def _open(self) -> Queue:
+        queue: Queue = self._discipline.open_queue(len(self._queues))
+        self._queues.append(queue)
+        return queue
+
+    def _reopen(self) -> Queue | None:
+        """Open a queue in the place of an idle one. It is a new one, so that its flow doesn't inherit any meters."""
+        idle, queues = self._idle, self._queues
+        while idle:
+            queue = idle.popleft()
+            queue.is_listed = False
+            index = queue.index
+            if queue.is_idle and self.first <= index < self.end and queues[index] is queue:
+                self.forget(queue)
+                self._discipline.close(queue, closing_up=False)
+                queues[index] = self._discipline.open_queue(index)
+                return queues[index]
+        return None
+
+    def receive(self, entropy: int, queue: Queue) -> None:
+        """Make the flow a guest in ``queue``."""
+        self._guests[entropy] = _Guest(queue)
+
+    def leave(self, queue: Queue, entropy: int) -> None:
+        """Note that a ticket of this flow has left ``queue``."""
+        if queue.owner != entropy:
+            guest = self._guests.get(entropy)
+            if guest is not None and guest.queue is queue:  # the ticket may be from before the places were moved
+                guest.tickets -= 1
+                if not guest.tickets:
+                    del self._guests[entropy]
+        if queue.index >= self.first:
+            self._list(queue)
+
+    def _list(self, queue: Queue) -> None:
+        if not queue.is_listed and queue.is_idle:
+            queue.is_listed = True
+            self._idle.append(queue)
+
+    def forget(self, queue: Queue) -> None:
+        """Let ``queue`` be no flow's own any more."""
+        if queue.owner is not None:
+            del self.own[queue.owner]
+            queue.owner = None
+
+    def check(self) -> None:
+        """Raise AssertionError if a place is lost, or a guest isn't where it should be."""
+        listed = set(map(id, self._idle))
+        for index in range(self.first, len(self._queues)):
+            queue = self._queues[index]
+            if queue.index != index:
+                continue  # there is none
+            assert queue.is_listed is (id(queue) in listed), f"whether {queue!r} is listed"
+            assert queue.is_listed or not queue.is_idle, f"{queue!r} is idle, and its place is lost"
+            assert queue.owner is None or self.own[queue.owner] is queue, f"the owner of {queue!r}"
+        assert all(queue.owner == entropy for entropy, queue in self.own.items()), f"owners in {self!r}"
+        for guest in self._guests.values():
+            assert guest.tickets > 0, "a guest has tickets"
+            assert not guest.queue.is_idle, f"a guest is in {guest.queue!r}"
+
+    def __repr__(self) -> str:
+        return (
+            f"<ExactQueues: {len(self.own)} of {self.most} have owners, {len(self._idle)} listed, "
+            f"{len(self._guests)} guests>"
+        )
 
 
 class Deck:
     """The queues of one queue set. ``choices`` counts how often a queue was chosen.
 
-    It has to be told who leaves a queue (`leave`) only while it ``is_watchful``.
+    Only while the deck ``is_watchful`` does the queue set have to report each ticket that is gone (`leave`).
     """
 
     __slots__ = (
@@ -36,36 +180,35 @@ class Deck:
         "_strict",
         "choices",
         "desired",
+        "exact",
         "is_overfull",
         "is_watchful",
-        "places",
         "queues",
     )
-
-    desired: int
-    _hand_size: int
 
     def __init__(self, discipline: Discipline[Any], settings: QueueSetSettings, *, strict: bool) -> None:
         self._discipline = discipline
         self._strict = strict
         self._hands: dict[int, list[Queue]] = {}
         self.queues: list[Queue] = []
-        self.places: Places | None = None
+        self.exact: ExactQueues | None = None
         self.choices: int = 0
+        self.desired: int = 0
+        self._hand_size = 0
         self.resize(settings)
 
     def __iter__(self) -> Iterator[Queue]:
         return (queue for queue in self.queues if queue is not _CLOSED)
 
     def choose(self, entropy: int, waiting: int) -> Queue:
-        """The queue for the next ticket of this flow: its own, or the one of its hand with the least waiting work.
+        """Return the queue for the next ticket of this flow: its own, or that of its hand with the least waiting work.
 
         The hand is gone through from another card each time, so that equals take turns. ``waiting`` is how many tickets
         wait in all queues together: if none does, there is nothing to compare.
         """
-        places = self.places
-        if places is not None:
-            queue = places.own.get(entropy) or places.find(entropy)
+        exact = self.exact
+        if exact is not None:
+            queue = exact.own.get(entropy) or exact.find(entropy)
             if queue is not None:
                 self.choices += 1
                 return queue
@@ -82,18 +225,18 @@ class Deck:
                 if work < least:
                     best = queue
                     least = work
-        if places is not None:
-            places.receive(entropy, best)
+        if exact is not None:
+            exact.receive(entropy, best)
         return best
 
     def choose_again(self, entropy: int, times: int) -> Queue:
-        """What the last of so many calls of `choose` would have returned, with nobody waiting."""
+        """Return what the last of so many calls of `choose` would have returned while no ticket waits."""
         self.choices += times - 1
         return self.choose(entropy, 0)
 
     def _deal(self, entropy: int) -> list[Queue]:
-        """A hand of queues, twice in a row so that going round needs no turning back."""
-        assert self._dealer is not None, "nobody chooses a queue where there are none"
+        """Return a hand of queues, repeated so that it can be gone through once from any card."""
+        assert self._dealer is not None, "there are queues to choose from"
         hand = list(map(self.queues.__getitem__, self._dealer.deal(entropy)))
         if len(self._hands) >= _HANDS_KEPT:
             self._hands.clear()
@@ -101,14 +244,14 @@ class Deck:
         return hand
 
     def resize(self, settings: QueueSetSettings) -> None:
-        """Deal from as many queues as ``settings`` say, and open those that are missing."""
-        most = self.places.most if self.places else 0
+        """Deal from as many queues as ``settings`` require, and open those that are missing."""
+        most = self.exact.most if self.exact else 0
         if self.queues and (settings.queues, settings.hand_size, settings.exact) == (
             self.desired,
             self._hand_size,
             most,
         ):
-            return  # hands stay remembered when only the seats change, as they do all the time
+            return  # only the seats change, as they do all the time: hands stay cached
         self.desired = settings.queues
         self._dealer = settings.dealer()
         self._hand_size = settings.hand_size
@@ -120,57 +263,57 @@ class Deck:
                 queues[index] = self._discipline.open_queue(index)
         queues.extend(self._discipline.open_queue(index) for index in range(len(queues), self.desired))
         if settings.exact:
-            self.places = self.places or Places(self._discipline, queues)
-            self.places.resize(self.desired, settings.exact)
-        elif self.places is not None:
-            self.places.close()
-            self.places = None
+            self.exact = self.exact or ExactQueues(self._discipline, queues)
+            self.exact.resize(self.desired, settings.exact)
+        elif self.exact is not None:
+            self.exact.close()
+            self.exact = None
         self._take_stock()
 
     def _take_stock(self) -> None:
         self.is_overfull: bool = len(self.queues) > self._end
-        self.is_watchful: bool = self.is_overfull or self.places is not None
+        self.is_watchful: bool = self.is_overfull or self.exact is not None
 
     @property
     def _end(self) -> int:
         """The index after the last queue that is to stay."""
-        return self.places.end if self.places else self.desired
+        return self.exact.end if self.exact else self.desired
 
     def surplus(self) -> list[Queue]:
-        """Idle queues that are to go although nothing happens in them; upstream leaves them."""
+        """Return idle queues that are to go although nothing happens in them; Kubernetes leaves them."""
         if self._strict:
             return []
         return [queue for queue in self.queues[self._end :] if queue is not _CLOSED and queue.is_idle]
 
     def leave(self, queue: Queue, entropy: int) -> None:
-        """A ticket of this flow is gone from ``queue``."""
-        places = self.places
-        if places is not None and not queue.is_listed:
-            places.leave(queue, entropy)
+        """Note that a ticket of this flow has left ``queue``."""
+        exact = self.exact
+        if exact is not None and not queue.is_listed:
+            exact.leave(queue, entropy)
         if self.is_overfull:
             self.close(queue)
 
     def close(self, queue: Queue) -> None:
         """Remove ``queue`` if it is superfluous and has nothing to do."""
-        closes_up = self._strict and self.places is None
+        closes_up = self._strict and self.exact is None
         if self._close_up(queue) if closes_up else self._close_surplus(queue):
             self._discipline.close(queue, closing_up=closes_up)
             self._take_stock()
 
     def _close_surplus(self, queue: Queue) -> bool:
-        """A queue goes when it is one of the surplus and idle; the others stay where they are."""
+        """Remove ``queue`` if it is idle and beyond the last that is to stay; the others stay where they are."""
         queues, index = self.queues, queue.index
         if index < self._end or not queue.is_idle:
             return False
-        if self.places is not None:
-            self.places.forget(queue)
+        if self.exact is not None:
+            self.exact.forget(queue)
         queues[index] = _CLOSED
         while queues and queues[-1] is _CLOSED:
             queues.pop()
         return True
 
     def _close_up(self, queue: Queue) -> bool:
-        """As upstream: any queue goes, though its seats may linger, and those behind it move up."""
+        """Remove ``queue`` as Kubernetes does, though its seats may linger, and move those behind it up."""
         index = queue.index
         if (
             queue.length
@@ -179,7 +322,7 @@ class Deck:
             or index >= len(self.queues)
             or self.queues[index] is not queue
         ):
-            return False  # the last two: an earlier linger of this queue has already removed it
+            return False  # an earlier linger of this queue may have removed it already
         del self.queues[index]
         for other in self:
             if other.index > index:
@@ -188,16 +331,17 @@ class Deck:
         return True
 
     def check(self) -> None:
-        """Raise AssertionError where a queue isn't where it says it is."""
+        """Raise AssertionError if a queue isn't where it should be, or is inconsistent."""
         for index, queue in enumerate(self.queues):
             if queue is _CLOSED:
                 assert index >= self._end, f"queue {index} of {self._end} is missing"
             else:
                 assert queue.index == index, f"{queue!r} stands at {index}"
+                queue.check()
         assert not self.surplus(), f"superfluous and idle: {self.surplus()!r}"
-        if self.places is not None:
-            self.places.check()
+        if self.exact is not None:
+            self.exact.check()
 
     def __repr__(self) -> str:
-        places = f", {self.places!r}" if self.places else ""
-        return f"<Deck of {sum(1 for _ in self)} queues, {self.desired} desired{places}>"
+        exact = f", {self.exact!r}" if self.exact else ""
+        return f"<Deck of {sum(1 for _ in self)} queues, {self.desired} desired{exact}>"

@@ -37,9 +37,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from apf_middleware.fairqueuing.agenda import Agenda
-from apf_middleware.fairqueuing.claim import Claim
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
 
 __all__ = ["Guarantee", "RiseLog"]
 
@@ -101,16 +100,16 @@ class Guarantee:
 
     __slots__ = (
         "_agenda",
-        "_claims",
         "_earliest",
         "_former",
-        "_free_claims",
+        "_free_meters",
         "_has_fallen",
         "_held",
         "_in_order",
         "_is_decided",
         "_last_listed",
         "_longest",
+        "_meters",
         "_most_work",
         "_now",
         "_overdue",
@@ -146,13 +145,13 @@ class Guarantee:
 
     def _forget(self) -> None:
         self._held = 0  # the seats in use
-        self._claims: list[Claim] = []
-        self._queues: list[Queue] = []  # whose claim it is, or was last
-        self._free_claims: list[Claim] = []
-        self._shares = MaxMinShares(0, self._claims)
+        self._meters: list[ServiceMeter] = []
+        self._queues: list[Queue] = []  # whose meter it is, or was last
+        self._free_meters: list[ServiceMeter] = []
+        self._shares = MaxMinShares(0, self._meters)
         self._share_rounded_up = 0
         self._rises = RiseLog()
-        self._in_order: OrderedDict[Claim, None] = OrderedDict()  # waiting queues, by rising `listed`
+        self._in_order: OrderedDict[ServiceMeter, None] = OrderedDict()  # waiting queues, by rising `listed`
         self._agenda = Agenda()  # other waiting queues, by `listed`
         self._postponed = Agenda()  # the rest of them: `listed` tells when to look again
         self._earliest = self._last_listed = self.r  # no queue is listed before the former
@@ -171,13 +170,13 @@ class Guarantee:
                 self.r += (shares.free * (now - self._now) << _GRAIN_BITS) // shares.limited
         self._now = now
 
-    def _demand(self, claim: Claim, rho: int) -> None:
+    def _demand(self, meter: ServiceMeter, rho: int) -> None:
         """Set the demand of a queue that may cross the boundary between granted and limited."""
-        self._shares.change(claim, rho)
+        self._shares.change(meter, rho)
         self._note_share()
         if not rho:
-            self._queues[claim.index].claim = None
-            self._free_claims.append(claim)
+            self._queues[meter.index].service_meter = None
+            self._free_meters.append(meter)
 
     def _note_share(self) -> None:
         """Log the rise if the fair share has come to exceed more whole numbers of seats."""
@@ -189,29 +188,29 @@ class Guarantee:
 
     def _log_rise(self, r: int, low: int, high: int) -> None:
         rises = self._rises
-        if rises.count > 2 * len(self._claims) + 64:  # so often that a look at all queues costs O(1), amortised
-            for claim, queue in zip(self._claims, self._queues, strict=True):
-                if queue.claim is claim:
+        if rises.count > 2 * len(self._meters) + 64:  # so often that a look at all queues costs O(1), amortised
+            for meter, queue in zip(self._meters, self._queues, strict=True):
+                if queue.service_meter is meter:
                     if queue.length:
-                        self._note_rises(claim, queue.seats_in_use)
-                    claim.noted = 0
+                        self._note_rises(meter, queue.seats_in_use)
+                    meter.noted = 0
             rises.clear()
         rises.add(r, self._now, low, high)
 
     # What happens to queues
 
-    def _claim(self, queue: Queue) -> Claim:
-        """Return a claim of ``queue``, which has none."""
-        if self._free_claims:
-            claim = self._free_claims.pop()
-            self._queues[claim.index] = queue
-            claim.offset = 0
+    def _open_meter(self, queue: Queue) -> ServiceMeter:
+        """Return a meter for ``queue``, which has none."""
+        if self._free_meters:
+            meter = self._free_meters.pop()
+            self._queues[meter.index] = queue
+            meter.offset = 0
         else:
-            claim = Claim(len(self._claims))
-            self._claims.append(claim)
+            meter = ServiceMeter(len(self._meters))
+            self._meters.append(meter)
             self._queues.append(queue)
-        queue.claim = claim
-        return claim
+        queue.service_meter = meter
+        return meter
 
     def wait(self, now: int, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
         """A request of this ``width`` has joined ``queue``, one of ``queues``, to wait there."""
@@ -219,26 +218,26 @@ class Guarantee:
             self._track(queues)
         if now != self._now:
             self._pass_time(now)
-        claim = queue.claim or self._claim(queue)
-        if claim.is_limited:
-            claim.rho += width  # it stays limited
+        meter = queue.service_meter or self._open_meter(queue)
+        if meter.is_limited:
+            meter.rho += width  # it stays limited
         else:
-            self._demand(claim, claim.rho + width)
+            self._demand(meter, meter.rho + width)
         if queue.length == 1:
             r = self.r
             if not self._waiting_queues:
                 self._earliest = r
             self._waiting_queues += 1
-            claim.least = r - (queue.seats_in_use * now + claim.offset << _GRAIN_BITS)
-            claim.noted = self._rises.count
-            claim.debt = 0
-            claim.is_postponed = False
-            claim.listed = r
+            meter.least = r - (queue.seats_in_use * now + meter.offset << _GRAIN_BITS)
+            meter.noted = self._rises.count
+            meter.debt = 0
+            meter.is_postponed = False
+            meter.listed = r
             if r >= self._last_listed:
                 self._last_listed = r
-                self._in_order[claim] = None
+                self._in_order[meter] = None
             else:  # `r` has gone back
-                self._agenda.put(claim.index, r)
+                self._agenda.put(meter.index, r)
                 self._earliest = min(self._earliest, r)
         self._is_decided = False
 
@@ -249,16 +248,16 @@ class Guarantee:
         for queue in queues:
             if queue.seats_in_use:
                 self._held += queue.seats_in_use
-                self._demand(self._claim(queue), queue.seats_in_use)
+                self._demand(self._open_meter(queue), queue.seats_in_use)
 
     def occupy(self, now: int, queue: Queue, width: int, queues: int) -> None:
         """A request has been seated that did not have to wait, and there are so many ``queues``."""
         if now != self._now:
             self._pass_time(now)
         self._held += width
-        claim = queue.claim or self._claim(queue)
-        claim.offset -= width * now
-        self._demand(claim, claim.rho + width)
+        meter = queue.service_meter or self._open_meter(queue)
+        meter.offset -= width * now
+        self._demand(meter, meter.rho + width)
         self._quiet += 1
         if self._quiet > queues:
             self._stop()
@@ -267,18 +266,18 @@ class Guarantee:
         """There has been no competition for long: keep demands no longer."""
         self.is_tracking = False
         for queue in self._queues:
-            queue.claim = None
+            queue.service_meter = None
         self._forget()
 
     def leave(self, now: int, queue: Queue, width: int) -> None:
         """A request has left ``queue`` unserved."""
         if now != self._now:
             self._pass_time(now)
-        claim = queue.claim
-        assert claim is not None, "a queue where a request waits has a claim"
+        meter = queue.service_meter
+        assert meter is not None, "a queue where a request waits has a meter"
         if not queue.length:
-            self._end_wait(claim)
-        self._demand(claim, claim.rho - width)
+            self._end_wait(meter)
+        self._demand(meter, meter.rho - width)
         self._is_decided = False
 
     def dispatch(self, now: int, queue: Queue, width: int, cut: int) -> None:
@@ -286,57 +285,57 @@ class Guarantee:
         if now != self._now:
             self._pass_time(now)
         self._held += width
-        claim = queue.claim
-        assert claim is not None, "a queue where a request waits has a claim"
+        meter = queue.service_meter
+        assert meter is not None, "a queue where a request waits has a meter"
         if not queue.length:
-            self._end_wait(claim)
-        elif claim.noted != self._rises.count:
-            self._note_rises(claim, queue.seats_in_use - width)
-        claim.offset -= width * now
+            self._end_wait(meter)
+        elif meter.noted != self._rises.count:
+            self._note_rises(meter, queue.seats_in_use - width)
+        meter.offset -= width * now
         if cut:
-            self._demand(claim, claim.rho - cut)
+            self._demand(meter, meter.rho - cut)
         self._is_decided = False
 
-    def _end_wait(self, claim: Claim) -> None:
-        """No request waits any more in the queue of ``claim``."""
+    def _end_wait(self, meter: ServiceMeter) -> None:
+        """No request waits any more in the queue of ``meter``."""
         self._waiting_queues -= 1
         self._quiet = 0
-        self._unlist(claim)
+        self._unlist(meter)
 
-    def _unlist(self, claim: Claim) -> None:
-        if claim.is_postponed:
-            self._postponed.drop(claim.index)
-        elif claim in self._in_order:
-            del self._in_order[claim]
+    def _unlist(self, meter: ServiceMeter) -> None:
+        if meter.is_postponed:
+            self._postponed.drop(meter.index)
+        elif meter in self._in_order:
+            del self._in_order[meter]
         else:
-            self._agenda.drop(claim.index)
+            self._agenda.drop(meter.index)
 
     def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
         """A request is about to give back the seats of ``queue`` that it has held for so long."""
         self._remaining -= 1
         if width * held_ns > self._most_work or held_ns > self._longest or not self._remaining:
             self._remember(width * held_ns, held_ns)
-        claim = queue.claim
-        if claim is None:
+        meter = queue.service_meter
+        if meter is None:
             return
         if now != self._now:
             self._pass_time(now)
         if queue.length:
             seats = queue.seats_in_use
-            ahead = self.r - (seats * now + claim.offset << _GRAIN_BITS)
-            if ahead < claim.least:  # noqa: PLR1730 - min() is slower
-                claim.least = ahead
-            if claim.noted != self._rises.count:
-                self._note_rises(claim, seats)
-            if (claim.is_postponed and not self._is_share(seats - width)) or self._has_fallen:
-                self._list(claim, min(claim.listed, self.r - ahead + claim.least + claim.debt))
+            ahead = self.r - (seats * now + meter.offset << _GRAIN_BITS)
+            if ahead < meter.least:  # noqa: PLR1730 - min() is slower
+                meter.least = ahead
+            if meter.noted != self._rises.count:
+                self._note_rises(meter, seats)
+            if (meter.is_postponed and not self._is_share(seats - width)) or self._has_fallen:
+                self._list(meter, min(meter.listed, self.r - ahead + meter.least + meter.debt))
         self._held -= width
-        claim.offset += width * now
-        rho = claim.rho - width
-        if claim.is_limited and rho >= claim.at_least:
-            claim.rho = rho  # it stays limited
+        meter.offset += width * now
+        rho = meter.rho - width
+        if meter.is_limited and rho >= meter.at_least:
+            meter.rho = rho  # it stays limited
         else:
-            self._demand(claim, rho)
+            self._demand(meter, rho)
         self._is_decided = False
 
     def _remember(self, work: int, held_ns: int) -> None:
@@ -353,20 +352,20 @@ class Guarantee:
 
         The work counts as service of this queue, and so all have a part in it as in the seats in use.
         """
-        claim = queue.claim
-        if claim is None or not queue.length:
+        meter = queue.service_meter
+        if meter is None or not queue.length:
             return
         if now != self._now:
             self._pass_time(now)
-        claim.debt += work << _GRAIN_BITS
+        meter.debt += work << _GRAIN_BITS
         if self._shares.limited:
             before = self.r
             self.r += (work << _GRAIN_BITS) // self._shares.limited
             self._has_fallen = self._has_fallen or self.r < before
             self._log_rise(min(before, self.r), 0, _ANY_SHARE)
-        at = self._note(queue, claim)
-        if at < claim.listed:
-            self._list(claim, at)
+        at = self._note(queue, meter)
+        if at < meter.listed:
+            self._list(meter, at)
         self._is_decided = False
 
     def _set_threshold(self) -> None:
@@ -382,28 +381,28 @@ class Guarantee:
 
     # Which queue lacks service
 
-    def _note(self, queue: Queue, claim: Claim) -> int:
+    def _note(self, queue: Queue, meter: ServiceMeter) -> int:
         """Bring the least value up to date; return the ``r`` at which the shortfall was zero at the earliest."""
         seats = queue.seats_in_use
-        ahead = self.r - (seats * self._now + claim.offset << _GRAIN_BITS)
-        claim.least = min(claim.least, ahead)
-        if claim.noted != self._rises.count:
-            self._note_rises(claim, seats)
-        return self.r - ahead + claim.least + claim.debt
+        ahead = self.r - (seats * self._now + meter.offset << _GRAIN_BITS)
+        meter.least = min(meter.least, ahead)
+        if meter.noted != self._rises.count:
+            self._note_rises(meter, seats)
+        return self.r - ahead + meter.least + meter.debt
 
-    def _note_rises(self, claim: Claim, seats: int) -> None:
+    def _note_rises(self, meter: ServiceMeter, seats: int) -> None:
         """Read the rises since the latest call; the queue has had so many ``seats`` all the time."""
-        least = self._rises.least(seats, claim.noted)
-        claim.noted = self._rises.count
+        least = self._rises.least(seats, meter.noted)
+        meter.noted = self._rises.count
         if least is not None:
-            claim.least = min(claim.least, least - (claim.offset << _GRAIN_BITS))
+            meter.least = min(meter.least, least - (meter.offset << _GRAIN_BITS))
 
-    def _list(self, claim: Claim, at: int, *, is_postponed: bool = False) -> None:
-        """List ``claim`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
-        self._unlist(claim)
-        claim.listed = at
-        claim.is_postponed = is_postponed
-        (self._postponed if is_postponed else self._agenda).put(claim.index, at)
+    def _list(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
+        """List ``meter`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
+        self._unlist(meter)
+        meter.listed = at
+        meter.is_postponed = is_postponed
+        (self._postponed if is_postponed else self._agenda).put(meter.index, at)
         self._earliest = min(self._earliest, at)
 
     def overdue(self, now: int) -> Queue | None:
@@ -423,63 +422,63 @@ class Guarantee:
     def _find_overdue(self) -> Queue | None:
         latest = self.r - self._threshold
         self._look_again(latest)
-        while (claim := self._first()) is not None and claim.listed < latest:
-            queue = self._queues[claim.index]
-            at = self._note(queue, claim)
+        while (meter := self._first()) is not None and meter.listed < latest:
+            queue = self._queues[meter.index]
+            at = self._note(queue, meter)
             if self._is_share(queue.seats_in_use):
-                self._list(claim, max(at, latest + (self._threshold >> 3)), is_postponed=True)
-            elif at > claim.listed:
-                self._list(claim, at)
+                self._list(meter, max(at, latest + (self._threshold >> 3)), is_postponed=True)
+            elif at > meter.listed:
+                self._list(meter, at)
             else:
-                self._earliest = claim.listed
+                self._earliest = meter.listed
                 self.overridden += 1
                 return queue
-        ends = [claim.listed] if claim is not None else []
+        ends = [meter.listed] if meter is not None else []
         if (index := self._postponed.least()) is not None:
-            ends.append(self._claims[index].listed)
+            ends.append(self._meters[index].listed)
         self._earliest = min(ends, default=self.r)
         return None
 
     def _look_again(self, latest: int) -> None:
         """List the postponed queues that are due, unless they have their fair share still."""
-        while (index := self._postponed.least()) is not None and self._claims[index].listed < latest:
-            claim, queue = self._claims[index], self._queues[index]
+        while (index := self._postponed.least()) is not None and self._meters[index].listed < latest:
+            meter, queue = self._meters[index], self._queues[index]
             if self._is_share(queue.seats_in_use):
-                self._list(claim, latest + (self._threshold >> 3), is_postponed=True)
+                self._list(meter, latest + (self._threshold >> 3), is_postponed=True)
             else:
-                self._list(claim, self._note(queue, claim))
+                self._list(meter, self._note(queue, meter))
 
     def _is_share(self, seats: int) -> bool:
         """Return whether a queue with so many ``seats`` has its fair share, where others want more than they have."""
         shares = self._shares
         return shares.limited > 0 and seats * shares.limited >= shares.free
 
-    def _first(self) -> Claim | None:
-        """Return the claim that is listed first, and not postponed."""
+    def _first(self) -> ServiceMeter | None:
+        """Return the meter that is listed first, and not postponed."""
         index = self._agenda.least()
-        listed = None if index is None else self._claims[index]
+        listed = None if index is None else self._meters[index]
         if not self._in_order:
             return listed
         first = next(iter(self._in_order))
         return listed if listed is not None and listed.listed < first.listed else first
 
     def check(self) -> None:
-        """Raise AssertionError where the claims are not those of the queues."""
+        """Raise AssertionError where the meters are not those of the queues."""
         self._shares.check()
         self._agenda.check()
         self._postponed.check()
         in_heaps = self._agenda.members() | self._postponed.members()
-        held, listed = 0, self._in_order.keys() | {self._claims[index] for index in in_heaps}
-        for claim, queue in zip(self._claims, self._queues, strict=True):
-            if queue.claim is claim:
+        held, listed = 0, self._in_order.keys() | {self._meters[index] for index in in_heaps}
+        for meter, queue in zip(self._meters, self._queues, strict=True):
+            if queue.service_meter is meter:
                 waiting = sum(ticket.width for ticket in queue)
-                assert claim.rho == waiting + queue.seats_in_use, f"the claim of {queue!r}"
-                assert (claim in listed) is (queue.length > 0), f"whether {queue!r} is listed"
-                assert not queue.length or claim.listed >= self._earliest, f"{queue!r} is listed before all"
+                assert meter.rho == waiting + queue.seats_in_use, f"the meter of {queue!r}"
+                assert (meter in listed) is (queue.length > 0), f"whether {queue!r} is listed"
+                assert not queue.length or meter.listed >= self._earliest, f"{queue!r} is listed before all"
                 held += queue.seats_in_use
             else:
-                assert not claim.rho, f"a claim that was of {queue!r}"
-        in_order = [claim.listed for claim in self._in_order]
+                assert not meter.rho, f"a meter that was of {queue!r}"
+        in_order = [meter.listed for meter in self._in_order]
         assert in_order == sorted(in_order), "the order of the waiting queues"
         assert self._waiting_queues == len(listed), f"{len(listed)} queues wait"
         assert self._held == held, f"{held} seats are held"

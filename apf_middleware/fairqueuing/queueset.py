@@ -1,36 +1,42 @@
-"""One level's queues and seats: who arrives is dealt a queue, waits for a turn, is seated, and gives the seats back.
+"""One level's queues and seats: tickets arrive, wait in a queue, are seated, and give their seats back.
 
-Pure and synchronous. Time is the argument ``now`` (integer nanoseconds, never running backwards); every change returns
-the tickets that it seated, and whoever called wakes them. Nothing runs by itself: `next_event_at` tells when seats that
-linger come free, and any call at or after that time frees them first. The discipline keeps the meters that say whose
-turn it is.
+Pure and synchronous. Time is the argument ``now`` (integer nanoseconds that never decrease). Every change returns the
+tickets that it seated, and the caller wakes them. No timer runs: `QueueSet.next_event_at` returns when lingering seats
+come free, and any call at or after that time frees them first.
 
-Upstream's known defects are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
-Kubernetes code replay to the last digit:
+The `Deck` chooses a queue for a ticket. The `Discipline` picks the queue that is served next, unless the `Guarantee`
+names one that has fallen too far behind its fair share. The oldest ticket of that queue is seated if it fits.
+Otherwise seats are saved up for it, and others may pass it within a bound (see `seats`). Last of all its gates are
+asked. A ticket that a gate keeps waiting is *parked*: it leaves the chain of its queue, so it is no demand and gets no
+turn. It still counts for the length of its queue, and `QueueSet.unpark` puts it back before all that arrived later.
+
+Known defects of Kubernetes are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
+code replay to the last digit:
 
 bounded queues   a queue is full at its limit, also while seats are free because a wide ticket is saving up for more
-leaving seats    when a ticket leaves unserved, those that it stood before are seated
+leaving seats    when a ticket leaves unserved, tickets behind it may be seated at once
 no phantom       seats that are cut from a ticket at dispatch don't count as demand for ever
-surplus queues   superfluous queues go as soon as they are idle, however that came, and no other queue changes place
-zero is zero     a level with no seats and no queues admits nobody
+surplus queues   superfluous queues go as soon as they are idle, and no other queue changes place
+zero is zero     a level with no seats and no queues admits nothing
 cut anywhere     final seats are cut to the level's seats without queues too
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
 from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, UpstreamEqualSerial
 from apf_middleware.fairqueuing.guarantee import Guarantee
-from apf_middleware.fairqueuing.inspection import check_queues, check_seats, check_turn, picture
-from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.fairqueuing.serving import Serving
+from apf_middleware.fairqueuing.seats import Charges, Lingering, Reservation
 from apf_middleware.fairqueuing.settings import MAX_QUEUES, QueueSetSettings, require_settings
-from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.ticket import Queue, Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 from apf_middleware.snapshots import QueueSetSnapshot
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.ticket import Gatekeeper
 
 __all__ = ["QueueSet"]
 
@@ -39,45 +45,58 @@ _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
 
-_GUESSED: Final = 101  # work is looked up for the widths that occur: upstream's estimates end at 100 seats
-_NOBODY: Final[tuple[Ticket, ...]] = ()
+_GUESSED: Final = 101  # expected work is looked up for the common widths: Kubernetes' estimates end at 100 seats
+_NONE: Final[tuple[Ticket, ...]] = ()
 
 
-class QueueSet(Serving):
+class QueueSet:
     """The queues and seats of one level.
 
-    ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is what a request is taken to last
-    until its duration is known. ``now`` is the time to begin with. With a ``ceiling`` the seats are steered: whoever
-    shares them out among levels sets ``concurrency`` before each call, and the meters run at the seats in use; demand
-    isn't kept then, for nothing follows from it.
+    ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is the duration that is assumed of a
+    request until it is known. ``now`` is the time to begin with.
+
+    ``concurrency`` seats may be in use at this moment, and never more than ``ceiling``. A ticket that is wider than the
+    ceiling waits until nothing else of the level runs, because it would wait for ever otherwise. The two are the same
+    unless the seats are *steered*: given a ``ceiling``, the caller shares seats out among levels, and sets
+    ``concurrency`` before each call. The meters then run at the seats in use, and no demand is kept.
     """
 
     __slots__ = (
         "_guessed",
+        "_has_events",
         "_is_queuing",
         "_is_restless",
         "_limit",
         "_now",
+        "_phantom_seats",
+        "_queueless_seats",
+        "ceiling",
+        "charges",
+        "concurrency",
         "deck",
         "demand",
         "discipline",
+        "dispatched",
+        "executing",
+        "gatekeeper",
+        "guarantee",
         "guess_ns",
         "is_closing",
         "is_quiescing",
         "is_steered",
+        "lingering",
+        "no_accommodation",
+        "parked",
+        "rejected",
+        "reservation",
         "room",
+        "rounds",
+        "seats_in_use",
+        "seats_waiting",
         "settings",
         "strict_upstream",
+        "waiting",
     )
-
-    ceiling: int
-    concurrency: int
-    dispatched: int
-    executing: int
-    rounds: int
-    seats_in_use: int
-    seats_waiting: int
-    waiting: int
 
     def __init__(
         self,
@@ -91,87 +110,127 @@ class QueueSet(Serving):
     ) -> None:
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
-        super().__init__(settings.concurrency, most, cuts=not settings.exempt, strict=strict_upstream)
+        self.strict_upstream, self.is_steered = strict_upstream, ceiling is not None
         self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
+        self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
         self._now = require_integer("now", now)
-        self.settings: QueueSetSettings = settings
-        self.room: int = MAX_QUEUES  # in each queue, where what waits in all levels is bounded
-        self._limit = settings.queue_length_limit
-        self.rounds = 0 if strict_upstream else settings.backfill
-        self.strict_upstream: bool = strict_upstream
+        self.concurrency, self.ceiling = settings.concurrency, most
+        self.seats_in_use = 0  # lingering ones included
+        self._queueless_seats = 0  # those of tickets that arrived while there were no queues
+        self._phantom_seats = 0  # with ``strict_upstream``, seats that were cut and count as demand for ever
+        self.charges: Charges = Charges()
+        self.lingering: Lingering = Lingering()
+        self.reservation: Reservation = Reservation({})
         if strict_upstream and discipline is EqualSerial:
             discipline = UpstreamEqualSerial
         self.discipline: Discipline[Any] = discipline(most, guess_ns)
         self.discipline.begin(now)
-        is_guaranteed = self.discipline.is_guaranteed and not (strict_upstream or settings.exempt)
-        self.guarantee: Guarantee | None = Guarantee(most, now) if is_guaranteed else None
-        self.is_steered: bool = ceiling is not None
         if self.is_steered:
             self.discipline.follow()
-        self._is_restless = self.discipline.is_restless and settings.queues > 0
-        self.demand: Demand = Demand(now)
-        self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
+        is_guaranteed = self.discipline.is_guaranteed and not (strict_upstream or settings.exempt)
+        self.guarantee: Guarantee | None = Guarantee(most, now) if is_guaranteed else None
         self.deck: Deck = Deck(self.discipline, settings, strict=strict_upstream)
-        self.is_quiescing: bool = False
-        self.is_closing: bool = False
-        self._is_queuing = settings.queues > 0
-        self.waiting = self.seats_waiting = 0
+        self.gatekeeper: Gatekeeper | None = None
+        self.demand: Demand = Demand(now)
+        self.waiting = self.seats_waiting = self.parked = self.executing = self.dispatched = 0
+        self.no_accommodation = 0  # how often the next ticket didn't fit
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self.room: int = MAX_QUEUES  # for each queue, where the tickets that wait in all levels are bounded
+        self.is_quiescing = self.is_closing = False
+        self._adopt(settings)
 
-    # What happens to tickets
+    def _adopt(self, settings: QueueSetSettings) -> None:
+        self.settings: QueueSetSettings = settings
+        self.rounds: int = 0 if self.strict_upstream else settings.backfill
+        self._limit = settings.queue_length_limit
+        self._is_queuing = settings.queues > 0 and not self.is_quiescing
+        self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
+        # Whether anything can happen only because time passes; it is False on the quick way through `arrive`.
+        self._has_events = self._is_restless or self.lingering.next_at is not None
+
+    # Arriving and leaving
 
     def arrive(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in: afterwards it is seated, waiting, or rejected for a reason."""
+        """Take in ``ticket``: afterwards it is seated, waiting, or rejected with a reason."""
         if ticket.state is not _NEW:
             raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
-        ended = self._advance(now)
+        ended: Sequence[Ticket] = _NONE
+        if self._has_events or now.__class__ is not int or now <= self._now:
+            ended = self._advance(now)
+        else:  # `_advance`, written out for speed
+            demand = self.seats_in_use - self._queueless_seats
+            self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
+            self._now = now
         ticket.queueset = self
         ticket.arrived_at = now
-        if not self._is_queuing:
-            seated = self._arrive_without_queue(now, ticket)
-        else:
-            ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
-            work, width, known = ticket.work, ticket.width, self._guessed
-            ticket.total_work = known[work.seats] + work.final_work if width < _GUESSED else work.total(self.guess_ns)
-            if not self.waiting and self.seats_in_use + width <= self.concurrency:
-                self.discipline.serve(queue, ticket)
-                guarantee = self.guarantee
-                if width > self.ceiling:
-                    self._cut(ticket)
-                    width = ticket.width
-                ticket.state = _SEATED  # `_occupy`, written out for speed
-                ticket.seated_at = now
-                self.dispatched += 1
-                self.executing += 1
-                queue.executing += 1
-                self.seats_in_use += width
-                queue.seats_in_use += width
-                if guarantee is not None and guarantee.is_tracking:
-                    guarantee.occupy(now, queue, width, len(self.deck.queues))
-                seated = (ticket,)
-            else:
-                self._join(now, queue, ticket)
-                seated = self._dispatch(now) if self.seats_in_use < self.concurrency else _NOBODY
+        seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
-    def _join(self, now: int, queue: Queue, ticket: Ticket) -> None:
+    def _arrive_in_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
+        work, width = ticket.work, ticket.width
+        if width < _GUESSED:
+            ticket.total_work = self._guessed[work.seats] + work.final_work
+        else:
+            ticket.total_work = work.total(self.guess_ns)
+        if self.waiting or self.seats_in_use + width > self.concurrency:
+            return self._join(now, queue, ticket)
+        self.discipline.serve(queue, ticket)
+        if width > self.ceiling:
+            self._cut(ticket)
+            width = ticket.width
+        ticket.state = _SEATED  # `_occupy`, written out for speed
+        ticket.seated_at = now
+        self.dispatched += 1
+        self.executing += 1
+        queue.executing += 1
+        self.seats_in_use += width
+        queue.seats_in_use += width
+        guarantee = self.guarantee
+        if guarantee is not None and guarantee.is_tracking:
+            guarantee.occupy(now, queue, width, len(self.deck.queues))
+        return (ticket,)
+
+    def _join(self, now: int, queue: Queue, ticket: Ticket) -> Sequence[Ticket]:
         """Let ``ticket`` wait in ``queue``, unless that is full."""
-        is_open = self.strict_upstream and self.seats_in_use < self.concurrency
-        if queue.length + queue.parked >= min(self._limit, self.room) and not is_open:
+        if queue.length + queue.parked >= (min(self.room, self._limit)) and not (
+            self.strict_upstream and self.seats_in_use < self.concurrency  # then Kubernetes lets tickets in
+        ):
             self._turn_down(queue, ticket, Reason.QUEUE_FULL)
-            return
+            return _NONE
+        width = ticket.width
         self.discipline.arrive(queue, ticket)
         queue.append(ticket)
         ticket.state = _WAITING
         self.waiting += 1
-        self.seats_waiting += ticket.width
-        self._note_wait(now, queue, ticket.width)
+        self.seats_waiting += width
+        if self.guarantee is not None:
+            self.guarantee.wait(now, queue, width, self.deck)
+        return self._dispatch(now) if self.seats_in_use < self.concurrency else _NONE
+
+    def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        """Seat ``ticket`` or reject it, where there are no queues."""
+        if self.is_quiescing:
+            self._reject(ticket, Reason.QUEUE_CLOSING if self.is_closing and not self.is_idle else Reason.QUEUE_CLOSED)
+        elif self.settings.exempt or (self._fits(ticket.width) and (self.concurrency or self.strict_upstream)):
+            self._occupy(now, ticket)
+            return (ticket,)
+        else:
+            self._reject(ticket, Reason.CONCURRENCY_LIMIT)
+        return _NONE
+
+    def turn_away(self, now: int, ticket: Ticket, reason: Reason) -> None:
+        """Reject ``ticket``, which has just arrived, where no ticket waits."""
+        ticket.queueset = self
+        ticket.arrived_at = now
+        self._reject(ticket, reason)
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
-        """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.
+        """Take ``ticket`` out of its queue unserved, and reject it for ``reason``.
 
-        Unless the end of a linger that was due seats it first: then it is among the tickets returned.
+        If a linger that was due by ``now`` seats it first, it is among the tickets returned.
         """
         queue = ticket.queue
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
@@ -183,65 +242,79 @@ class QueueSet(Serving):
             return ended
         self._take_out(now, queue, ticket)
         self._reject(ticket, reason)
-        if self.deck.is_watchful and (not self.strict_upstream or self.deck.places):
+        if self.deck.is_watchful and (not self.strict_upstream or self.deck.exact):
             self.deck.leave(queue, ticket.entropy)
-        seated = _NOBODY if self.strict_upstream else self._dispatch(now)
+        seated = _NONE if self.strict_upstream else self._dispatch(now)
         self.note_demand(now)
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """``ticket`` has finished: settle what it really took. Its seats come free now, or when its linger ends."""
+        """Settle the duration of ``ticket``, which has finished. Its seats come free now, or when its linger ends."""
         if ticket.state is not _SEATED or ticket.queueset is not self:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
-        ended = self._advance(now)
-        queue = ticket.queue
-        self.executing -= 1
-        held = now - ticket.seated_at
-        if self._charges:
-            billed = self.billed_ns(ticket, held)
-            if self.guarantee is not None and queue is not None:
-                self.guarantee.bill(now, queue, ticket.work.seats * (billed - held))
-            held = billed
-            self._charges.pop(ticket, None)
-        if queue is not None:
-            queue.executing -= 1
-            self.discipline.settle(queue, ticket, held)
-        if ticket.work.linger_ns:
-            ticket.state = TicketState.LINGERING
-            self._lingering.add(now + ticket.work.linger_ns, ticket)
-        else:
-            guarantee = self.guarantee
-            if guarantee is not None and queue is not None:
-                guarantee.vacate(now, queue, ticket.width, now - ticket.seated_at)
-            if queue is None or self.passed:
-                self._vacate(ticket)
-            else:  # likewise, written out for speed
-                ticket.state = _RELEASED
-                self.seats_in_use -= ticket.width
-                queue.seats_in_use -= ticket.width
-            if queue is not None and self.deck.is_watchful:
-                self.deck.leave(queue, ticket.entropy)
-        seated = self._dispatch(now) if self.waiting else _NOBODY
+        ended: Sequence[Ticket] = _NONE
+        if self._has_events or now.__class__ is not int or now <= self._now:
+            ended = self._advance(now)
+        else:  # `_advance`, written out for speed
+            demand = self.seats_in_use - self._queueless_seats
+            self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
+            self._now = now
+        self._finish(now, ticket)
+        seated = self._dispatch(now) if self.waiting else _NONE
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
         return [*ended, *seated] if ended else seated
 
+    def _finish(self, now: int, ticket: Ticket) -> None:
+        queue, guarantee, width = ticket.queue, self.guarantee, ticket.width
+        held = billed = now - ticket.seated_at
+        self.executing -= 1
+        if self.charges.seats:
+            billed = self.charges.settle(ticket, held)
+            if guarantee is not None and queue is not None:
+                guarantee.bill(now, queue, ticket.work.seats * (billed - held))
+        if queue is not None:
+            queue.executing -= 1
+            self.discipline.settle(queue, ticket, billed)
+        if ticket.work.linger_ns:
+            ticket.state = TicketState.LINGERING
+            self.lingering.add(now + ticket.work.linger_ns, ticket)
+            self._has_events = True
+        elif queue is None:
+            self._vacate(ticket)
+        else:
+            if guarantee is not None:
+                guarantee.vacate(now, queue, width, held)
+            if self.reservation.passed:  # `_vacate`, written out for speed
+                self.reservation.vacate(ticket)
+            ticket.state = _RELEASED
+            self.seats_in_use -= width
+            queue.seats_in_use -= width
+            if self.deck.is_watchful:
+                self.deck.leave(queue, ticket.entropy)
+
+    def charge(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` as if it held so many seats for as long as it runs; the seats that it holds stay the same."""
+        if ticket.state is not _SEATED or ticket.queueset is not self:
+            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
+        self.charges.add(ticket, seats)
+
     # Time
 
     def next_event_at(self) -> int | None:
-        """When the next linger ends, or None when nothing lingers."""
-        return self._lingering.next_at
+        """Return when the next linger ends, or None when nothing lingers."""
+        return self.lingering.next_at
 
     def tick(self, now: int) -> Sequence[Ticket]:
-        """Free the seats whose linger has ended, and seat those whose turn has come by nothing but time."""
+        """Free the seats whose linger has ended, and seat the tickets that come next because time has passed."""
         return self._advance(now)
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Bring the meters up to ``now``, and seat those whom lingers that ended or the passing of time let in."""
+        """Bring the meters up to ``now``, and seat the tickets that this lets in."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         lets_in = self._is_restless
-        first_end = self._lingering.next_at
+        first_end = self.lingering.next_at
         if first_end is not None and first_end <= now:
             self._end_lingers(now)
             lets_in = True
@@ -253,14 +326,14 @@ class QueueSet(Serving):
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(elapsed, demand if self.is_steered else demand + self.seats_waiting)
         if not lets_in or not self.waiting or self.seats_in_use >= self.concurrency:
-            return _NOBODY
+            return _NONE
         seated = self._dispatch(now)
         self.note_demand(now)
         return seated
 
     def _end_lingers(self, now: int) -> None:
-        """Each at its own time, in case that the call comes late."""
-        for ends_at, ticket in self._lingering.pop_until(now):
+        """End the lingers that are due by ``now``, each at its own time, in case that this call is late."""
+        for ends_at, ticket in self.lingering.pop_until(now):
             if ends_at > self._now:
                 waiting = 0 if self.is_steered else self.seats_waiting
                 self.discipline.advance(ends_at - self._now, self.seats_in_use + waiting - self._queueless_seats)
@@ -274,13 +347,15 @@ class QueueSet(Serving):
             if queue is not None and self.deck.is_watchful:
                 self.deck.leave(queue, ticket.entropy)
             self.note_demand(ends_at)
+        self._has_events = self._is_restless or self.lingering.next_at is not None
 
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
-        """Tickets of one seat came and went one by one while this was idle and wasn't told: so many, for so long.
+        """Account for tickets of one seat that came and went one by one, while the queue set was idle.
 
-        The last one, of the flow with this ``entropy``, was gone at ``until``; ``work`` is what they were together.
+        There were ``times`` of them, and they held their seats for ``held_ns`` and did ``work`` together. The last one,
+        of the flow with this ``entropy``, did ``last_work`` and was gone at ``until``.
         """
-        assert self.is_idle, f"somebody is in {self!r}"
+        assert self.is_idle, f"{self!r} isn't idle"
         self.discipline.advance(until - self._now, 0)
         self._now = until
         self.dispatched += times
@@ -293,30 +368,248 @@ class QueueSet(Serving):
                 self.deck.leave(queue, entropy)
 
     def note_demand(self, now: int) -> None:
-        """The seats in use or waited for are what they are from ``now`` on. Nobody asks where seats are steered."""
+        """Record the seats in use or waited for from ``now`` on; where seats are steered, the demand isn't needed."""
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
-    def _note_wait(self, now: int, queue: Queue, width: int) -> None:
-        if self.guarantee is not None:
-            self.guarantee.wait(now, queue, width, self.deck)
+    # Serving
 
-    def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """Where nobody waits, who doesn't fit is rejected."""
-        if self.is_quiescing:
-            self._reject(ticket, Reason.QUEUE_CLOSING if self.is_closing and not self.is_idle else Reason.QUEUE_CLOSED)
-        elif self.settings.exempt or (self._fits(ticket.width) and (self.concurrency or self.strict_upstream)):
-            self._occupy(now, ticket)
-            return (ticket,)
+    def head(self) -> Ticket:
+        """Return the ticket that is next; LookupError when no ticket waits."""
+        overdue = self.guarantee.overdue(self._now) if self.guarantee is not None else None
+        ticket = (overdue or self.deck.queues[self.discipline.pick()]).oldest
+        assert ticket is not None, "a discipline picks a queue where a ticket waits"
+        return ticket
+
+    def seat_head(self, now: int, ticket: Ticket) -> None:
+        """Seat ``ticket``, which is the `head` or may pass it; the caller has checked that it fits."""
+        queue = ticket.queue
+        assert queue is not None, "a waiting ticket has a queue"
+        if self.reservation.rounds:
+            self.reservation.end(ticket)
+        queue.remove(ticket)
+        self.waiting -= 1
+        self.seats_waiting -= ticket.width
+        asked = ticket.width
+        self._occupy(now, ticket)
+        self.discipline.dispatch(queue, ticket)
+        if self.guarantee is not None:
+            self.guarantee.dispatch(now, queue, ticket.width, asked - ticket.width)
+
+    def _dispatch(self, now: int) -> Sequence[Ticket]:
+        """Seat the next tickets until one doesn't fit; for that one, seats are saved up."""
+        seated: list[Ticket] = []
+        discipline, queues, guarantee = self.discipline, self.deck.queues, self.guarantee
+        gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
+        while self.waiting and self.seats_in_use < self.concurrency:
+            overdue = guarantee.overdue(now) if guarantee is not None else None
+            queue = overdue or queues[discipline.pick()]  # `head` and `seat_head`, written out for speed
+            ticket = queue.oldest
+            assert ticket is not None, "a discipline picks a queue where a ticket waits"
+            asked = width = ticket.width
+            if self.seats_in_use + width > self.concurrency and not self._fits(width):
+                if gatekeeper is not None and gatekeeper.bars(now, ticket):
+                    continue  # parked: saving seats up for a ticket that may not pass its gates would waste them
+                self._save_up(now, ticket, seated)
+                break
+            if gatekeeper is not None and not gatekeeper.admits(now, ticket):
+                continue  # parked or refused, and so in no queue any more
+            if rounds:
+                self.reservation.end(ticket)
+            queue.shift(ticket)
+            self.waiting -= 1
+            self.seats_waiting -= width
+            if width > self.ceiling:
+                self._cut(ticket)
+                width = ticket.width
+            ticket.state = _SEATED
+            ticket.seated_at = now
+            self.dispatched += 1
+            self.executing += 1
+            self.seats_in_use += width
+            queue.executing += 1
+            queue.seats_in_use += width
+            discipline.dispatch(queue, ticket)
+            if guarantee is not None:
+                guarantee.dispatch(now, queue, width, asked - width)
+            seated.append(ticket)
+        return seated
+
+    # Back-fill
+
+    def _save_up(self, now: int, head: Ticket, seated: list[Ticket]) -> None:
+        """Save seats up for ``head``, and add the tickets that pass it meanwhile to ``seated``."""
+        self.no_accommodation += 1
+        head.pass_over()
+        while self.rounds and self.seats_in_use < self.concurrency:
+            ticket = self.find_behind(head, self.concurrency - self.seats_in_use)
+            if ticket is None:
+                break
+            if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
+                continue  # parked or refused, and so in no queue any more
+            self.seat_head(now, ticket)
+            self.reservation.let_pass(ticket, own=True)
+            seated.append(ticket)
+
+    def find_behind(self, head: Ticket, free: int) -> Ticket | None:
+        """Return the ticket that may be seated on ``free`` seats before ``head``, for which they are too few.
+
+        It is the first in turn of those that fit, so the discipline goes on dividing seats among the flows that can use
+        them.
+        """
+        if not self.may_be_passed(head):
+            return None
+        try:
+            return self.deck.queues[self.discipline.pick(free)].oldest
+        except LookupError:
+            return None
+
+    def may_be_passed(self, head: Ticket) -> bool:
+        """Return whether another ticket may be seated before ``head``, which is next and doesn't fit."""
+        if not self.rounds:
+            return False
+        reservation = self.reservation
+        most = min(self.ceiling, self.concurrency + reservation.other_seats)
+        if head.width > self.ceiling:
+            would_fit = self.executing <= reservation.own_tickets and self.ceiling <= most
         else:
-            self._reject(ticket, Reason.CONCURRENCY_LIMIT)
-        return _NOBODY
+            would_fit = self.seats_in_use - reservation.own_seats + head.width <= most
+        return reservation.may_be_passed(head, self.rounds, would_fit=would_fit)
+
+    # Seats
+
+    def _fits(self, width: int) -> bool:
+        """Return whether so many seats are free; a ticket wider than the ceiling runs when nothing else does."""
+        if width > self.ceiling:
+            return not self.executing and self.ceiling <= self.concurrency
+        return self.seats_in_use + width <= self.concurrency
+
+    def _occupy(self, now: int, ticket: Ticket) -> None:
+        if ticket.width > self.ceiling:
+            self._cut(ticket)
+        ticket.state = _SEATED
+        ticket.seated_at = now
+        self.dispatched += 1
+        self.executing += 1
+        self.seats_in_use += ticket.width
+        queue = ticket.queue
+        if queue is None:
+            self._queueless_seats += ticket.width
+        else:
+            queue.executing += 1
+            queue.seats_in_use += ticket.width
+
+    def _cut(self, ticket: Ticket) -> None:
+        """Do the final work of ``ticket``, which is wider than the level, on fewer seats and for longer."""
+        is_exempt = self.settings.exempt or (self.strict_upstream and ticket.queue is None)
+        if is_exempt or ticket.work.final_seats <= self.ceiling:
+            return
+        width = ticket.width
+        ticket.work = ticket.work.within(self.ceiling)
+        ticket.width = ticket.work.width
+        self._phantom_seats += width - ticket.width if self.strict_upstream else 0
+
+    def _vacate(self, ticket: Ticket) -> None:
+        """Free the seats of ``ticket``."""
+        ticket.state = _RELEASED
+        if self.reservation.passed:
+            self.reservation.vacate(ticket)
+        self.seats_in_use -= ticket.width
+        queue = ticket.queue
+        if queue is None:
+            self._queueless_seats -= ticket.width
+        else:
+            queue.seats_in_use -= ticket.width
+
+    # Gates
+
+    def arrive_parked(self, now: int, ticket: Ticket) -> None:
+        """Take in ``ticket``, which is parked at once, or rejected because its queue is full."""
+        ticket.queueset = self
+        ticket.arrived_at = now
+        ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
+        ticket.total_work = ticket.work.total(self.guess_ns)
+        if queue.length + queue.parked >= min(self._limit, self.room):
+            self._turn_down(queue, ticket, Reason.QUEUE_FULL)
+            return
+        ticket.state = _WAITING
+        queue.parked += 1
+        self.parked += 1
+
+    def park(self, now: int, ticket: Ticket) -> None:
+        """Keep ``ticket`` waiting for a gate: until `unpark`, it is no demand and gets no turn."""
+        queue = ticket.queue
+        assert queue is not None, "a waiting ticket has a queue"
+        self._withdraw(now, queue, ticket)
+        queue.parked += 1
+        self.parked += 1
+        self.note_demand(now)
+
+    def unpark(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
+        """Put ``ticket`` back where it would stand, and seat it if possible."""
+        queue = ticket.queue
+        assert queue is not None, "a parked ticket has a queue"
+        ended = self._advance(now)
+        queue.parked -= 1
+        self.parked -= 1
+        self.discipline.arrive(queue, ticket)
+        queue.insert(ticket)
+        self.waiting += 1
+        self.seats_waiting += ticket.width
+        if self.guarantee is not None:
+            self.guarantee.wait(now, queue, ticket.width, self.deck)
+        if ticket.newer is not None:
+            self.discipline.rejoin(queue, ticket)
+        seated = self._dispatch(now)
+        self.note_demand(now)
+        return [*ended, *seated]
+
+    def refuse(self, now: int, ticket: Ticket) -> None:
+        """Reject ``ticket``, which is next or parked, because a gate refuses it."""
+        queue = ticket.queue
+        assert queue is not None, "a waiting ticket has a queue"
+        self._take_out(now, queue, ticket)
+        self._turn_down(queue, ticket, Reason.GATE)
+        self.note_demand(now)
+
+    def _take_out(self, now: int, queue: Queue, ticket: Ticket) -> None:
+        """Take ``ticket`` out of ``queue`` unserved, whether it stands in the chain or is parked."""
+        if self.gatekeeper is not None and self.gatekeeper.is_parked(ticket):
+            queue.parked -= 1
+            self.parked -= 1
+        else:
+            self._withdraw(now, queue, ticket)
+
+    def _withdraw(self, now: int, queue: Queue, ticket: Ticket) -> None:
+        """Take ``ticket`` out of the chain of ``queue`` unserved."""
+        if self.reservation.rounds:
+            self.reservation.end(ticket)
+        was_oldest = queue.oldest is ticket
+        queue.remove(ticket)
+        self.waiting -= 1
+        self.seats_waiting -= ticket.width
+        self.discipline.leave(queue, ticket, was_oldest=was_oldest)
+        if self.guarantee is not None:
+            self.guarantee.leave(now, queue, ticket.width)
+
+    def _turn_down(self, queue: Queue, ticket: Ticket, reason: Reason) -> None:
+        """Reject ``ticket``, which has left ``queue`` or did not get into it."""
+        self._reject(ticket, reason)
+        if self.deck.is_watchful:
+            self.deck.leave(queue, ticket.entropy)
+
+    def _reject(self, ticket: Ticket, reason: Reason) -> None:
+        ticket.state = TicketState.REJECTED
+        ticket.reason = reason
+        self.rejected[reason] += 1
+
+    # Operation
 
     def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
-        """Set other numbers.
+        """Apply other settings. Waiting and running tickets keep their places; a length limit or a hand counts for
+        tickets that arrive later.
 
-        Nobody who waits or runs loses a place; a length limit or a hand counts for those who come. Exempt and limited
-        levels don't turn into each other, nor do seats that are steered, which need their ``ceiling``, and others.
+        A level stays exempt or limited, and its seats stay steered, in which case ``ceiling`` is required, or not.
         """
         require_settings(settings)
         if settings.exempt is not self.settings.exempt:
@@ -324,15 +617,11 @@ class QueueSet(Serving):
         if (ceiling is not None) is not self.is_steered:
             raise InvalidValueError("ceiling", ceiling, "exactly a queue set whose seats are steered has one")
         ended = self._advance(now)
-        self.settings = settings
         if ceiling is None:
             self.concurrency = self.ceiling = settings.concurrency
         else:
             self.ceiling = require_integer("ceiling", ceiling, least=0)
-        self._limit = settings.queue_length_limit
-        self.rounds = 0 if self.strict_upstream else settings.backfill
-        self._is_queuing = settings.queues > 0 and not self.is_quiescing
-        self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
+        self._adopt(settings)
         self.discipline.resize(self.ceiling)
         if self.guarantee is not None:
             self.guarantee.resize(now, self.ceiling)
@@ -344,9 +633,10 @@ class QueueSet(Serving):
         return [*ended, *seated]
 
     def quiesce(self, *, reopen: bool = False, closing: bool = False) -> None:
-        """Admit nobody from now on; who waits is still served. `is_idle` tells when the level can be forgotten.
+        """Admit no tickets from now on, or admit them again; waiting ones are still served.
 
-        One that is ``closing`` may open again, and says so to those who come before it is idle.
+        `is_idle` tells when the level can be forgotten. While a level that is ``closing`` isn't idle yet, it may open
+        again, and tickets are rejected with another reason.
         """
         self.is_quiescing, self.is_closing = not reopen, closing
         self._is_queuing = self.settings.queues > 0 and reopen
@@ -354,28 +644,50 @@ class QueueSet(Serving):
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits, not even for a gate, and nothing runs or lingers."""
-        return not (self.waiting or self.executing or self._lingering or self.parked)
+        return not (self.waiting or self.executing or self.lingering or self.parked)
 
-    # Looking
+    # Inspection
 
     def snapshot(self) -> QueueSetSnapshot:
         """Return a frozen snapshot."""
-        return picture(self, now=self._now, lingering=len(self._lingering))
+        return QueueSetSnapshot(
+            now=self._now,
+            concurrency=self.concurrency,
+            desired_queues=self.deck.desired,
+            discipline=self.discipline.name,
+            meters=self.discipline.meters(),
+            is_quiescing=self.is_quiescing,
+            waiting=self.waiting,
+            seats_waiting=self.seats_waiting,
+            executing=self.executing,
+            lingering=len(self.lingering),
+            seats_in_use=self.seats_in_use,
+            dispatched=self.dispatched,
+            rejected={reason.value: number for reason, number in self.rejected.items()},
+            no_accommodation=self.no_accommodation,
+            queues=tuple(queue.snapshot() for queue in self.deck if not queue.is_idle),
+        )
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up, or where one who could sit is left standing."""
-        self._lingering.check()
-        self.reservation.check()
-        check_queues(self)
-        oldest = check_turn(self)
+        """Raise AssertionError unless the sums add up and no ticket waits that could be seated."""
+        for part in (self.lingering, self.reservation, self.deck, self.discipline):
+            part.check()
+        if self.guarantee is not None and self.guarantee.is_tracking:
+            self.guarantee.check()
+        queues = list(self.deck)
+        assert self.waiting == sum(queue.length for queue in queues), "tickets waiting"
+        assert self.parked == sum(queue.parked for queue in queues), "parked tickets"
+        assert self.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
+        head = self.head() if self.waiting else None  # LookupError if the discipline forgets a waiting ticket
         if self.strict_upstream:
-            return  # there a queue may close while its seats linger, and leave one standing
-        check_seats(self, self._queueless_seats, self._phantom_seats)
-        if oldest is not None and self.seats_in_use < self.concurrency:
-            assert not self._fits(oldest.width), f"{oldest!r} could sit and is left standing in {self!r}"
+            return  # there a queue may close while its seats linger, and a ticket may wait that could be seated
+        assert self.seats_in_use == sum(queue.seats_in_use for queue in queues) + self._queueless_seats, "seats"
+        assert not self._phantom_seats, "phantom seats"
+        if head is not None and self.seats_in_use < self.concurrency:
+            assert not self._fits(head.width), f"{head!r} could be seated and waits in {self!r}"
 
     def __repr__(self) -> str:
         return (
             f"<QueueSet {self.discipline.name}: {self.waiting} waiting, {self.executing} executing, "
-            f"{len(self._lingering)} lingering, {self.seats_in_use} of {self.concurrency} seats in use>"
+            f"{len(self.lingering)} lingering, {self.seats_in_use} of {self.concurrency} seats in use>"
         )

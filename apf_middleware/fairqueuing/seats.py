@@ -1,141 +1,187 @@
-"""A level's seats: how many there are, who has them, and for how long after the reply.
+"""Seats that are billed, seats that stay taken after the reply, and seats saved up for a wide ticket.
 
-The part of a queue set that knows nothing of queues and turns. It is a base class rather than an object of its own
-because every request passes here twice, and a queue set and its seats are one thing to everybody else.
+**Back-fill.** A wide ticket is next, and too few seats are free. If no other ticket is seated until enough are free
+(Kubernetes), seats stand empty for as long as the longest running request lasts. If any ticket that fits is seated, the
+wide one may wait for ever. So others may pass it, but in a bounded number of *rounds*:
 
-``concurrency`` is how many seats may be in use at this moment. ``ceiling`` is how many that can ever be: a ticket that
-is wider waits until nothing else of the level runs, for it would wait for ever otherwise, and final seats are cut to
-it. The two are the same unless the seats are *steered*, that is lent and borrowed from moment to moment.
+    A round ends as soon as the ticket would fit if the tickets that passed it in this round weren't there. Until then
+    they have not delayed it; from then on they would. In the next round they count like all others.
+
+A round lasts at most as long as the longest request: after that time, all requests that ran when it began are over. The
+same holds for the time after the last round, when none may pass any more. With n rounds a ticket that is next waits at
+most n + 1 times as long as the longest request lasts, however many others there are, and no duration has to be known in
+advance. With 0 rounds, none ever passes.
+
+Another ticket may become next meanwhile. Each time that a ticket becomes next anew, one of its rounds is spent, so two
+wide tickets can't make each other wait for ever.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from heapq import heappop, heappush
 
-from apf_middleware.exceptions import TicketStateError, require_amount
-from apf_middleware.fairqueuing.lingering import Lingering
-from apf_middleware.fairqueuing.reservation import Passed, Reservation
-from apf_middleware.fairqueuing.ticket import Ticket, TicketState
+from apf_middleware.exceptions import require_amount
+from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.work import round_half_away
 
-__all__ = ["Seats"]
+__all__ = ["Charges", "Lingering", "Passed", "Reservation"]
 
-_SEATED: Final = TicketState.SEATED
-_RELEASED: Final = TicketState.RELEASED
+Passed = dict[Ticket, tuple["Reservation", ...]]
+"""Tickets that have passed others and still have their seats, with the reservations in whose rounds they count."""
 
 
-class Seats:
-    """Seats in use and who counts for how many; `QueueSet` builds upon it."""
+class Charges:
+    """Seats for which tickets are billed instead of their own, for as long as they run.
 
-    __slots__ = (
-        "_charges",
-        "_cuts",
-        "_lingering",
-        "_phantom_seats",
-        "_queueless_seats",
-        "_strict",
-        "ceiling",
-        "concurrency",
-        "dispatched",
-        "executing",
-        "passed",
-        "reservation",
-        "seats_in_use",
-    )
+    Disciplines see a different duration instead: the one in which the ticket's own seats come to the same work.
+    """
 
-    dispatched: int
-    executing: int
-    seats_in_use: int
+    __slots__ = ("seats",)
 
-    def __init__(self, concurrency: int, ceiling: int, *, cuts: bool, strict: bool) -> None:
-        self.concurrency: int = concurrency
-        self.ceiling: int = ceiling
-        self._cuts = cuts
-        self._strict = strict
-        self._lingering = Lingering()
-        self.passed: Passed = {}
-        self.reservation: Reservation = Reservation(self.passed)
-        self.executing = self.dispatched = 0
-        self.seats_in_use = self._queueless_seats = self._phantom_seats = 0
-        self._charges: dict[Ticket, float] = {}  # seats that a seated ticket is billed for, where not its own
+    def __init__(self) -> None:
+        self.seats: dict[Ticket, float] = {}
 
-    def charge(self, ticket: Ticket, seats: float) -> None:
-        """Bill ``ticket`` as if it had had so many seats for as long as it runs; what it holds stays the same.
-
-        Disciplines hear of it as of another duration, the one in which its own seats come to the same work.
-        """
-        if ticket.state is not _SEATED or ticket.queueset is not self:
-            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
-        self._charges[ticket] = require_amount("seats", seats)
+    def add(self, ticket: Ticket, seats: float) -> None:
+        """Bill ``ticket`` for so many ``seats``."""
+        self.seats[ticket] = require_amount("seats", seats)
 
     def billed_ns(self, ticket: Ticket, held_ns: int) -> int:
-        """For how long ``ticket`` is billed when it is released after ``held_ns``: longer or shorter, if charged."""
-        seats = self._charges.get(ticket)
+        """Return the duration that is billed for ``ticket`` when it is released after ``held_ns``."""
+        seats = self.seats.get(ticket)
         return held_ns if seats is None else round_half_away(held_ns * seats / ticket.work.seats)
 
-    def lingering_tickets(self) -> Iterator[Ticket]:
-        """Those whose reply is out and whose seats are still taken, in no particular order."""
-        return iter(self._lingering)
+    def settle(self, ticket: Ticket, held_ns: int) -> int:
+        """Return the same, and forget ``ticket``."""
+        billed = self.billed_ns(ticket, held_ns)
+        self.seats.pop(ticket, None)
+        return billed
 
-    def _fits(self, width: int) -> bool:
-        """Whether so many seats are free; what is wider than the level can ever be runs when nothing else does."""
-        if width > self.ceiling:
-            return not self.executing and self.ceiling <= self.concurrency
-        return self.seats_in_use + width <= self.concurrency
+    def __repr__(self) -> str:
+        return f"<Charges: {len(self.seats)} tickets>"
 
-    def note_passed_in(self, passed: Passed) -> None:
-        """Tickets of several queue sets pass one another, and are noted here."""
-        if self.passed is not passed:
-            self.passed = passed
-            self.reservation.join(passed)
 
-    def lets_pass(self, head: Ticket, rounds: int) -> bool:
-        """Whether another one may be seated before ``head``, whose turn it is and for whom too few seats are free."""
-        reservation = self.reservation
-        if reservation.head is not head or self._would_fit(head.width):
-            reservation.begin(head)
-        return reservation.rounds[head] <= rounds
+class Lingering:
+    """Tickets whose reply is out and whose seats stay taken, by the time at which that ends.
 
-    def _would_fit(self, width: int) -> bool:
-        """Whether so many seats would be free if nobody had passed in this round."""
-        reservation = self.reservation
-        most = min(self.ceiling, self.concurrency + reservation.other_seats)
-        if width > self.ceiling:
-            return self.executing <= reservation.own_tickets and self.ceiling <= most
-        return self.seats_in_use - reservation.own_seats + width <= most
+    ``next_at`` is the first of these times, or None.
+    """
 
-    def _occupy(self, now: int, ticket: Ticket) -> None:
-        if ticket.width > self.ceiling:
-            self._cut(ticket)
-        ticket.state = _SEATED
-        ticket.seated_at = now
-        self.dispatched += 1
-        self.executing += 1
-        self.seats_in_use += ticket.width
-        queue = ticket.queue
-        if queue is None:
-            self._queueless_seats += ticket.width
+    __slots__ = ("_added", "_heap", "next_at")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Ticket]] = []  # (end, serial number, ticket)
+        self._added = 0
+        self.next_at: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        return (ticket for _, _, ticket in self._heap)
+
+    def add(self, ends_at: int, ticket: Ticket) -> None:
+        """Add ``ticket``, whose seats are free at ``ends_at``."""
+        self._added += 1
+        heappush(self._heap, (ends_at, self._added, ticket))
+        self.next_at = self._heap[0][0]
+
+    def pop_until(self, now: int) -> Iterator[tuple[int, Ticket]]:
+        """Remove the tickets that are due by ``now``, and yield each with its end, the first end first."""
+        while self._heap and self._heap[0][0] <= now:
+            ends_at, _, ticket = heappop(self._heap)
+            self.next_at = self._heap[0][0] if self._heap else None
+            yield ends_at, ticket
+
+    def check(self) -> None:
+        """Raise AssertionError unless all tickets linger and the first end is known."""
+        assert all(ticket.state.value == "lingering" for _, _, ticket in self._heap), f"not lingering in {self!r}"
+        assert self.next_at == min((ends_at for ends_at, _, _ in self._heap), default=None), f"the first of {self!r}"
+
+    def __repr__(self) -> str:
+        return f"<Lingering: {len(self._heap)} tickets, the first until {self.next_at}>"
+
+
+class Reservation:
+    """The seats saved up in one queue set for ``head``; ``rounds`` counts the rounds of each waiting ticket.
+
+    ``own_seats`` and ``own_tickets`` are those of this queue set that passed in this round, ``other_seats`` those of
+    other queue sets, where levels share seats. All of these queue sets keep their passing tickets in one ``passed``.
+    """
+
+    __slots__ = ("_members", "head", "other_seats", "own_seats", "own_tickets", "passed", "rounds")
+
+    def __init__(self, passed: Passed) -> None:
+        self.passed: Passed = passed
+        self._members: dict[Ticket, bool] = {}  # tickets that passed in this round, and whether they are its own
+        self.head: Ticket | None = None
+        self.rounds: dict[Ticket, int] = {}
+        self.own_seats: int = 0
+        self.own_tickets: int = 0
+        self.other_seats: int = 0
+
+    def join(self, passed: Passed) -> None:
+        """Keep passing tickets in ``passed``, together with the other queue sets that share the seats."""
+        assert self.passed is passed or not self._members, f"tickets have passed in {self!r}"
+        self.passed = passed
+
+    def begin(self, head: Ticket) -> None:
+        """Begin a round of ``head``: it has become next, or the tickets that passed it begin to delay it."""
+        self._clear()
+        self.head = head
+        self.rounds[head] = self.rounds.get(head, 0) + 1
+
+    def may_be_passed(self, head: Ticket, rounds: int, *, would_fit: bool) -> bool:
+        """Return whether another ticket may pass ``head``, which may be passed in so many ``rounds``.
+
+        A new round begins if it ``would_fit`` without the tickets that passed it in this round.
+        """
+        if self.head is not head or would_fit:
+            self.begin(head)
+        return self.rounds[head] <= rounds
+
+    def end(self, ticket: Ticket) -> None:
+        """Forget ``ticket``, which doesn't wait any more."""
+        self.rounds.pop(ticket, None)
+        if ticket is self.head:
+            self._clear()
+            self.head = None
+
+    def let_pass(self, ticket: Ticket, *, own: bool) -> None:
+        """Note that ``ticket`` has been seated before the head."""
+        self._members[ticket] = own
+        self.passed[ticket] = (*self.passed.get(ticket, ()), self)
+        self._count(ticket, own=own, sign=1)
+
+    def vacate(self, ticket: Ticket) -> None:
+        """Note that the seats of ``ticket`` are free, in all reservations that it has passed."""
+        for reservation in self.passed.pop(ticket, ()):
+            reservation._count(ticket, own=reservation._members.pop(ticket), sign=-1)  # noqa: SLF001 - its own kind
+
+    def _count(self, ticket: Ticket, *, own: bool, sign: int) -> None:
+        if own:
+            self.own_seats += sign * ticket.width
+            self.own_tickets += sign
         else:
-            queue.executing += 1
-            queue.seats_in_use += ticket.width
+            self.other_seats += sign * ticket.width
 
-    def _cut(self, ticket: Ticket) -> None:
-        """Put the final work of one that is wider than the level on fewer seats, for longer."""
-        if not self._cuts or (self._strict and ticket.queue is None) or ticket.work.final_seats <= self.ceiling:
-            return
-        width = ticket.width
-        ticket.work = ticket.work.within(self.ceiling)
-        ticket.width = ticket.work.width
-        self._phantom_seats += width - ticket.width if self._strict else 0
+    def _clear(self) -> None:
+        passed = self.passed
+        for ticket in self._members:
+            others = tuple(one for one in passed.pop(ticket) if one is not self)
+            if others:
+                passed[ticket] = others
+        self._members.clear()
+        self.own_seats = self.own_tickets = self.other_seats = 0
 
-    def _vacate(self, ticket: Ticket) -> None:
-        """The seats are free."""
-        ticket.state = _RELEASED
-        if self.passed:
-            for reservation in self.passed.pop(ticket, ()):
-                reservation.vacate(ticket)
-        self.seats_in_use -= ticket.width
-        queue = ticket.queue
-        if queue is None:
-            self._queueless_seats -= ticket.width
-        else:
-            queue.seats_in_use -= ticket.width
+    def check(self) -> None:
+        """Raise AssertionError unless the sums add up."""
+        own = [ticket for ticket, is_own in self._members.items() if is_own]
+        others = [ticket for ticket, is_own in self._members.items() if not is_own]
+        assert self.own_seats == sum(ticket.width for ticket in own), f"own seats of {self!r}"
+        assert self.own_tickets == len(own), f"own tickets of {self!r}"
+        assert self.other_seats == sum(ticket.width for ticket in others), f"other seats of {self!r}"
+        assert all(self in self.passed[ticket] for ticket in self._members), f"tickets that passed in {self!r}"
+        assert all(ticket.is_waiting for ticket in self.rounds), f"waiting tickets of {self!r}"
+        assert self.head is None or self.head in self.rounds, f"the head of {self!r}"
+
+    def __repr__(self) -> str:
+        return f"<Reservation for {self.head!r}: {len(self._members)} passed>"

@@ -19,7 +19,7 @@ from apf_middleware.runtime.streams import Stream
 if TYPE_CHECKING:
     from apf_middleware.estimation import Watch, WatchTracker
     from apf_middleware.fairqueuing import Reason, Work
-    from apf_middleware.fairqueuing.queue import Queue
+    from apf_middleware.fairqueuing.ticket import Queue
     from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.metrics.tally import Tally
     from apf_middleware.runtime.incoming import IncomingBodies

@@ -197,7 +197,7 @@ class Controller:
         histogram.total += lasted
         shared = destination.runtime.shared
         if self.running is not None or self.costs is not None:
-            billed = shared.queueset.billed_ns(admission, lasted)
+            billed = shared.queueset.charges.billed_ns(admission, lasted)
             if self.running is not None:
                 self.running.note_released(admission, billed)
             if self.costs is not None:

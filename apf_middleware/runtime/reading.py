@@ -121,7 +121,7 @@ def _bounds(values: Iterable[int]) -> Bounds | None:
 
 def _read_schemas(runtime: LevelRuntime) -> Iterator[SchemaReading]:
     lingering: dict[str, int] = {}
-    for ticket in runtime.shared.queueset.lingering_tickets():
+    for ticket in runtime.shared.queueset.lingering:
         if isinstance(ticket, Admission):
             lingering[ticket.schema] = lingering.get(ticket.schema, 0) + ticket.width
     for schema, tally in runtime.tallies.items():

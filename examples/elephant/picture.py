@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from examples.elephant.figures import PROMPT_MS, latencies_ms, percentile
 from examples.elephant.simulation import MS, Backend, Load
 

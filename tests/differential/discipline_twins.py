@@ -20,7 +20,7 @@ from apf_middleware.fairqueuing.disciplines.timetable import (
     GRAINS_PER_UNIT,
     TICKS_PER_NS,
 )
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.fairqueuing.work import seat_seconds
 
 

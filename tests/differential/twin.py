@@ -13,7 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 
 R_DECREMENT = 2**63 - 1
 HIGH_R = R_DECREMENT + R_DECREMENT // 2

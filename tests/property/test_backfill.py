@@ -17,7 +17,7 @@ from apf_middleware.fairqueuing import (
     Ticket,
     Work,
 )
-from apf_middleware.fairqueuing.reservation import Passed, Reservation
+from apf_middleware.fairqueuing.seats import Passed, Reservation
 from tests.support.examples import examples
 
 MS = 10**6
@@ -113,7 +113,7 @@ def test_in_a_queue_set_the_wait_of_a_wide_ticket_is_bounded(
     queueset = QueueSet(
         QueueSetSettings(seats, 8, 1, 20, exact=20, backfill=rounds), discipline=DISCIPLINES[discipline]
     )
-    queueset.reservation = watched = Watched(queueset.passed)
+    queueset.reservation = watched = Watched(queueset.reservation.passed)
     wide = crowd.ticket(99, max(1, seats - 2 + over))
     watch = Watch(wide, (rounds + 1) * crowd.longest)
     for step in range(250):
@@ -164,7 +164,7 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
     limits = LevelLimits(seats // 2 + 1, least, seats)
     lending = Lending(seats + 2 * least, {"wide": (queues, limits), "a": (queues, limits), "b": (queues, limits)})
     level = lending.levels["wide"]
-    level.queueset.reservation = watched = Watched(level.queueset.passed)
+    level.queueset.reservation = watched = Watched(level.queueset.reservation.passed)
     wide, homes = crowd.ticket(99, seats - 1), dict[Ticket, SharedLevel]()
     watch = Watch(wide, (rounds + 1) * crowd.longest)
     for step in range(250):
@@ -194,7 +194,7 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
 def test_so_many_rounds_as_are_set_pass_and_no_more(rounds: int) -> None:
     """Two seats, and requests that overlap: without a bound the one that needs both would wait for ever."""
     queueset = QueueSet(QueueSetSettings(2, 8, 1, 1000, exact=20, backfill=rounds))
-    queueset.reservation = watched = Watched(queueset.passed)
+    queueset.reservation = watched = Watched(queueset.reservation.passed)
     running = [*queueset.arrive(0, Ticket("flow", 1, Work())), *queueset.arrive(0, Ticket("flow", 2, Work()))]
     wide = Ticket("wide", 99, Work(2))
     queueset.arrive(0, wide)
@@ -218,7 +218,7 @@ def test_so_many_rounds_as_are_set_pass_among_levels_too(rounds: int, others: st
     lending = Lending(3, {"wide": (queues, limits), "other": (queues, limits), "third": (queues, small)})
     own, other, third = (lending.levels[name] for name in ("wide", "other", "third"))
     crowded = own if others == "in its own level" else other
-    own.queueset.reservation = watched = Watched(own.queueset.passed)
+    own.queueset.reservation = watched = Watched(own.queueset.reservation.passed)
     homes: dict[Ticket, SharedLevel] = {}
 
     def arrive(level: SharedLevel, flow: int, width: int = 1) -> Ticket:

@@ -80,7 +80,7 @@ def test_the_sum_of_what_is_billed_is_the_sum_of_what_was_charged(
     assert isinstance(discipline, Noted)
     assert discipline.billed == expected
     assert queueset.seats_in_use == 0
-    assert not queueset._charges, "nobody is remembered"
+    assert not queueset.charges.seats, "nobody is remembered"
 
 
 @pytest.mark.parametrize("name", DISCIPLINES)
@@ -151,13 +151,13 @@ def test_who_is_alone_can_be_charged_too(name: str, queues: int) -> None:
     ticket = Ticket("a", 1, Work())
     sharing.arrive(5, level, ticket)
     level.charge(ticket, 4)
-    assert level.queueset.billed_ns(ticket, 10) == 40
+    assert level.queueset.charges.billed_ns(ticket, 10) == 40
     sharing.check()
     sharing.release(25, level, ticket)
 
     assert ticket.state is TicketState.RELEASED
-    assert not level.queueset._charges
-    assert level.queueset.billed_ns(ticket, 10) == 10
+    assert not level.queueset.charges.seats
+    assert level.queueset.charges.billed_ns(ticket, 10) == 10
     sharing.check()
     later = Ticket("a", 1, Work())
     sharing.arrive(500 * MS, level, later)

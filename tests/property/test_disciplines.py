@@ -20,7 +20,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConc
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from tests.differential.discipline_twins import (
     AttainingQueue,
     PlainEqualSerial,

@@ -8,7 +8,7 @@ import pytest
 
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueSetSettings, Work
 from apf_middleware.fairqueuing.guarantee import Guarantee
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from tests.property.test_disciplines import MS, Side, Step
 from tests.support.examples import seeds
 from tests.support.plain_guarantee import PlainGuarantee

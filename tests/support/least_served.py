@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from apf_middleware.fairqueuing import Discipline, Ticket
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 
 __all__ = ["LeastServed"]
 

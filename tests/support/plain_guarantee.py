@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import inf
 
 from apf_middleware.fairqueuing import QueueSet
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from tests.differential.discipline_twins import max_min_shares
 
 __all__ = ["PlainGuarantee"]

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow

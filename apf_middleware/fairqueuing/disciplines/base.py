@@ -27,8 +27,7 @@ events of their virtual world, which they catch up with in ``advance``.
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
-from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.fairqueuing.ticket import Ticket
+from apf_middleware.fairqueuing.ticket import Queue, Ticket
 
 __all__ = ["Discipline"]
 

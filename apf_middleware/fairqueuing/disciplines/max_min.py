@@ -3,7 +3,7 @@
 from heapq import heappush
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.ticket import Ticket

@@ -19,8 +19,7 @@ from typing import ClassVar, Final
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.lineup import Lineup
-from apf_middleware.fairqueuing.queue import Queue
-from apf_middleware.fairqueuing.ticket import Ticket
+from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
 
 __all__ = ["HIGH_R", "R_DECREMENT", "UpstreamEqualSerial", "UpstreamEqualSerialQueue"]

@@ -50,7 +50,7 @@ from apf_middleware.snapshots import SharingSnapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from apf_middleware.fairqueuing.reservation import Passed
+    from apf_middleware.fairqueuing.seats import Passed
     from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
 __all__ = ["Lending"]
@@ -439,7 +439,7 @@ class Lending(Sharing):
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else JAIL
             queueset.concurrency = 0  # the queue set seats no ticket by itself: each is seated in its turn
-            queueset.note_passed_in(self._passed)
+            queueset.reservation.join(self._passed)
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
             level.counted = 0

@@ -263,7 +263,7 @@ class SharedLevel:
             receiving=receiving,
             seats_waiting=queueset.seats_waiting,
             executing=queueset.executing,
-            lingering=sum(1 for _ in queueset.lingering_tickets()),
+            lingering=sum(1 for _ in queueset.lingering),
             seats_in_use=queueset.seats_in_use,
             dispatched=queueset.dispatched,
             rejected={reason.value: number for reason, number in queueset.rejected.items()},

@@ -19,8 +19,7 @@ seats are saved up.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from apf_middleware.fairqueuing.backfill import find_behind
-from apf_middleware.fairqueuing.reservation import Reservation
+from apf_middleware.fairqueuing.seats import Reservation
 from apf_middleware.fairqueuing.sharing.balance import SEAT, Balance
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
@@ -173,14 +172,14 @@ class Scheduler:
         if _seats_wanted(level, head.width) <= limit:
             return Backfill(level, head)
         queueset.concurrency = limit
-        ticket = find_behind(queueset, head, free)
+        ticket = queueset.find_behind(head, free)
         queueset.concurrency = 0
         return None if ticket is None else Backfill(level, ticket, ((queueset.reservation, True),))
 
     def _may_be_passed(self, saver: SharedLevel) -> bool:
         queueset = saver.queueset
         queueset.concurrency = self._ledger.limit_of(saver)
-        may = queueset.rounds > 0 and queueset.lets_pass(queueset.head(), queueset.rounds)
+        may = queueset.may_be_passed(queueset.head())
         queueset.concurrency = 0
         return may
 

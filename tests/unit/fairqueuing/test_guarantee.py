@@ -16,7 +16,7 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.guarantee import Guarantee, RiseLog
-from apf_middleware.fairqueuing.queue import Queue
+from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.testing import Caller, observe
 
 SECOND = 10**9
@@ -130,12 +130,12 @@ def test_demands_are_kept_only_while_there_is_competition() -> None:
     level.arrive(0)
 
     assert not is_tracking(level)
-    assert all(queue.claim is None for queue in level.queueset.deck)
+    assert all(queue.service_meter is None for queue in level.queueset.deck)
     level.arrive(1, 2)
     assert is_tracking(level)
 
 
-def test_claims_are_used_again() -> None:
+def test_service_meters_are_used_again() -> None:
     level = Level(seats=1, flows=100)
     for flow in range(100):
         level.arrive(flow)
@@ -145,7 +145,7 @@ def test_claims_are_used_again() -> None:
         assert not level.running
 
     assert level.guarantee.is_tracking
-    assert len(level.guarantee._claims) <= 4
+    assert len(level.guarantee._meters) <= 4
 
 
 def test_a_request_that_leaves_takes_its_demand_along() -> None:
@@ -155,7 +155,7 @@ def test_a_request_that_leaves_takes_its_demand_along() -> None:
     for ticket in waiting:
         level.queueset.abandon(level.now, ticket)
         level.queueset.check()
-    assert level.queueset.deck.queues[1].claim is None
+    assert level.queueset.deck.queues[1].service_meter is None
 
     assert level.serve(2) == [0, 0]
     assert level.guarantee.overridden == 0

@@ -226,7 +226,7 @@ def test_the_end_of_a_linger_frees_seats_for_another_level() -> None:
     lending = Lending(1, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0))})
     [lingers] = arrive(lending, "a", 1, Work(1, 1, 50))
     release(lending, lingers, now=10)
-    assert list(lending.levels["a"].queueset.lingering_tickets()) == [lingers]
+    assert list(lending.levels["a"].queueset.lingering) == [lingers]
     assert lending.next_event_at() == 60
     [waits] = arrive(lending, "b", now=20)
     assert lending.next_event_at() == 60

@@ -2,12 +2,12 @@
 
 import pytest
 
-from apf_middleware.fairqueuing.claim import Claim
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
+from apf_middleware.fairqueuing.ticket import ServiceMeter
 
 
-def divided(capacity: int, *demands: int) -> tuple[MaxMinShares[Claim], list[Claim]]:
-    claims = [Claim(index) for index in range(len(demands))]
+def divided(capacity: int, *demands: int) -> tuple[MaxMinShares[ServiceMeter], list[ServiceMeter]]:
+    claims = [ServiceMeter(index) for index in range(len(demands))]
     shares = MaxMinShares(capacity, claims)
     for claim, demand in zip(claims, demands, strict=True):
         shares.change(claim, demand)
