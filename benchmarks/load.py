@@ -115,7 +115,7 @@ class _Standing:
     @classmethod
     def now(cls, scoreboard: Scoreboard | None, pid: int | None) -> "_Standing":
         return cls(
-            at=time.perf_counter(),
+            at=asyncio.get_running_loop().time(),
             load_cpu=time.process_time(),
             server_cpu=None if pid is None else cpu_seconds(pid),
             finished=scoreboard.finished if scoreboard else None,
