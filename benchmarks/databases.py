@@ -71,7 +71,7 @@ class _Database:
         self.resume()
         self.process.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
         try:
-            self.process.wait(10)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -132,7 +132,7 @@ def endure(plan: Plan) -> Outage:
         environment = {"APF_DATABASE": database.sqlalchemy_url("asyncpg"), "APF_CONFIG": str(config)}
         with serve("benchmarks.outage_app:app", environment=environment, ready="/free") as server:
             outage = asyncio.run(_Crowd(plan, server).run(database))
-            with urllib.request.urlopen(f"{server.url}/tell", timeout=5) as told:  # noqa: S310 - it is ours
+            with urllib.request.urlopen(f"{server.url}/tell", timeout=60) as told:  # noqa: S310 - it is ours
                 outage.told.update(json.load(told))
     return outage
 

@@ -143,7 +143,7 @@ def _await_answer(server: Server, path: str) -> None:
 def _answers(port: int, path: str) -> bool:
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(request.encode())
             return connection.recv(64).startswith(b"HTTP/1.")
     except OSError:

@@ -116,14 +116,14 @@ class Stage:
         finally:
             process.terminate()
             try:
-                status = process.wait(5)
+                status = process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
         assert status in {0, -signal.SIGTERM}, output.read_text()  # uvicorn ends by the signal that it was sent
 
     def wait(self, process: subprocess.Popen[bytes], port: int, output: Path) -> None:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while True:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
@@ -142,7 +142,7 @@ class Stage:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=100,
         )
         assert done.stderr == ""
         return done.stdout.split(END)[:-1]

@@ -31,7 +31,7 @@ spec: {level: web, rules: [{httpRules: [{}]}]}
 
 
 def seats_in_use(server: Server) -> float:
-    lines = httpx.get(f"{server.url}/metrics", trust_env=False).text.splitlines()
+    lines = httpx.get(f"{server.url}/metrics", timeout=60, trust_env=False).text.splitlines()
     found = [line for line in lines if line.startswith("apf_current_executing_seats{")]
     return sum(float(line.rpartition(" ")[2]) for line in found)
 
@@ -44,7 +44,7 @@ def test_a_closed_queue_is_closed_when_the_last_linger_ends(tmp_path: Path) -> N
     with serve("tests.e2e.playground:app", environment=environment, ready="/tell") as server:
         [path] = sockets.iterdir()
         with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://apf") as owner:
-            httpx.get(f"{server.url}/who", trust_env=False)
+            httpx.get(f"{server.url}/who", timeout=60, trust_env=False)
             assert seats_in_use(server) > 0
             closed = owner.post("/queues/web/close", json={})
             assert (closed.status_code, closed.json()["queue"]["state"]) == (200, "Closing")

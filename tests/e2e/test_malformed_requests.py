@@ -23,7 +23,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def ask(server: Server, *headers: bytes, line: bytes = b"GET /who HTTP/1.1", body: bytes = b"") -> tuple[int, bytes]:
     """Return the status and the whole response."""
     request = b"\r\n".join([line, b"Host: x", b"Connection: close", *headers, b"", body])
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(request)
         answer = b""
         while part := connection.recv(65536):
@@ -93,7 +93,7 @@ def test_a_body_that_is_not_what_it_says_harms_nobody_else(server: Server) -> No
         ([b"Transfer-Encoding: chunked"], b"zz\r\nnot a chunk\r\n"),
         ([b"Content-Length: -1"], b""),
     ):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
             connection.sendall(b"\r\n".join([b"POST /echo HTTP/1.1", b"Host: x", *headers, b"", body]))
     for _ in range(30):
         assert ask(server)[0] == 200

@@ -52,7 +52,7 @@ def environment(postgres: Postgres, tmp_path: Path) -> dict[str, str]:
 
 async def test_requests_wait_for_connections_at_the_gate_and_not_in_the_pool(environment: dict[str, str]) -> None:
     with serve("tests.e2e.pooled:app", environment=environment, ready="/prices") as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=30, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
             answers = await asyncio.gather(*[client.get("/orders") for _ in range(10)])
 
     assert [answer.status_code for answer in answers] == [200] * 10
@@ -73,7 +73,7 @@ def test_a_server_whose_app_forgets_the_gate_does_not_start(environment: dict[st
 
 async def test_without_lifespan_only_requests_that_need_the_gate_are_refused(environment: dict[str, str]) -> None:
     with serve("tests.e2e.pooled:app", "--lifespan", "off", environment=environment, ready="/prices") as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=30, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
             statuses = [(await client.get(path)).status_code for path in ("/orders", "/orders", "/prices")]
         written = server.output()
 

@@ -39,7 +39,7 @@ def served() -> ASGIApp:
 async def load(url: str) -> Counter[int]:
     """In each round one request is dispatched at once, one after 130 ms, and one is rejected after 190 ms."""
     statuses: Counter[int] = Counter()
-    async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         for _ in range(ROUNDS):
             first = asyncio.create_task(client.get("/hold?ms=150"))
             await asyncio.sleep(0.02)
@@ -81,7 +81,9 @@ DISPATCHED = 'apf_dispatched_requests_total{priority_level="work",flow_schema="u
 def test_prometheus_can_read_what_it_scrapes_in_both_formats(prometheus: Prometheus, server: Server) -> None:
     accepted = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
     formats = [
-        httpx.get(server.url + path, headers=accepted, trust_env=False).headers["content-type"].partition(";")[0]
+        httpx.get(server.url + path, headers=accepted, timeout=60, trust_env=False)
+        .headers["content-type"]
+        .partition(";")[0]
         for path in ("/metrics", "/plain")
     ]
 

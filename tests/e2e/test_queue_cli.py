@@ -51,7 +51,7 @@ def rows(result: Outcome) -> dict[str, dict[str, str]]:
 def alone(shop: Shop, method: str, *steps: str, order: dict[str, object] | None = None) -> str:
     """One worker is told something that the other isn't; which."""
     worker = SocketWorker(find_sockets(shop.sockets)[0])
-    [reply] = ask_all([worker], method, page(*steps), order, timeout=5)
+    [reply] = ask_all([worker], method, page(*steps), order, timeout=60)
     assert reply.is_done
     return worker.name
 
@@ -91,7 +91,7 @@ async def test_a_queue_is_operated_under_load_without_a_failure_that_its_state_d
         assert (result.returncode, result.stderr) == (DONE, "")
 
     limits = httpx.Limits(max_keepalive_connections=0)  # so that both workers have some of them
-    async with httpx.AsyncClient(base_url=shop.server.url, limits=limits, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=shop.server.url, limits=limits, timeout=60, trust_env=False) as client:
         web, adhoc = Load(client, "web"), Load(client, "adhoc")
         tasks = [asyncio.create_task(load.ask()) for load in (web, adhoc) for _ in range(4)]
         await adhoc.hears(level="web")  # there is no such queue, so they go to the default
@@ -254,7 +254,7 @@ async def test_a_gate_that_is_closed_keeps_requests_waiting_and_fails_none(shop:
         return sum(one["parked"] for one in json.loads(gates("list", "-o", "json").stdout)["gates"])
 
     closed = gates("close", "db")
-    async with httpx.AsyncClient(base_url=shop.server.url, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=shop.server.url, timeout=60, trust_env=False) as client:
         asked = [asyncio.create_task(client.get("/who", headers={"X-User": str(number)})) for number in range(6)]
         async with asyncio.timeout(10):
             while parked() < 6:  # noqa: ASYNC110 - workers don't tell

@@ -76,7 +76,7 @@ def test_a_missing_file_and_a_misspelt_argument_end_it_too() -> None:
 def test_without_lifespan_requests_are_told_no_more_than_that_nothing_is_served(way: str, broken: str) -> None:
     environment = {"APF_TEST_CONFIG": broken}
     with serve(f"tests.e2e.unready:{way}", "--lifespan", "off", environment=environment) as server:
-        answers = [httpx.get(server.url, trust_env=False) for _ in range(3)]
+        answers = [httpx.get(server.url, timeout=60, trust_env=False) for _ in range(3)]
         written = server.output()
 
     assert {answer.status_code for answer in answers} == {503}

@@ -165,7 +165,7 @@ class Newcomer:
                 yield url
             finally:
                 process.terminate()
-                process.wait(timeout=20)
+                process.wait(timeout=60)
 
     def wait_for(self, url: str, process: subprocess.Popen[bytes]) -> None:
         end = time.monotonic() + 20

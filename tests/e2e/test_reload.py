@@ -45,7 +45,7 @@ async def until_in_force(client: httpx.AsyncClient, level: str) -> None:
 
 
 async def change_while_requests_wait(server: Server, file: Path, *, by_signal: bool) -> None:
-    async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
         running = [asyncio.create_task(client.get("/hold", params={"ms": "1000"})) for _ in range(2)]
         await become(client, "executing", 2)
         waiting = [asyncio.create_task(client.get("/hold", headers={"X-User": str(n)})) for n in range(8)]
@@ -104,7 +104,7 @@ async def test_an_operator_has_the_file_read_by_a_post(file: Path, tmp_path: Pat
     environment = {"APF_TEST_CONFIG": str(file)}
     path, olga = "/debug/api_priority_and_fairness/reload", {"Authorization": "Bearer secret-o"}
     with serve("tests.e2e.playground:app", environment=environment, ready="/tell") as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
             file.write_text(AFTER.replace("seats: 20,", f"seats: 20, {guard},"))  # noqa: ASYNC240 - as above
             assert (await client.post(path)).status_code == 401
             answer = await client.post(path, headers=olga, content=b"x" * 100_000)
@@ -122,7 +122,7 @@ async def test_a_server_that_began_without_gates_gets_one_on_sighup(file: Path) 
     )
     assert gated.count("one-at-a-time") == 2
     with serve("tests.e2e.playground:app", environment={"APF_TEST_CONFIG": str(file)}, ready="/tell") as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
             before = asyncio.create_task(client.get("/hold", params={"ms": "500"}))
             await become(client, "executing", 1)
             file.write_text(gated)  # noqa: ASYNC240 - a small file of the test

@@ -43,7 +43,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
     limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=60, trust_env=False) as client:
         yield client
 
 

@@ -39,7 +39,7 @@ async def test_a_server_that_stops_rejects_waiting_requests_and_finishes_running
     config.write_text(CONFIG.read_text().replace("spec: {seats: 2", "spec: {bodies: {holdSeats: false}, seats: 2"))
     environment = {"APF_TEST_CONFIG": str(config)}
     with serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell") as server:
-        async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
             running = [asyncio.create_task(client.get("/hold", params={"ms": "1500"})) for _ in range(2)]
             await become(client, "executing", 2)
             waiting = [asyncio.create_task(client.get("/hold")) for _ in range(4)]
@@ -59,4 +59,4 @@ async def test_a_server_that_stops_rejects_waiting_requests_and_finishes_running
             assert uploading.split()[1] == b"503", "the request whose body is still arriving"
             assert took < 0.6, "before the running requests have finished"
             assert {answer.status_code for answer in await asyncio.gather(*running)} == {200}
-        assert server.process.wait(10) in {0, -signal.SIGTERM}
+        assert server.process.wait(60) in {0, -signal.SIGTERM}

@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
         yield client
 
 
@@ -45,7 +45,7 @@ async def open_streams(client: httpx.AsyncClient) -> int:
 
 
 async def until_open(client: httpx.AsyncClient, number: int) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (found := await open_streams(client)) != number:
         assert time.monotonic() < deadline, f"{found} streams are open, not {number}"
         await asyncio.sleep(0.02)

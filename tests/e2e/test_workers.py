@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 async def ask(url: str, path: str) -> httpx.Response:
     """On a connection of its own, so that any worker may get it."""
-    async with httpx.AsyncClient(base_url=url, timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         return await client.get(path, headers={"Connection": "close"})
 
 

@@ -89,7 +89,7 @@ class Conversation:
 
     async def end(self) -> Self:
         """Until the app has returned."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await self.ended.wait()
         return self
 

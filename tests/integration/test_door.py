@@ -52,11 +52,11 @@ async def living(middleware: APFMiddleware) -> AsyncIterator[None]:
     async with anyio.create_task_group() as tasks, to_app, from_server:
         tasks.start_soon(partial(middleware, {"type": "lifespan"}, from_server.receive, send))
         await to_app.send({"type": "lifespan.startup"})
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await started.wait()
         yield
         await to_app.send({"type": "lifespan.shutdown"})
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await ended.wait()
 
 
@@ -199,10 +199,10 @@ async def test_connections_that_say_nothing_or_half_do_not_keep_the_owner_out(di
                 await run_sync(client.connect, str(path))
                 client.sendall(halves[number % 3])
                 if number % 10 == 0:
-                    with anyio.fail_after(10):
+                    with anyio.fail_after(60):
                         assert (await run_sync(asked, path, "/flows"))[0] == 200
             await settle()
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 assert (await run_sync(asked, path, "/flows"))[0] == 200
             await settle()
             assert sum(map(is_open, clients)) <= 32
@@ -235,7 +235,7 @@ async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
         path = directory / f"shop.{os.getpid()}.sock"
         for _ in range(4):
             tasks.start_soon(ask, path)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await both.wait()
         await settle()
         assert (started, statuses) == (2, [])

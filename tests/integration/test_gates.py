@@ -186,7 +186,7 @@ async def test_a_condition_is_asked_again_when_its_event_comes_from_another_thre
         state["open"] = True
         thread = threading.Thread(target=partial(gates.emit_threadsafe, "breaker"))
         thread.start()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             for waiter in waiters:
                 await waiter.end()
         thread.join()
@@ -214,7 +214,7 @@ async def test_an_asynchronous_gate_is_asked_outside_of_the_dispatcher() -> None
         state["open"] = True
         gates.emit("breaker")  # between the question and its answer
         answer.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await waiter.end()
 
         assert waiter.status == 200
@@ -398,7 +398,7 @@ async def test_operators_close_and_open_a_gate() -> None:
         await settle()
         assert stage.started == []
         assert stage.gates.list()[0].state == "held"
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await waiter.end()
         assert waiter.status == 200
         stage.gates.close("db")
@@ -465,7 +465,7 @@ async def test_a_polled_gate_is_tried_again_by_itself() -> None:
     gates.add(memory)
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(), gates)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             waiter = await stage.comes("/db/1").end()
         assert waiter.status == 200
         assert memory.asked == 4
@@ -524,7 +524,7 @@ async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> Non
 
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(), gates)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             refused = await stage.comes("/db/1").end()
 
         assert (refused.status, problem(refused)["reason"]) == (503, "gate")

@@ -227,7 +227,7 @@ async def test_before_the_end_of_its_response_an_app_receives_what_has_come() ->
         await anyio.wait_all_tasks_blocked()
         assert not waiting.is_set()
         await send(LAST)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await waiting.wait()
         body.close()
 
@@ -244,7 +244,7 @@ async def test_of_a_client_that_has_gone_an_app_receives_no_empty_body() -> None
 
 async def until(condition: Callable[[], bool]) -> None:
     """On asyncio a request is listened to only after some milliseconds."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - of many kinds
             await anyio.sleep(0.001)
 

@@ -28,7 +28,7 @@ async def test_reads_and_writes_are_counted_apart_while_they_execute_and_wait(mo
         writers = [stage.comes(f"/{number}", "POST") for number in range(2)]
         await settle()
         text = ""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not re.search(r'kind="mutating"} [1-9]', text):
                 await anyio.sleep(0.01)
                 text = await scraped(stage)

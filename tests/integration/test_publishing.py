@@ -30,7 +30,7 @@ def told(directory: Path, name: str) -> float | None:
 
 
 async def until(directory: Path, name: str, wanted: float) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while told(directory, name) != wanted:  # noqa: ASYNC110 - it is in a file
             await anyio.sleep(0.005)
 

@@ -269,7 +269,7 @@ async def test_a_handler_that_opted_in_gives_way_and_the_owner_is_served() -> No
         await settle()
         assert house.queues.status("web").running == 4
 
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             owner = await house.answer(x_queue="batch", x_group="tenant-admins")
 
         assert owner.content == b"batch"

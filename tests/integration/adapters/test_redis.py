@@ -272,7 +272,7 @@ async def test_the_next_one_is_let_in_when_redis_has_heard_of_the_end_of_the_las
         await until(lambda: len(scene.started) == 1 and scene.parked == 5)
         await asyncio.sleep(0.02)
         door.set()
-        with anyio.fail_after(2):
+        with anyio.fail_after(20):
             for waiter in waiters:
                 await waiter.end()
 
@@ -343,7 +343,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
                 server.stop()
             else:
                 server.pause()
-            with anyio.fail_after(2):
+            with anyio.fail_after(20):
                 answer = await scene.comes("/db/2").end()
 
             assert answer.status == status

@@ -95,7 +95,7 @@ def test_who_is_no_admin_is_silent_and_it_is_told_why(directory: Path, says: byt
 
 def test_an_order_is_json_and_says_so(directory: Path) -> None:
     with worker(directory, admin_says(b'{"queues": []}')) as (one, heard):
-        [reply] = ask_all([one], "POST", page("queues", "a/b", "close"), {"mode": "shed"}, timeout=5)
+        [reply] = ask_all([one], "POST", page("queues", "a/b", "close"), {"mode": "shed"}, timeout=60)
 
     assert reply == Reply("7", 200, {"queues": []})
     head, _, body = bytes(heard).partition(b"\r\n\r\n")
@@ -107,14 +107,14 @@ def test_an_order_is_json_and_says_so(directory: Path) -> None:
 def test_a_worker_that_refuses_before_it_has_heard_all_is_heard(directory: Path) -> None:
     refusal = admin_says(b'{"detail": "You may look."}', b"403 Forbidden")
     with worker(directory, refusal, refuses_early=True) as (one, _):
-        replies = [ask_all([one], "POST", "/queues", {"name": "x" * 400_000}, timeout=5)[0] for _ in range(10)]
+        replies = [ask_all([one], "POST", "/queues", {"name": "x" * 400_000}, timeout=60)[0] for _ in range(10)]
 
     assert {reply.trouble for reply in replies} == {"You may look."}
 
 
 def test_a_refusal_tells_its_detail(directory: Path) -> None:
     with worker(directory, admin_says(b'{"detail": "It is Open."}', b"409 Conflict")) as (one, _):
-        [reply] = ask_all([one], "DELETE", "/queues/web", timeout=5)
+        [reply] = ask_all([one], "DELETE", "/queues/web", timeout=60)
 
     assert (reply.is_done, reply.is_silent, reply.trouble) == (False, False, "It is Open.")
 
@@ -143,7 +143,7 @@ def test_an_address_gets_the_credentials_and_its_own_path() -> None:
         thread = threading.Thread(target=talk)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/internal/apf"
-        [reply] = ask_all([UrlWorker(url, {"Authorization": "Bearer x"})], "GET", "/queues", timeout=5)
+        [reply] = ask_all([UrlWorker(url, {"Authorization": "Bearer x"})], "GET", "/queues", timeout=60)
         thread.join()
 
     assert reply.is_done
@@ -154,7 +154,7 @@ def test_an_address_gets_the_credentials_and_its_own_path() -> None:
 def test_nobody_at_an_address_is_told() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        [reply] = ask_all([UrlWorker(f"http://127.0.0.1:{closed.getsockname()[1]}/x", {})], "GET", "/q", timeout=5)
+        [reply] = ask_all([UrlWorker(f"http://127.0.0.1:{closed.getsockname()[1]}/x", {})], "GET", "/q", timeout=60)
 
     assert reply.trouble == "connection refused"
 
