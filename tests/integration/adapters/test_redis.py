@@ -186,7 +186,7 @@ async def test_a_token_that_another_gate_made_useless_is_given_back(redis: Redis
     async with anyio.create_task_group() as tasks:
         gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
         gates.capacity("full", limit=0)
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="50ms")
+        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="1s")
         refused = await scene.comes("/db/1").end()
         assert refused.status == 503
         await until(lambda: not len(one._returns))
