@@ -1,4 +1,4 @@
-"""``apf convert``: write a configuration in another dialect."""
+"""``apf convert``: write a configuration in another format."""
 
 from typing import Annotated
 
@@ -18,10 +18,10 @@ def convert(
     *,
     to: Annotated[Target, typer.Option("--to", help="Kubernetes' v1, or apf/v1.")] = "apf",
 ) -> None:
-    """Read a configuration in any dialect, and write all of it as one.
+    """Read a configuration in any format, and write all of it as one.
 
     What is written says the imagined and suggested objects too, so it means the same anywhere. Warnings tell what is
-    left out beside them. Exit status 1 if it can't be read, or if the dialect can't say what belongs where.
+    left out beside them. Exit status 1 if it can't be read, or if the format can't say what belongs where.
     """
     require_paths(paths)
     try:

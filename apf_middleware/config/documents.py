@@ -1,10 +1,12 @@
 """From text to documents: YAML (of which JSON is a part) composed with the line of every field.
 
-Text comes from people and from strangers. So it is read as a stream of events, each checked against the limits below
-before anything is built from it; nothing recursive walks what hasn't been measured. Plain scalars follow YAML 1.2, also
-in ``0x10`` and ``0o17``. What 1.1 takes for something else (``yes``, ``1_000``, ``12:30``, dates) stays the text that
-it is, and a field that wants a boolean or a number says so. ``0777`` stays text too: 1.1 and 1.2 read different
-numbers.
+Documents may come from attackers, so a text is read as a stream of events, and each event is checked against the limits
+below before anything is built from it. PyYAML's composer can't do that: it recurses in C without a bound, and a text of
+500,000 opening brackets ends the process.
+
+Plain scalars follow YAML 1.2, also in ``0x10`` and ``0o17``. What 1.1 takes for something else (``yes``, ``1_000``,
+``12:30``, dates) stays text, and a field that wants a boolean or a number reports it. ``0777`` stays text too: 1.1 and
+1.2 read different numbers.
 
 PyYAML's loader around libyaml is used where it is installed, as its wheels have it; the one in Python reads the same,
 some twenty times slower.
@@ -60,7 +62,7 @@ class Node:
     value: Scalar | tuple["Node", ...] | Mapping[str, Entry]
 
     def plain(self) -> object:
-        """The value without its lines."""
+        """Return the value without its lines."""
         if isinstance(self.value, Mapping):
             return {key: entry.node.plain() for key, entry in self.value.items()}
         if isinstance(self.value, tuple):
@@ -68,7 +70,7 @@ class Node:
         return self.value
 
     def line_of(self, path: Path) -> int:
-        """The line of the field there, or of what comes closest to it."""
+        """Return the line of the field there, or of its closest parent."""
         node, line = self, self.line
         for step in path:
             if isinstance(node.value, Mapping) and isinstance(step, str) and step in node.value:
@@ -81,7 +83,7 @@ class Node:
         return line
 
     def get(self, key: str) -> "Node | None":
-        """A mapping's value; None if this is no mapping or has no such key."""
+        """Return the value of a key; None if this is no mapping or has no such key."""
         return self.value[key].node if isinstance(self.value, Mapping) and key in self.value else None
 
 
@@ -98,8 +100,8 @@ class Document:
         return Place(self.file, self.number, self.root.line_of(path))
 
 
-class _HopelessError(Exception):
-    """Nothing more can be read from this file."""
+class _UnreadableError(Exception):
+    """A limit or the syntax is broken, so nothing more can be read from this file."""
 
     def __init__(self, line: int, rule: str, hint: str = "") -> None:
         super().__init__(rule)
@@ -108,8 +110,8 @@ class _HopelessError(Exception):
         self.hint = hint
 
 
-class _Open:
-    """A mapping or list whose end hasn't come yet."""
+class _OpenCollection:
+    """A mapping or list whose end has not been read yet."""
 
     __slots__ = ("anchor", "entries", "items", "key", "line", "merged", "weight")
 
@@ -133,7 +135,7 @@ class _Open:
 
 
 class _Composer:
-    """Puts one file's events together."""
+    """Composes one file's events to documents, and keeps the limits."""
 
     def __init__(self, file: str, problems: Problems) -> None:
         self.file = file
@@ -141,7 +143,7 @@ class _Composer:
         self.number = 0
         self.nodes = 0
         self.root: Node | None = None
-        self.open: list[_Open] = []
+        self.open: list[_OpenCollection] = []
         self.anchors: dict[str, tuple[Node, int] | None] = {}  # with weight; None while it is still open
 
     def documents(self, text: str) -> Iterator[Document]:
@@ -151,7 +153,7 @@ class _Composer:
                 self.anchors = {}
                 self.root = None
                 if self.number > MAX_DOCUMENTS:
-                    raise _HopelessError(_line(event), f"a file must not have more than {MAX_DOCUMENTS} documents")
+                    raise _UnreadableError(_line(event), f"a file must not have more than {MAX_DOCUMENTS} documents")
             elif isinstance(event, yaml.DocumentEndEvent):
                 if self.root is not None and self.root.value is not None:
                     yield Document(self.file, self.number, self.root)
@@ -163,13 +165,13 @@ class _Composer:
         if isinstance(event, yaml.CollectionStartEvent):
             mapping = isinstance(event, yaml.MappingStartEvent)
             if event.tag not in (None, "!", f"{_CORE}map" if mapping else f"{_CORE}seq"):
-                self.complain(line, event.tag)
+                self.report_tag(line, event.tag)
             if len(self.open) >= MAX_DEPTH:
-                raise _HopelessError(line, f"values must not be nested deeper than {MAX_DEPTH}")
+                raise _UnreadableError(line, f"values must not be nested deeper than {MAX_DEPTH}")
             if event.anchor is not None:
                 self.anchors[event.anchor] = None
             self.count(line, 1)
-            self.open.append(_Open(line, event.anchor, mapping=mapping))
+            self.open.append(_OpenCollection(line, event.anchor, mapping=mapping))
         elif isinstance(event, yaml.CollectionEndEvent):
             ended = self.open.pop()
             self.put(ended.closed(), ended.weight, ended.anchor)
@@ -187,35 +189,37 @@ class _Composer:
         self.nodes += weight
         if self.nodes > MAX_NODES:
             hint = "Take fewer aliases, or several files"
-            raise _HopelessError(line, f"a file must not have more than {MAX_NODES} values, aliases written out", hint)
+            raise _UnreadableError(
+                line, f"a file must not have more than {MAX_NODES} values, aliases written out", hint
+            )
 
     def resolved(self, line: int, anchor: str) -> tuple[Node, int]:
         known = self.anchors.get(anchor)
         if known is None:
             rule = "contains itself" if anchor in self.anchors else "names no anchor before it"
-            raise _HopelessError(line, f"the alias *{anchor} {rule}")
+            raise _UnreadableError(line, f"the alias *{anchor} {rule}")
         return known
 
     def scalar(self, line: int, event: yaml.ScalarEvent) -> tuple[Scalar, bool]:
         if _HALF.search(event.value):  # libyaml refuses it itself
-            raise _HopelessError(line, "the text must be YAML: half of a character (a surrogate) stands alone")
+            raise _UnreadableError(line, "the text must be YAML: half of a character (a surrogate) stands alone")
         if event.tag in ("!", f"{_CORE}str"):
             return event.value, False
         if event.tag is not None:
             value = _plain(event.value)
             names = {bool: "bool", int: "int", float: "float", type(None): "null", str: ""}
             if event.tag != _CORE + names[type(value)]:
-                self.complain(line, event.tag)
+                self.report_tag(line, event.tag)
             return value, False
         plain = bool(event.implicit[0])
         return (_plain(event.value) if plain else event.value), plain
 
-    def complain(self, line: int, tag: str) -> None:
+    def report_tag(self, line: int, tag: str) -> None:
         shown = tag.replace(_CORE, "!!")[:60]
         self.error(line, f"the tag {shown} doesn't suit this value or isn't known", "Remove the tag")
 
     def put(self, node: Node, weight: int, anchor: str | None, *, merge: bool = False) -> None:
-        """Where the next value belongs."""
+        """Add a value to the collection that is open, or make it the document's root."""
         if anchor is not None:
             self.anchors[anchor] = (node, weight)
         if not self.open:
@@ -231,7 +235,7 @@ class _Composer:
             self.enter(parent, *parent.key, node)
             parent.key = None
 
-    def key(self, parent: _Open, node: Node, *, merge: bool) -> tuple[str, int]:
+    def key(self, parent: _OpenCollection, node: Node, *, merge: bool) -> tuple[str, int]:
         key = node.value
         if merge:
             return "<<", 0
@@ -245,7 +249,7 @@ class _Composer:
             )
         return (key if isinstance(key, str) else f"\0{len(parent.entries or ())}"), node.line
 
-    def enter(self, parent: _Open, key: str, line: int, node: Node) -> None:
+    def enter(self, parent: _OpenCollection, key: str, line: int, node: Node) -> None:
         if key != "<<" or line:
             if parent.entries is not None:
                 parent.entries.setdefault(key, Entry(line, node))
@@ -260,13 +264,13 @@ class _Composer:
 
 
 def compose(text: str, file: str, problems: Problems) -> list[Document]:
-    """All documents of a text that have any content, as far as it can be read."""
+    """Return all documents of a text that have any content, as far as the text can be read."""
     composer = _Composer(file, problems)
     documents: list[Document] = []
     try:
         for document in composer.documents(text):
             documents.append(document)  # noqa: PERF402 (what was read before a mistake is kept)
-    except _HopelessError as error:
+    except _UnreadableError as error:
         composer.error(error.line, error.rule, error.hint)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -283,7 +287,7 @@ def _line(event: yaml.Event) -> int:
 
 
 def _plain(text: str) -> Scalar:
-    """A scalar without quotes."""
+    """Return the value of a scalar without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

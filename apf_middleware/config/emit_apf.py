@@ -16,11 +16,11 @@ from apf_middleware.classification.rules import (
     UserSubject,
     ValueMatch,
 )
-from apf_middleware.config.dialects.apf import VERSION
-from apf_middleware.config.dialects.predicates import OPERANDS, OPERATORS
-from apf_middleware.config.dialects.queuing import BACKFILL
 from apf_middleware.config.estimates import estimate_part
 from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
+from apf_middleware.config.formats.apf import VERSION
+from apf_middleware.config.formats.predicates import OPERANDS, OPERATORS
+from apf_middleware.config.formats.queuing import BACKFILL
 from apf_middleware.config.http import distinguisher_part
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Place, Problems

@@ -13,9 +13,9 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from apf_middleware.config.estimation import (
-    ClaimedEstimate,
     ComputedEstimate,
     ConstantEstimate,
+    DeclaredEstimate,
     EstimateSettings,
     EstimationSettings,
     KubernetesEstimate,
@@ -39,12 +39,12 @@ from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["AnyEstimate", "AnyEstimation", "EstimateModel", "EstimationModel", "estimate_part", "estimation_part"]
 
-_CLAIM: Final = frozenset({"seats", "most_seats", "name", "per_seat", "users", "groups", "networks"})
+_DECLARED: Final = frozenset({"seats", "most_seats", "name", "per_seat", "users", "groups", "networks"})
 _TAKEN: Final[Mapping[str, frozenset[str]]] = {
     "constant": frozenset({"seats", "final_seats", "linger"}),
-    "header": _CLAIM,
-    "query": _CLAIM,
-    "body": _CLAIM,
+    "header": _DECLARED,
+    "query": _DECLARED,
+    "body": _DECLARED,
     "callable": frozenset({"seats", "most_seats", "callable"}),
     "kubernetes": frozenset(),
     "learned": frozenset({"seats", "most_seats", "duration_per_seat"}),
@@ -116,7 +116,7 @@ class EstimateModel(CamelModel):
         if self.source == "constant":
             return ConstantEstimate(self.seats, self.final_seats, duration_ns(self.linger))
         if self.source in ("header", "query", "body"):
-            return self._claimed(self.source)
+            return self._declared(self.source)
         if self.source == "callable":
             return ComputedEstimate(load_callable(self.callable or ""), self.most_seats, self.seats)
         if self.source == "learned":
@@ -124,9 +124,9 @@ class EstimateModel(CamelModel):
             return LearnedEstimate(per_seat, self.most_seats, self.seats)
         return KubernetesEstimate()
 
-    def _claimed(self, place: Literal["header", "query", "body"]) -> ClaimedEstimate:
+    def _declared(self, place: Literal["header", "query", "body"]) -> DeclaredEstimate:
         name = self.name or ""
-        return ClaimedEstimate(
+        return DeclaredEstimate(
             place,
             name.lower() if place == "header" else name,
             tuple(self.users),
@@ -232,7 +232,7 @@ def estimate_part(settings: EstimateSettings) -> dict[str, Any]:
     part = _changed(settings)
     if isinstance(settings, ConstantEstimate):
         return part
-    if isinstance(settings, ClaimedEstimate):
+    if isinstance(settings, DeclaredEstimate):
         return {"source": part.pop("place")} | part
     if isinstance(settings, ComputedEstimate):
         del part["function"]

@@ -35,9 +35,9 @@ from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.allocation import LevelLimits
 
 __all__ = [
-    "ClaimedEstimate",
     "ComputedEstimate",
     "ConstantEstimate",
+    "DeclaredEstimate",
     "EstimateSettings",
     "EstimationSettings",
     "KubernetesEstimate",
@@ -106,7 +106,7 @@ class ConstantEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedEstimate:
+class DeclaredEstimate:
     """By a number in a header, query parameter or body of a trusted caller; ``seats`` for all others.
 
     A number stands for one seat per ``per_seat``. Whoever is in one of ``users``, ``groups`` and ``networks`` is
@@ -197,7 +197,7 @@ class LearnedEstimate:
         )
 
 
-EstimateSettings = ConstantEstimate | ClaimedEstimate | ComputedEstimate | KubernetesEstimate | LearnedEstimate
+EstimateSettings = ConstantEstimate | DeclaredEstimate | ComputedEstimate | KubernetesEstimate | LearnedEstimate
 """Any of them."""
 
 

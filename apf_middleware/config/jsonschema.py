@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, NoDefault
 from pydantic_core import core_schema
 
-from apf_middleware.config.dialects.apf import FlowSchemaModel, PriorityLevelModel, ServerModel
+from apf_middleware.config.formats.apf import FlowSchemaModel, PriorityLevelModel, ServerModel
 
 __all__ = ["DESCRIPTIONS", "FILE", "json_schema", "main", "model_of", "written"]
 

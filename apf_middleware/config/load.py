@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
-from apf_middleware.config.advice import advise
-from apf_middleware.config.build import Defaults, assemble
-from apf_middleware.config.dialects import define
 from apf_middleware.config.documents import Document
+from apf_middleware.config.formats import define
+from apf_middleware.config.lint import advise
+from apf_middleware.config.merge import Defaults, merge
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
-from apf_middleware.config.queues import check_queues
+from apf_middleware.config.queues import report_conflicts
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.source import read_files, read_text
 
@@ -95,9 +95,9 @@ def read_documents(
         hint = "Write a document, or allow it with --allow-empty (allow_empty=True)"
         problems.error(needed, "there must be an object: nothing defined would mean the defaults", hint=hint)
     incomplete = bool(problems.errors)
-    assembly = assemble(definitions, problems, defaults)
+    merged = merge(definitions, problems, defaults)
     if not incomplete:  # or else a level might seem to be missing only because it has an error
-        advise(assembly, problems)
-        check_queues(assembly, definitions, problems)
+        advise(merged, problems)
+        report_conflicts(merged, definitions, problems)
     has_server = any(isinstance(one.thing, ServerSettings) for one in definitions)
-    return Reading(None if problems.errors else assembly.configuration(), tuple(problems), has_server)
+    return Reading(None if problems.errors else merged.configuration(), tuple(problems), has_server)

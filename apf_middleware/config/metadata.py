@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from apf_middleware.config.dialects.kubernetes import ZERO_SHARES
 from apf_middleware.config.documents import Document
+from apf_middleware.config.formats.kubernetes import ZERO_SHARES
 from apf_middleware.config.objects import Metadata
 
 __all__ = ["metadata_of"]

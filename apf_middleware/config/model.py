@@ -1,4 +1,4 @@
-"""What the dialects share: strict models that tell every broken rule, and definitions, which are what they read.
+"""What the formats share: strict models that tell every broken rule, and definitions, which are what they read.
 
 A model says what shape its part of a document has; `Model.rules` yields the rules that its fields break together.
 Pydantic stops a model at its first complaint, so all of a model's own are carried in one. Rules are also checked where
@@ -43,7 +43,7 @@ class Model(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Keys of other dialects, and what they are called here, or in a few words what to write instead."""
+    """Keys of other formats, and what they are called here, or in a few words what to write instead."""
 
     def rules(self) -> Iterator[Violation]:
         """Yield the rules that the fields break together."""

@@ -1,6 +1,6 @@
 """Named queues: what must be true of levels together, wherever they come from, a file or a live server.
 
-A queue *is* a level. What one document can say wrong by itself its dialect tells; here is what several say wrong
+A queue *is* a level. What one document can say wrong by itself its format tells; here is what several say wrong
 together: parents that can't be parents, and mins and max that don't fit into a parent's.
 """
 
@@ -12,17 +12,17 @@ from apf_middleware.config.objects import FALLBACKS, Configuration, Level
 from apf_middleware.config.server import ServerSettings
 
 if TYPE_CHECKING:
-    from apf_middleware.config.build import Assembly
-    from apf_middleware.config.dialects import Definition
+    from apf_middleware.config.formats import Definition
+    from apf_middleware.config.merge import MergedObjects
     from apf_middleware.config.problems import Problems
 
-__all__ = ["Flaw", "check_queues", "default_queue", "find_flaws"]
+__all__ = ["LevelConflict", "default_queue", "find_conflicts", "report_conflicts"]
 
 _ALIASES: Final = {"minSeats": "guarantee", "maxSeats": "capability", "shares": "weight"}
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class LevelConflict:
     """What is wrong with a queue: the field as a PriorityLevel document calls it, its value, the rule and a hint."""
 
     queue: str
@@ -40,7 +40,7 @@ def default_queue(configuration: Configuration) -> str:
     return configuration.server.queues.default or configuration.fallback.level
 
 
-def find_flaws(configuration: Configuration) -> Iterator[Flaw]:
+def find_conflicts(configuration: Configuration) -> Iterator[LevelConflict]:
     """Everything that is wrong with these levels together."""
     levels, server = configuration.levels, configuration.server
     users = {schema.level: f"the schema {schema.name!r} sends requests there" for schema in configuration.schemas}
@@ -49,15 +49,15 @@ def find_flaws(configuration: Configuration) -> Iterator[Flaw]:
     for name in sorted(levels):
         level = levels[name]
         if level.parent is not None:
-            yield from _parent_flaws(level, levels, users, server)
+            yield from _parent_conflicts(level, levels, users, server)
     for parent in sorted(configuration.parents & levels.keys()):
         children = [levels[name] for name in sorted(levels) if levels[name].parent == parent != name]
-        yield from _size_flaws(levels[parent], children)
+        yield from _size_conflicts(levels[parent], children)
 
 
-def _parent_flaws(
+def _parent_conflicts(
     level: Level, levels: Mapping[str, Level], users: Mapping[str, str], server: ServerSettings
-) -> Iterator[Flaw]:
+) -> Iterator[LevelConflict]:
     """What is wrong with one level's parent."""
     name, parent = level.name, levels.get(level.parent or "")
     rule = hint = ""
@@ -76,16 +76,16 @@ def _parent_flaws(
     elif server.borrowing != "immediate":
         rule, hint = "parents need seats that are lent at each dispatch", "Write borrowing: immediate"
     if rule:
-        yield Flaw(name, "parent", level.parent, rule, hint)
+        yield LevelConflict(name, "parent", level.parent, rule, hint)
 
 
-def _size_flaws(parent: Level, children: Sequence[Level]) -> Iterator[Flaw]:
+def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelConflict]:
     """Absolute numbers that don't fit into the parent's; what proportions come to is cut to fit."""
     most = parent.max_seats
     for child in children:
         if most is not None and child.max_seats is not None and child.max_seats > most:
             rule = f"it must not exceed the max of its parent {parent.name!r}, which is {most}"
-            yield Flaw(child.name, "maxSeats", child.max_seats, rule)
+            yield LevelConflict(child.name, "maxSeats", child.max_seats, rule)
     promised = sum(child.min_seats or 0 for child in children)
     for bound, words in ((parent.min_seats, "min"), (most, "max")):
         if bound is not None and promised > bound:
@@ -93,19 +93,19 @@ def _size_flaws(parent: Level, children: Sequence[Level]) -> Iterator[Flaw]:
             rule = (
                 f"with its siblings' it comes to {promised}, and the {words} of their parent {parent.name!r} is {bound}"
             )
-            yield Flaw(last.name, "minSeats", last.min_seats, rule, f"Lower it, or raise the parent's {words}")
+            yield LevelConflict(last.name, "minSeats", last.min_seats, rule, f"Lower it, or raise the parent's {words}")
             return
 
 
-def check_queues(assembly: "Assembly", definitions: Sequence["Definition"], problems: "Problems") -> None:
-    """Tell the flaws at their places in the files."""
-    configuration = assembly.configuration()
-    for flaw in find_flaws(configuration):
-        definition = assembly.levels[flaw.queue].definition
+def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"], problems: "Problems") -> None:
+    """Tell the conflicts at their places in the files."""
+    configuration = merged.configuration()
+    for conflict in find_conflicts(configuration):
+        definition = merged.levels[conflict.queue].definition
         if definition is not None:
-            path = ("spec", _written(definition, flaw.field))
+            path = ("spec", _written(definition, conflict.field))
             place = definition.document.place(path)
-            problems.error(place, flaw.rule, field=".".join(path), value=flaw.value, hint=flaw.hint)
+            problems.error(place, conflict.rule, field=".".join(path), value=conflict.value, hint=conflict.hint)
     queues = configuration.server.queues
     servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
     if not servers:

@@ -1,4 +1,4 @@
-"""The kinds of values that several dialects share, and the rule of each."""
+"""The kinds of values that several formats share, and the rule of each."""
 
 import importlib
 import re

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from apf_middleware.config import Configuration, Level
-from apf_middleware.config.advice import rounds_beyond
+from apf_middleware.config.lint import rounds_beyond
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
 from apf_middleware.fairqueuing.proportion import divide

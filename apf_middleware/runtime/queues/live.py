@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.objects import Level
-from apf_middleware.config.queues import Flaw, find_flaws
+from apf_middleware.config.queues import LevelConflict, find_conflicts
 
 __all__ = ["Drift", "LiveChange", "LiveChanges"]
 
@@ -64,10 +64,10 @@ class LiveChanges:
             }
         )
         while kept.entries:
-            flaws = list(find_flaws(kept.over(files)))
-            if not flaws:
+            conflicts = list(find_conflicts(kept.over(files)))
+            if not conflicts:
                 break
-            kept = kept.without(_concerned(flaws, kept.over(files)))
+            kept = kept.without(_concerned(conflicts, kept.over(files)))
         return kept
 
     def without(self, names: set[str]) -> "LiveChanges":
@@ -97,9 +97,9 @@ class LiveChanges:
         return f"<LiveChanges of {', '.join(sorted(self.entries)) or 'nothing'}>"
 
 
-def _concerned(flaws: list[Flaw], configuration: Configuration) -> set[str]:
-    """Return the queues that have flaws, and their parents."""
-    names = {flaw.queue for flaw in flaws}
+def _concerned(conflicts: list[LevelConflict], configuration: Configuration) -> set[str]:
+    """Return the queues that have conflicts, and their parents."""
+    names = {conflict.queue for conflict in conflicts}
     parents = {configuration.levels[name].parent for name in names}
     return names | {parent for parent in parents if parent is not None}
 

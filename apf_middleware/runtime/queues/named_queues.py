@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.config import Configuration
-from apf_middleware.config.dialects.queuing import BACKFILL
 from apf_middleware.config.emit_apf import level_document
+from apf_middleware.config.formats.queuing import BACKFILL
 from apf_middleware.config.objects import Level, Queuing
-from apf_middleware.config.queues import default_queue, find_flaws
+from apf_middleware.config.queues import default_queue, find_conflicts
 from apf_middleware.exceptions import QueueConflictError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import LevelShares, Reason
 from apf_middleware.runtime.log import log_event
@@ -187,15 +187,15 @@ class NamedQueues:
         self._adopt(changes)
 
     def _require_sound(self, name: str, changes: LiveChanges) -> None:
-        flaws = list(find_flaws(changes.over(self.files)))
-        if flaws:
+        conflicts = list(find_conflicts(changes.over(self.files)))
+        if conflicts:
             problems = [
                 (
-                    _FIELDS.get(flaw.field, flaw.field),
-                    flaw.value,
-                    flaw.rule if flaw.queue == name else f"in {flaw.queue!r} {flaw.rule}",
+                    _FIELDS.get(conflict.field, conflict.field),
+                    conflict.value,
+                    conflict.rule if conflict.queue == name else f"in {conflict.queue!r} {conflict.rule}",
                 )
-                for flaw in flaws
+                for conflict in conflicts
             ]
             raise QueueInvalidError(name, tuple(problems))
 

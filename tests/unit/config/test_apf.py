@@ -268,7 +268,7 @@ def test_what_is_wrong_with_the_server_is_told(old: str, new: str, line: int, fi
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors
 
 
-def test_names_of_other_dialects_are_explained() -> None:
+def test_names_of_other_formats_are_explained() -> None:
     errors = read_source(SCHEMA.replace("level:", "requestPriority:")).errors
 
     assert [one.hint for one in errors if one.field == "spec.requestPriority"] == ["Here it is called level"]

@@ -11,9 +11,9 @@ from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest as Atom
 from apf_middleware.classification.rules import Conjunction, Field, GroupSubject, Operator, Rule, UserSubject
 from apf_middleware.config import Configuration, ConfigurationError, load, load_text
-from apf_middleware.config.build import Defaults
 from apf_middleware.config.emit import Target, convert, emit
 from apf_middleware.config.estimation import ComputedEstimate, EstimationSettings
+from apf_middleware.config.merge import Defaults
 from apf_middleware.config.problems import Problems
 from apf_middleware.config.server import Route
 
@@ -28,7 +28,7 @@ def test_our_own_form_says_everything(defaults: Defaults) -> None:
 
 
 @pytest.mark.parametrize("name", ["kep-example.yaml", "kubectl.yaml"])
-def test_other_dialects_become_ours(name: str) -> None:
+def test_other_formats_become_ours(name: str) -> None:
     configuration = load(DATA / name)
 
     assert load_text(emit(configuration)) == configuration

@@ -32,5 +32,5 @@ def test_every_field_says_what_it_means() -> None:
 
 
 def test_two_models_of_one_name_are_described_as_one() -> None:
-    assert model_of("apf_middleware__config__dialects__server___Metadata") == "_Metadata"
+    assert model_of("apf_middleware__config__formats__server___Metadata") == "_Metadata"
     assert model_of("_Route") == "_Route"

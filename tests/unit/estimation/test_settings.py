@@ -8,9 +8,9 @@ import pytest
 from apf_middleware.classification import Resource
 from apf_middleware.config.estimates import EstimateModel, EstimationModel, estimate_part, estimation_part
 from apf_middleware.config.estimation import (
-    ClaimedEstimate,
     ComputedEstimate,
     ConstantEstimate,
+    DeclaredEstimate,
     EstimateSettings,
     EstimationSettings,
     KubernetesEstimate,
@@ -57,11 +57,11 @@ def read(model: type[EstimateModel] | type[EstimationModel], text: str) -> tuple
         ("{source: constant, seats: 2, finalSeats: 3, linger: 5ms}", ConstantEstimate(2, 3, 5_000_000)),
         (
             "{source: header, name: X-Tokens, perSeat: 1000, mostSeats: 20, seats: 2, groups: [gateways]}",
-            ClaimedEstimate("header", "x-tokens", groups=("gateways",), per_seat=1000, most_seats=20, seats=2),
+            DeclaredEstimate("header", "x-tokens", groups=("gateways",), per_seat=1000, most_seats=20, seats=2),
         ),
         (
             "{source: query, name: maxTokens, users: ['*'], networks: [10.0.0.0/8]}",
-            ClaimedEstimate("query", "maxTokens", users=("*",), networks=("10.0.0.0/8",)),
+            DeclaredEstimate("query", "maxTokens", users=("*",), networks=("10.0.0.0/8",)),
         ),
         ("{source: kubernetes}", KubernetesEstimate()),
         ("{source: learned}", LearnedEstimate()),
@@ -200,7 +200,7 @@ def test_the_servers_part_can_be_written_as_it_was_read() -> None:
     "settings",
     [
         ConstantEstimate(3),
-        ClaimedEstimate("query", "n", users=("*",)),
+        DeclaredEstimate("query", "n", users=("*",)),
         KubernetesEstimate(),
         LearnedEstimate(seats=2),
         EstimationSettings(),
@@ -263,11 +263,11 @@ def test_the_caps_can_be_taken_off() -> None:
 
 
 def test_a_claim_keeps_all_that_was_said() -> None:
-    claim = ClaimedEstimate("query", "n", users=("alice",), per_seat=10, most_seats=4, seats=2)
+    claim = DeclaredEstimate("query", "n", users=("alice",), per_seat=10, most_seats=4, seats=2)
     estimation = derived(schema=claim)
 
     assert [seats(estimation, query={"n": told}) for told in ("11", "99", "x")] == [2, 4, 2]
-    assert seats(derived(schema=ClaimedEstimate("header", "n", networks=("10.0.0.0/8",))), headers={"n": "3"}) == 1
+    assert seats(derived(schema=DeclaredEstimate("header", "n", networks=("10.0.0.0/8",))), headers={"n": "3"}) == 1
 
 
 def test_a_function_is_asked_within_its_bound() -> None:

@@ -21,7 +21,7 @@ class Definition:
 
     thing: Level | FlowSchema | ServerSettings
     document: Document
-    dialect: str
+    format: str
     catch_all: bool = False
     given: frozenset[str] = frozenset()
     estimate: EstimateSettings | None = None

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Final, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import Conjunction
-from apf_middleware.config.dialects.definition import Definition
-from apf_middleware.config.dialects.predicates import read_match
-from apf_middleware.config.dialects.rules import NameModel, precedence_rules, queuing_rules
 from apf_middleware.config.documents import Document
+from apf_middleware.config.formats.definition import Definition
+from apf_middleware.config.formats.predicates import read_match
+from apf_middleware.config.formats.rules import NameModel, precedence_rules, queuing_rules
 from apf_middleware.config.model import CamelModel, parse, report, without_nulls
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Absent, Problems
@@ -19,9 +19,9 @@ from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import Amount, Transform
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["DIALECT", "KINDS", "define"]
+__all__ = ["FORMAT", "KINDS", "define"]
 
-DIALECT: Final = "kep"
+FORMAT: Final = "kep"
 KINDS: Final = ("FlowSchema", "RequestPriority")
 
 
@@ -117,7 +117,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return None
     if data.get("kind") == "RequestPriority":
         level = parse(_Priority, without_nulls(data), document, problems)
-        return Definition(level.built(), document, DIALECT, catch_all=level.spec.catch_all) if level else None
+        return Definition(level.built(), document, FORMAT, catch_all=level.spec.catch_all) if level else None
     spec, meta = data.get("spec"), data.get("meta")
     match = spec.get("match") if isinstance(spec, dict) else None
     rules = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else None
@@ -127,4 +127,4 @@ def define(document: Document, problems: Problems) -> Definition | None:
     for one in found:
         report(document, problems, one)
     schema = parse(_Schema, without_nulls(data), document, problems)
-    return None if schema is None or rules is None or found else Definition(schema.built(rules), document, DIALECT)
+    return None if schema is None or rules is None or found else Definition(schema.built(rules), document, FORMAT)

@@ -14,8 +14,8 @@ from typing import Final, Generic, Literal, TypeVar
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
-from apf_middleware.config.dialects import Definition, define
 from apf_middleware.config.documents import Document
+from apf_middleware.config.formats import Definition, define
 from apf_middleware.config.metadata import metadata_of
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing
 from apf_middleware.config.problems import ConfigurationError, Problems
@@ -23,7 +23,7 @@ from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.source import read_text
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["Assembly", "Defaults", "Known", "assemble", "builtin", "settle_slow_clients"]
+__all__ = ["Defaults", "MergedObjects", "Sourced", "builtin", "merge", "settle_slow_clients"]
 
 Defaults = Literal["web", "kubernetes", "none"]
 """Whose suggested objects are added."""
@@ -40,7 +40,7 @@ _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tri
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Generic[_Thing]):
+class Sourced(Generic[_Thing]):
     """An object and where it is from; ``definition`` is None for one that nobody wrote."""
 
     thing: _Thing
@@ -48,11 +48,11 @@ class Known(Generic[_Thing]):
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly:
+class MergedObjects:
     """Everything there is, before schemas without a level are left out; by name, and schemas in order."""
 
-    levels: Mapping[str, Known[Level]]
-    schemas: tuple[Known[FlowSchema], ...]
+    levels: Mapping[str, Sourced[Level]]
+    schemas: tuple[Sourced[FlowSchema], ...]
     server: ServerSettings
     server_document: Document | None = None
 
@@ -104,31 +104,31 @@ def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
     return tuple(thing for thing in things if not isinstance(thing, ServerSettings))
 
 
-def assemble(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None = None) -> Assembly:
+def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None = None) -> MergedObjects:
     """Put together whatever the definitions say; conflicts are told and settled in favour of the first place."""
     ordered = sorted(definitions, key=lambda one: (one.document.place(), str(one.document.base)))
     server = _server(ordered, problems, defaults)
     own = [one for one in ordered if not isinstance(one.thing, ServerSettings)]
-    levels: dict[str, Known[Level]] = {}
-    schemas: dict[str, Known[FlowSchema]] = {}
+    levels: dict[str, Sourced[Level]] = {}
+    schemas: dict[str, Sourced[FlowSchema]] = {}
     for definition in _without_twins(own, problems):
         if isinstance(definition.thing, Level):
-            levels[definition.thing.name] = Known(definition.thing, definition)
+            levels[definition.thing.name] = Sourced(definition.thing, definition)
         elif isinstance(definition.thing, FlowSchema):
-            schemas[definition.thing.name] = Known(definition.thing, definition)
+            schemas[definition.thing.name] = Sourced(definition.thing, definition)
     for thing in _suggested(server) if server.defaults != "none" else ():
-        _imagine(thing, levels, schemas)
+        _add_missing(thing, levels, schemas)
     if server.backstops == "kubernetes":
         _check_mandatory(levels, schemas, problems)
         for thing in builtin("mandatory"):
-            _imagine(thing, levels, schemas)
+            _add_missing(thing, levels, schemas)
     else:
         _add_backstops(
             levels, schemas, [one.thing.name for one in own if one.catch_all and isinstance(one.thing, Level)]
         )
     in_order = sorted(schemas.values(), key=lambda known: (known.thing.precedence, known.thing.name))
     document = next((one.document for one in ordered if isinstance(one.thing, ServerSettings)), None)
-    return Assembly(dict(sorted(levels.items())), tuple(in_order), server, document)
+    return MergedObjects(dict(sorted(levels.items())), tuple(in_order), server, document)
 
 
 def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
@@ -146,7 +146,7 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
     for second in servers[1:]:
         rule = f"there can be only one Server, and {servers[0].document.place()} has it already"
         problems.error(second.document.place(("kind",)), rule, field="kind", value="Server")
-    used = {one.dialect for one in definitions if not isinstance(one.thing, ServerSettings)}
+    used = {one.format for one in definitions if not isinstance(one.thing, ServerSettings)}
     settings = servers[0].thing if servers else ServerSettings()
     if not isinstance(settings, ServerSettings):
         raise TypeError(settings)
@@ -187,7 +187,7 @@ def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Ite
 
 def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Iterable[Definition]:
     first = same[0]
-    if not all(isinstance(one.thing, FlowSchema) and one.dialect == "kep" for one in same):
+    if not all(isinstance(one.thing, FlowSchema) and one.format == "kep" for one in same):
         for one in same[1:]:
             _tell_twin(one, first, problems)
         return [first]
@@ -217,7 +217,7 @@ def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Ite
 
 
 def _tell_twin(one: Definition, first: Definition, problems: Problems) -> None:
-    meta = "meta" if one.dialect == "kep" else "metadata"
+    meta = "meta" if one.format == "kep" else "metadata"
     kind = "level" if isinstance(one.thing, Level) else "schema"
     problems.error(
         one.document.place((meta, "name")),
@@ -228,15 +228,17 @@ def _tell_twin(one: Definition, first: Definition, problems: Problems) -> None:
     )
 
 
-def _imagine(thing: Level | FlowSchema, levels: dict[str, Known[Level]], schemas: dict[str, Known[FlowSchema]]) -> None:
+def _add_missing(
+    thing: Level | FlowSchema, levels: dict[str, Sourced[Level]], schemas: dict[str, Sourced[FlowSchema]]
+) -> None:
     if isinstance(thing, Level):
-        levels.setdefault(thing.name, Known(thing))
+        levels.setdefault(thing.name, Sourced(thing))
     else:
-        schemas.setdefault(thing.name, Known(thing))
+        schemas.setdefault(thing.name, Sourced(thing))
 
 
 def _check_mandatory(
-    levels: Mapping[str, Known[Level]], schemas: Mapping[str, Known[FlowSchema]], problems: Problems
+    levels: Mapping[str, Sourced[Level]], schemas: Mapping[str, Sourced[FlowSchema]], problems: Problems
 ) -> None:
     """Nobody locks everybody out: the mandatory objects mean what they always mean."""
     for thing in builtin("mandatory"):
@@ -248,7 +250,7 @@ def _check_mandatory(
         if isinstance(thing, FlowSchema):
             rule = f"the spec of the mandatory schema {name!r} can't be changed"
         elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
-            if thing.exempt or definition.dialect not in _EXACT_LEVELS:
+            if thing.exempt or definition.format not in _EXACT_LEVELS:
                 continue  # what an exempt level lends is the user's to say, and so is our own catch-all's strength
             rule = f"the spec of the mandatory level {name!r} can't be changed"
         else:
@@ -257,7 +259,7 @@ def _check_mandatory(
 
 
 def _add_backstops(
-    levels: dict[str, Known[Level]], schemas: dict[str, Known[FlowSchema]], catch_alls: Sequence[str]
+    levels: dict[str, Sourced[Level]], schemas: dict[str, Sourced[FlowSchema]], catch_alls: Sequence[str]
 ) -> None:
     """The KEP's figments of imagination, where there is need of them; one that dangles is no backstop."""
     for name in (_TOP_BACKSTOP, _REST_BACKSTOP):
@@ -266,18 +268,18 @@ def _add_backstops(
     exempt = sorted(name for name, known in levels.items() if known.thing.exempt)
     if not exempt:
         exempt = [_free("system-top", levels)]
-        levels[exempt[0]] = Known(Level(exempt[0], LevelShares(0, exempt=True)))
+        levels[exempt[0]] = Sourced(Level(exempt[0], LevelShares(0, exempt=True)))
     masters = Conjunction((AtomicTest(Field.GROUPS, Operator.SUPER_SET, ("system:masters",)),))
-    _imagine(FlowSchema(_TOP_BACKSTOP, exempt[0], _LAST, (masters,)), levels, schemas)
+    _add_missing(FlowSchema(_TOP_BACKSTOP, exempt[0], _LAST, (masters,)), levels, schemas)
     if _REST_BACKSTOP in schemas:
         return
     others = {name for name, known in levels.items() if not known.thing.exempt}
     catch_all = sorted(catch_alls) or sorted(others & {"workload-low", "catch-all"})
     if not catch_all:
         catch_all = [_free("workload-low", levels)]
-        levels[catch_all[0]] = Known(Level(catch_all[0], LevelShares(100), Queuing(128, 6, 100)))
+        levels[catch_all[0]] = Sourced(Level(catch_all[0], LevelShares(100), Queuing(128, 6, 100)))
     rest = FlowSchema(_REST_BACKSTOP, catch_all[0], _LAST, (Conjunction(),), Distinguisher(Source.USER))
-    _imagine(rest, levels, schemas)
+    _add_missing(rest, levels, schemas)
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:

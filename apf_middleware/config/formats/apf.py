@@ -1,4 +1,4 @@
-"""Our own form, ``apf/v1``: what the other dialects can say, in fewer words, and what web apps need beside it.
+"""Our own form, ``apf/v1``: what the other formats can say, in fewer words, and what web apps need beside it.
 
 Kinds: PriorityLevel, FlowSchema, and Server for what isn't any level's or schema's. Server is in its own module.
 """
@@ -11,16 +11,16 @@ from pydantic import Field
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.definition import Definition
-from apf_middleware.config.dialects.predicates import read_match
-from apf_middleware.config.dialects.queuing import LevelQueuingModel
-from apf_middleware.config.dialects.rules import (
+from apf_middleware.config.documents import Document
+from apf_middleware.config.estimates import EstimateModel
+from apf_middleware.config.formats.definition import Definition
+from apf_middleware.config.formats.predicates import read_match
+from apf_middleware.config.formats.queuing import LevelQueuingModel
+from apf_middleware.config.formats.rules import (
     NonResourceRuleModel,
     ResourceRuleModel,
     precedence_rules,
 )
-from apf_middleware.config.documents import Document
-from apf_middleware.config.estimates import EstimateModel
 from apf_middleware.config.http import DistinguisherModel, HttpRuleModel
 from apf_middleware.config.model import CamelModel, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
@@ -42,9 +42,9 @@ from apf_middleware.config.values import (
 from apf_middleware.fairqueuing.allocation import LevelShares
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 
-__all__ = ["DIALECT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "ServerModel", "define"]
+__all__ = ["FORMAT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "ServerModel", "define"]
 
-DIALECT: Final = "apf"
+FORMAT: Final = "apf"
 VERSION: Final = "apf/v1"
 KINDS: Final = ("FlowSchema", "PriorityLevel", "Server")
 
@@ -299,10 +299,10 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return None
     if raw["kind"] == "PriorityLevel":
         level = parse(PriorityLevelModel, without_nulls(raw), document, problems)
-        return Definition(level.built(), document, DIALECT) if level else None
+        return Definition(level.built(), document, FORMAT) if level else None
     if raw["kind"] == "Server":
         server = parse(ServerModel, without_nulls(raw), document, problems)
-        return Definition(server.spec, document, DIALECT, given=_given(raw)) if server else None
+        return Definition(server.spec, document, FORMAT, given=_given(raw)) if server else None
     return _define_schema(raw, document, problems)
 
 
@@ -332,4 +332,4 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     built = schema.built()
     whole = replace(built, rules=(*built.rules, *alternatives))
     estimate = schema.spec.estimate.built() if schema.spec.estimate else None
-    return Definition(whole, document, DIALECT, estimate=estimate, gates=tuple(schema.spec.gates))
+    return Definition(whole, document, FORMAT, estimate=estimate, gates=tuple(schema.spec.gates))

@@ -1,11 +1,11 @@
-"""The queues of a level in ``apf/v1``: numbers as in the other dialects, or exact ones, and how wide requests wait."""
+"""The queues of a level in ``apf/v1``: numbers as in the other formats, or exact ones, and how wide requests wait."""
 
 from collections.abc import Iterator
 from typing import Final, Literal
 
 from pydantic import Field
 
-from apf_middleware.config.dialects.rules import QueuingModel, queuing_rules
+from apf_middleware.config.formats.rules import QueuingModel, queuing_rules
 from apf_middleware.config.objects import Queuing
 from apf_middleware.config.settings import Violation
 from apf_middleware.fairqueuing.settings import MAX_QUEUES

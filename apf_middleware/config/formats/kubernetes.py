@@ -11,15 +11,15 @@ from pydantic import ConfigDict, Field
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.dialects.definition import Definition
-from apf_middleware.config.dialects.rules import (
+from apf_middleware.config.documents import Document
+from apf_middleware.config.formats.definition import Definition
+from apf_middleware.config.formats.rules import (
     NameModel,
     NonResourceRuleModel,
     QueuingModel,
     ResourceRuleModel,
     precedence_rules,
 )
-from apf_middleware.config.documents import Document
 from apf_middleware.config.model import CamelModel, Model, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
@@ -34,12 +34,12 @@ from apf_middleware.config.values import (
 )
 from apf_middleware.fairqueuing.allocation import LevelShares
 
-__all__ = ["ASSURED", "DIALECT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
+__all__ = ["ASSURED", "FORMAT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
 
 ASSURED: Final = frozenset({"v1alpha1", "v1beta1", "v1beta2"})
 """Versions that call shares assuredConcurrencyShares."""
 
-DIALECT: Final = "kubernetes"
+FORMAT: Final = "kubernetes"
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
 VERSIONS: Final = ("v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1")
 KINDS: Final = ("FlowSchema", "PriorityLevelConfiguration")
@@ -294,7 +294,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
     for one in found:
         report(document, problems, one)
     read = parse(model, data, document, problems)
-    return None if read is None or found else Definition(read.built(), document, DIALECT)
+    return None if read is None or found else Definition(read.built(), document, FORMAT)
 
 
 def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (that's what isn't known yet)

@@ -1,4 +1,4 @@
-"""Rules in Kubernetes' terms, which two dialects share: what requests they cover, and the numbers of queues."""
+"""Rules in Kubernetes' terms, which two formats share: what requests they cover, and the numbers of queues."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Final

@@ -7,7 +7,7 @@ import pytest
 
 from apf_middleware.classification import ANONYMOUS, Classifier, Identity, RequestDigest
 from apf_middleware.config import Queuing, load, load_text, read, read_source
-from apf_middleware.config.build import Defaults
+from apf_middleware.config.merge import Defaults
 from apf_middleware.fairqueuing import flow_hash
 from apf_middleware.fairqueuing.allocation import LevelShares
 
@@ -52,7 +52,7 @@ def test_defaults_can_be_chosen(defaults: Defaults, schemas: int, levels: int) -
     assert load_text("apiVersion: apf/v1\nkind: Server\nspec: {defaults: web}", defaults=defaults).levels == said.levels
 
 
-def test_defaults_follow_the_dialect() -> None:
+def test_defaults_follow_the_format() -> None:
     assert load(KUBECTL).server.defaults == "none"
     assert load(EXAMPLE).server.backstops == "kep"
     mixed = load(KUBECTL, EXAMPLE)

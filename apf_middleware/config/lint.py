@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from apf_middleware.classification import FlowSchema
-from apf_middleware.config.build import Assembly, Known, builtin
 from apf_middleware.config.cover import covers, size_of, takes_everything
-from apf_middleware.config.dialects import Definition
-from apf_middleware.config.dialects.kubernetes import ASSURED
+from apf_middleware.config.formats import Definition
+from apf_middleware.config.formats.kubernetes import ASSURED
+from apf_middleware.config.merge import MergedObjects, Sourced, builtin
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.config.server import ServerSettings
@@ -48,18 +48,18 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
 }
 
 
-def advise(assembly: Assembly, problems: Problems) -> None:
+def advise(merged: MergedObjects, problems: Problems) -> None:
     """Add all warnings about what has been put together."""
-    _advise_references(assembly, problems)
-    _advise_order(assembly, problems)
-    _advise_shares(assembly, problems)
-    _advise_promises(assembly, problems)
-    for known in assembly.levels.values():
+    _advise_references(merged, problems)
+    _advise_order(merged, problems)
+    _advise_shares(merged, problems)
+    _advise_promises(merged, problems)
+    for known in merged.levels.values():
         _advise_hand(known, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
-    path = _PATHS[definition.dialect][key]
+    path = _PATHS[definition.format][key]
     document = definition.document
     version = document.root.get("apiVersion")
     if key == "shares" and version and str(version.value).rpartition("/")[2] in ASSURED:
@@ -67,37 +67,37 @@ def _warn(problems: Problems, definition: Definition, key: str, value: object, *
     problems.warn(document.place(path), rule, field=dotted((*document.base, *path)), value=value, hint=hint)
 
 
-def _advise_references(assembly: Assembly, problems: Problems) -> None:
+def _advise_references(merged: MergedObjects, problems: Problems) -> None:
     """Schemas without a level, and levels without a schema."""
-    used = {known.thing.level for known in assembly.schemas}
-    for known in assembly.schemas:
+    used = {known.thing.level for known in merged.schemas}
+    for known in merged.schemas:
         schema = known.thing
-        if known.definition and schema.level not in assembly.levels:
+        if known.definition and schema.level not in merged.levels:
             rule = "there is no such level, so this schema is ignored"
             _warn(problems, known.definition, "level", schema.level, rule=rule, hint="Add the level, or name another")
-    configuration = assembly.configuration()
+    configuration = merged.configuration()
     if configuration.lets_name_queues:
-        used |= assembly.levels.keys()  # a request may name any
+        used |= merged.levels.keys()  # a request may name any
     used |= configuration.parents
     ours = {thing.name for thing in builtin("mandatory") if isinstance(thing, Level)}
-    for name, level in assembly.levels.items():
+    for name, level in merged.levels.items():
         if level.definition and not level.definition.catch_all and name not in used | ours:
             rule = "no schema refers to this level, so it only takes seats from the others"
             _warn(problems, level.definition, "name", name, rule=rule, hint="Add a schema, or remove the level")
 
 
-def _live(assembly: Assembly) -> list[Known[FlowSchema]]:
-    return [known for known in assembly.schemas if known.thing.level in assembly.levels]
+def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
+    return [known for known in merged.schemas if known.thing.level in merged.levels]
 
 
-def _advise_order(assembly: Assembly, problems: Problems) -> None:
+def _advise_order(merged: MergedObjects, problems: Problems) -> None:
     """Schemas that can't match because an earlier one takes all that they would."""
     mandatory = builtin("mandatory")
     before: list[FlowSchema] = []
     left = MOST_COMPARED
-    everything: Known[FlowSchema] | None = None
+    everything: Sourced[FlowSchema] | None = None
     hidden = sizes = 0
-    for known in _live(assembly):
+    for known in _live(merged):
         schema = known.thing
         if known.definition and schema not in mandatory:
             hidden += everything is not None
@@ -130,16 +130,16 @@ def _covering(before: Sequence[FlowSchema], schema: FlowSchema) -> FlowSchema | 
     return next((one for one in before if covers(one, schema)), None)
 
 
-def _advise_shares(assembly: Assembly, problems: Problems) -> None:
+def _advise_shares(merged: MergedObjects, problems: Problems) -> None:
     """Warn of levels that never have a seat, and of shares that are rounded up beyond what the server has.
 
     Nominal seats are rounded up. Where seats are lent at each dispatch, mins are rounded down instead, so levels whose
     shares come to less than a seat take turns, and all levels together never have more than the server's seats.
     """
-    seats = assembly.server.seats
-    exceeds = rounds_beyond(assembly.server)
-    total = sum(known.thing.shares.shares for known in assembly.levels.values())
-    for known in assembly.levels.values():
+    seats = merged.server.seats
+    exceeds = rounds_beyond(merged.server)
+    total = sum(known.thing.shares.shares for known in merged.levels.values())
+    for known in merged.levels.values():
         level, shares = known.thing, known.thing.shares.shares
         if known.definition is None or level.exempt:
             continue
@@ -163,11 +163,11 @@ def rounds_beyond(server: ServerSettings) -> bool:
     return server.borrowing == "periodic" or server.strict_upstream
 
 
-def _advise_promises(assembly: Assembly, problems: Problems) -> None:
+def _advise_promises(merged: MergedObjects, problems: Problems) -> None:
     """Levels that are promised all seats, or more than there are; told where the most is promised."""
-    promised = [known for known in assembly.levels.values() if known.thing.min_seats and known.thing.parent is None]
+    promised = [known for known in merged.levels.values() if known.thing.min_seats and known.thing.parent is None]
     total = sum(known.thing.min_seats or 0 for known in promised)
-    seats = assembly.server.seats
+    seats = merged.server.seats
     if not promised or total < seats:
         return
     most = max(promised, key=lambda known: known.thing.min_seats or 0)
@@ -185,7 +185,7 @@ def _advise_promises(assembly: Assembly, problems: Problems) -> None:
         )
 
 
-def _advise_hand(known: Known[Level], problems: Problems) -> None:
+def _advise_hand(known: Sourced[Level], problems: Problems) -> None:
     """Hands so small, or decks, that one elephant is likely to have a mouse's whole hand."""
     queuing = known.thing.queuing
     if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:

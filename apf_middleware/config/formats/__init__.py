@@ -6,9 +6,9 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
-from apf_middleware.config.dialects import apf, kep, kubernetes
-from apf_middleware.config.dialects.definition import Definition
 from apf_middleware.config.documents import Document, Entry, Node
+from apf_middleware.config.formats import apf, kep, kubernetes
+from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.settings import path_of
 from apf_middleware.exceptions import InvalidValueError
@@ -24,7 +24,7 @@ _VERSIONS: Final = (apf.VERSION, *(f"{kubernetes.GROUP}/{version}" for version i
 
 
 def define(document: Document, problems: Problems, *, skip_foreign: bool = False) -> Iterator[Definition]:
-    """Yield what this document defines, in whichever dialect it is written.
+    """Yield what this document defines, in whichever format it is written.
 
     Objects of other APIs are ignored with a warning, or with ``skip_foreign`` without one.
     """
@@ -36,7 +36,7 @@ def define(document: Document, problems: Problems, *, skip_foreign: bool = False
         read = _reader(one, problems)
         try:
             definition = read(one, problems) if read else None
-        except InvalidValueError as error:  # a rule of the domain that no dialect knows
+        except InvalidValueError as error:  # a rule of the domain that no format knows
             problems.error(
                 one.place(("spec",)),
                 error.rule,
@@ -99,7 +99,7 @@ def _warn_of_foreign(document: Document, problems: Problems) -> None:
 
 
 def _reader(document: Document, problems: Problems) -> Callable[[Document, Problems], Definition | None] | None:
-    """The dialect's reader; None when there is none, which is then a problem."""
+    """The format's reader; None when there is none, which is then a problem."""
 
     def error(key: str, rule: str, hint: str = "") -> None:
         node = document.root.get(key)
