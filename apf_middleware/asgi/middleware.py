@@ -26,6 +26,7 @@ from apf_middleware.asgi.responses import (
     answer_unknown_queue,
     send_answer,
 )
+from apf_middleware.asgi.scope import path_of
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.streams import StreamPolicy, begin_response, follow, is_event_stream, prepare, send_timed
 from apf_middleware.asgi.telemetry import observed
@@ -94,8 +95,8 @@ class APFMiddleware:
             inventory=inventory,
             origin=Origin(sources, watch, reading.warnings, reading.has_server, allow_empty),
             gates=gates,
+            on_adopt=self._observe,
         )
-        self._service.on_adopt = self._observe
         self._senders = _SENDERS
         self._observe()
 
@@ -195,11 +196,12 @@ class APFMiddleware:
         service = self._service
         if service.due <= now:
             service.keep_house(now)
-        if service.scrape.is_for(scope):
+        is_own = path_of(scope).startswith(service.own_paths)
+        if is_own and service.scrape.is_for(scope):
             await service.scrape.answer(scope, send)
             return None
         found: Found | Identity
-        if service.admin.is_for(scope):
+        if is_own and service.admin.is_for(scope):
             found = await service.resolver.identify(scope, now)
         else:
             found = await service.resolver.resolve(scope, now, receive)

@@ -263,7 +263,9 @@ class RequestResolver:
         resolved.awaits_body = self._awaits_body(digest, resolved)
         if self._learned is not None:
             resolved.route = route_key(digest)
-        resolved.policy = StreamPolicy.of(digest, resolved, was_cut=estimate.was_cut)
+        was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None
+        if was_cut or is_watch or resolved.runtime.streams.is_limited:
+            resolved.policy = StreamPolicy(digest, resolved, was_cut=was_cut, is_watch=is_watch)
         return resolved
 
     def _awaits_body(self, digest: RequestDigest, resolved: ResolvedRequest) -> bool:

@@ -48,6 +48,11 @@ class Scrape:
         if self._path_is_own:
             self._path = settings.served_path
 
+    @property
+    def path(self) -> str | None:
+        """The path where metrics are served; None if they are served nowhere here."""
+        return self._path
+
     def is_for(self, scope: Scope) -> bool:
         """Whether a request asks for metrics."""
         return (

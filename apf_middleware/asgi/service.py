@@ -52,6 +52,7 @@ class Service:
     """
 
     due: int
+    own_paths: tuple[str, ...]
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class Service:
         now: Callable[[], int] = time.monotonic_ns,
         origin: Origin = NO_FILES,
         gates: Gates | None = None,
+        on_adopt: Callable[[], None] = lambda: None,
     ) -> None:
         self.configuration: Configuration = configuration
         self.now: Callable[[], int] = now
@@ -72,7 +74,7 @@ class Service:
         self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
-        self.on_adopt: Callable[[], None] | None = None
+        self._on_adopt = on_adopt
         self.controller: Controller = Controller(configuration, gates, now=now)
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live)
@@ -80,24 +82,29 @@ class Service:
         self._sources = self._find_sources(inventory)
         known = configuration, self.controller, self.chain, self.response_headers
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
-        self.controller.costs = self.resolver.learned
         self.running: RunningRequests = RunningRequests(now())
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
         self.door: Door | None = self._door()
-        self._keep_running()
+        self._equip_controller()
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
+        self.own_paths, self.due = self._own_paths(), now()
         self.rejections: RejectionLog = RejectionLog(now)
         self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
-        self.due = self._looked_at = now()
+        self._looked_at = self.due
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
-        self._signals = Signals()
-        self._parent = ParentWatch(now)
+        self._signals, self._parent = Signals(), ParentWatch(now)
         self._publishing = Alarm(self._publish, now)
 
     def _find_sources(self, inventory: Inventory) -> Sources:
         """What estimators ask."""
         controller, costs = self.controller, self.configuration.server.estimation.learning.costs()
         return Sources(costs, inventory, controller.watches.interested, controller.count_watches)
+
+    def _own_paths(self) -> tuple[str, ...]:
+        """Return what the paths begin with that the middleware itself serves."""
+        admin = self.configuration.server.admin
+        paths = (self.scrape.path, admin.path if admin.is_on else None)
+        return tuple(path for path in paths if path is not None)
 
     def keep_house(self, now: int) -> None:
         """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
@@ -196,17 +203,20 @@ class Service:
         self.configuration, self.chain, self.response_headers = fresh.configuration, fresh.chain, fresh.response_headers
         self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
         self.resolver.successor, self.resolver = fresh.resolver, fresh.resolver
-        self.controller.costs = fresh.resolver.learned
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin, self._offset)
-        self._keep_running()
-        if self.on_adopt is not None:
-            self.on_adopt()
+        self.own_paths = self._own_paths()
+        self._equip_controller()
+        self._on_adopt()
 
-    def _keep_running(self) -> None:
-        """Keep running requests only where the admin may ask for them: that costs a little per request."""
-        asked = self.configuration.server.admin.is_on or self.door is not None
-        self.controller.running = self.running if asked else None
+    def _equip_controller(self) -> None:
+        """Have the controller note costs where estimates are learned, and running requests where they may be asked for.
+
+        Both cost a little for each request.
+        """
+        self.controller.costs = self.resolver.learned
+        is_asked = self.configuration.server.admin.is_on or self.door is not None
+        self.controller.running = self.running if is_asked else None
 
     def _door(self) -> Door | None:
         """Where operators come in by a socket, if there is a directory for it."""

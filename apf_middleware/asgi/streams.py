@@ -35,19 +35,11 @@ class StreamPolicy:
 
     __slots__ = ("is_limited", "is_watch", "resource", "was_cut")
 
-    def __init__(self, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> None:
+    def __init__(self, digest: RequestDigest, destination: Destination, *, was_cut: bool, is_watch: bool) -> None:
         self.was_cut: bool = was_cut
-        self.is_limited: bool = destination.runtime.streams.settings.is_limited
-        self.is_watch: bool = digest.verb == "watch" and digest.resource is not None
-        self.resource: Resource | None = watch_of(digest) if self.is_watch else None
-
-    @classmethod
-    def of(cls, digest: RequestDigest, destination: Destination, *, was_cut: bool) -> "StreamPolicy | None":
-        """None for most requests, for which there is nothing to do."""
-        streams = destination.runtime.streams
-        is_watch = digest.verb == "watch" and digest.resource is not None
-        needed = was_cut or is_watch or streams.settings.is_limited
-        return cls(digest, destination, was_cut=was_cut) if needed else None
+        self.is_limited: bool = destination.runtime.streams.is_limited
+        self.is_watch: bool = is_watch
+        self.resource: Resource | None = watch_of(digest) if is_watch else None
 
 
 def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:

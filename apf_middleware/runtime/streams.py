@@ -41,7 +41,7 @@ def _release(request: Releasable) -> None:
 class OpenStreams:
     """The streams of one level. ``settings`` say everything: nothing in them is left to the server."""
 
-    __slots__ = ("_by_flow", "_now", "closed", "drain", "open", "settings", "writes")
+    __slots__ = ("_by_flow", "_now", "closed", "drain", "is_limited", "open", "settings", "writes")
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
@@ -50,11 +50,13 @@ class OpenStreams:
         self.closed: int = 0
         self.drain: DrainMeter = DrainMeter(now())  # of those that end
         self.settings: StreamSettings = StreamSettings()
+        self.is_limited: bool = False  # as the settings say
         self.writes: StalledCalls[Releasable] | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
         """From now on the configuration says this; streams that are open stay so, even if there are too many."""
         self.settings = settings
+        self.is_limited = settings.is_limited
         limit_ns = settings.release_when_blocked_ns or 0
         if limit_ns != (self.writes.limit_ns if self.writes is not None else 0):
             self.writes = StalledCalls(limit_ns, self._now, _release) if limit_ns else None
