@@ -1,0 +1,70 @@
+"""The seat ledger alone: promises, counts and limits of levels and of a parent."""
+
+from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel
+from apf_middleware.fairqueuing.sharing.hierarchy import Parent
+from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
+
+
+def level(name: str, least: int, most: int = 100, *, parent: Parent | None = None) -> SharedLevel:
+    settings, limits = QueueSetSettings(least, 4, 1, 10), LevelLimits(least, least, max(least, most))
+    made = SharedLevel(name, settings, limits, QueueSet(settings, ceiling=limits.max))
+    made.parent = parent
+    return made
+
+
+def promised(seats: int, *levels: SharedLevel, parents: tuple[Parent, ...] = ()) -> SeatLedger:
+    ledger = SeatLedger()
+    ledger.promise(seats, levels, parents)
+    for one in levels:
+        one.counted = 0
+        ledger.count(one, one.least)
+    ledger.check(seats, levels, parents)
+    return ledger
+
+
+def test_a_limit_is_what_the_others_leave_between_min_and_max() -> None:
+    a, b, c = level("a", 4), level("b", 3), level("c", 0, 2)
+    ledger = promised(10, a, b, c)
+
+    assert (ledger.total, ledger.free) == (10, 3)
+    assert [ledger.limit_of(one) for one in (a, b, c)] == [7, 6, 2]
+    ledger.count(a, 7)
+    assert [ledger.limit_of(one) for one in (a, b, c)] == [7, 3, 0]
+
+
+def test_promises_beyond_the_server_s_seats_are_kept() -> None:
+    a, b = level("a", 4), level("b", 8)
+    ledger = promised(10, a, b)
+
+    assert (ledger.total, ledger.free) == (12, 0)
+    assert [ledger.limit_of(one) for one in (a, b)] == [4, 8]
+
+
+def test_children_have_what_their_siblings_leave_of_the_parent_s_limit() -> None:
+    parent = Parent("family", LevelLimits(6, 6, 8), weight=1, kept=0)
+    a, b, other = level("a", 2, parent=parent), level("b", 0, parent=parent), level("other", 2)
+    ledger = promised(12, a, b, other, parents=(parent,))
+
+    assert (parent.least, parent.counted, ledger.free) == (6, 6, 4)
+    assert [ledger.limit_of(one) for one in (a, b)] == [8, 6]
+    ledger.count(b, 6)
+    assert (parent.total, parent.counted, ledger.free) == (8, 8, 2)
+    assert [ledger.limit_of(one) for one in (a, b, other)] == [2, 6, 4]
+
+
+def test_a_draining_level_keeps_what_it_had_and_new_mins_wait() -> None:
+    old, new = level("old", 5), level("new", 5)
+    old.is_draining, old.kept, new.kept = True, 5, 0
+    old.queueset.parked = 1  # a request waits there
+    ledger = promised(10, old, new)
+
+    assert (old.least, new.least) == (5, 0)
+    assert ledger.free == 5
+
+
+def test_a_level_that_is_held_has_no_seats() -> None:
+    a = level("a", 4)
+    ledger = promised(10, a)
+    a.is_held = True
+
+    assert ledger.limit_of(a) == 0

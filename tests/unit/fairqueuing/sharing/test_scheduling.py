@@ -1,0 +1,70 @@
+"""The scheduler alone: which of several waiting levels is served next, and for which one seats are saved up."""
+
+from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
+from apf_middleware.fairqueuing.sharing.balance import Balance
+from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
+from apf_middleware.fairqueuing.sharing.scheduling import Scheduler
+
+
+class Waiting:
+    """Levels with waiting tickets of the given widths, in the order of the arguments."""
+
+    def __init__(self, seats: int, backfill: int = 0, **widths: tuple[int, int, int]) -> None:
+        self.ledger = SeatLedger()
+        balance = Balance(0)
+        self.scheduler = Scheduler(self.ledger, balance)
+        self.levels = {name: self._level(name, *given, backfill) for name, given in widths.items()}
+        levels = list(self.levels.values())
+        self.ledger.promise(seats, levels, ())
+        balance.entitle(levels, (), self.ledger.total)
+        for level in levels:
+            level.counted = 0
+            self.ledger.count(level, max(level.least, level.queueset.seats_in_use))
+            if level.queueset.waiting:
+                self.scheduler.waiting.append(level)
+        self.scheduler.divide()
+
+    @staticmethod
+    def _level(name: str, least: int, used: int, width: int, backfill: int) -> SharedLevel:
+        """Return a level that uses seats, and where one ticket waits if it has a width."""
+        settings = QueueSetSettings(least, 1, 1, 10, backfill=backfill)
+        queueset = QueueSet(settings, ceiling=100)
+        queueset.concurrency = used
+        for number in range(used):
+            queueset.arrive(0, Ticket(name, number, Work()))
+        queueset.concurrency = 0
+        if width:
+            queueset.arrive(0, Ticket(name, used, Work(width)))
+        return SharedLevel(name, settings, LevelLimits(max(least, 5), least, 100), queueset)
+
+
+def test_a_level_under_its_min_comes_first() -> None:
+    waiting = Waiting(10, rich=(0, 5, 1), poor=(2, 1, 1))
+
+    assert waiting.scheduler.survey(0).level is waiting.levels["poor"]
+
+
+def test_without_free_seats_only_a_level_under_its_min_may_be_seated() -> None:
+    assert not Waiting(6, a=(0, 6, 1)).scheduler.may_seat()
+    assert Waiting(6, a=(0, 6, 1), b=(1, 0, 1)).scheduler.may_seat()
+
+
+def test_seats_are_saved_up_for_a_wide_ticket_whose_turn_it_is() -> None:
+    waiting = Waiting(10, wide=(0, 1, 8), narrow=(0, 4, 1))
+    decision = waiting.scheduler.survey(0)
+
+    assert decision.saver is waiting.levels["wide"]
+    assert decision.ticket is None
+    assert [level.name for level, _ in decision.blocked] == ["wide"]
+    assert waiting.scheduler.find_backfill(decision) is None
+
+
+def test_a_narrow_ticket_may_pass_while_rounds_are_left() -> None:
+    waiting = Waiting(10, backfill=1, wide=(0, 1, 8), narrow=(0, 4, 1))
+    found = waiting.scheduler.find_backfill(waiting.scheduler.survey(0))
+
+    assert found is not None
+    assert found.level is waiting.levels["narrow"]
+    found.note_seated()
+    wide = waiting.levels["wide"].queueset.reservation
+    assert wide.other_seats == 1
