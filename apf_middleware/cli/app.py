@@ -1,4 +1,4 @@
-"""Which commands there are. Each lives in a module of its own name."""
+"""The commands; each has a module of its name."""
 
 from inspect import getdoc
 from typing import Annotated

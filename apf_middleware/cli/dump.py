@@ -1,7 +1,7 @@
-"""``apf dump``: what a running server's admin shows, told by the server itself.
+"""``apf dump``: show the dumps of a running server's admin.
 
-Credentials are sent to the server that was named and to no other, so redirects aren't followed. A server's answer is
-taken for one only if it bears the admin's mark: a web app may well say 200 and its home page to anything.
+Credentials go to the named server and to no other, so redirects aren't followed. An answer is an admin's only if it has
+the admin's header: a web app may answer anything with 200 and its home page.
 """
 
 import http.client
@@ -23,11 +23,11 @@ __all__ = ["What", "dump"]
 
 _MARK: Final = "x-apf-admin"
 _TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - where a token is, not what it is
-_OFF: Final = "or its admin is off: spec.admin.groups of the Server document names who may look"
+_OFF: Final = "or its admin is off: spec.admin.groups of the Server document lists who may view"
 
 
 class What(StrEnum):
-    """What there is to be dumped."""
+    """The dumps."""
 
     LEVELS = "levels"
     QUEUES = "queues"
@@ -61,12 +61,12 @@ def dump(
         str, typer.Option(help=f"A bearer token; the variable {_TOKEN_VARIABLE} keeps it out of the list of processes.")
     ] = "",
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
-    details: Annotated[bool, typer.Option("--details", help="Whose the requests are, and what about.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Adds the user and the details of each request.")] = False,
     by: Annotated[_Order, typer.Option(help="What flows are sorted by.")] = _Order.WORK,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show what a running server does: its levels, queues, requests, configuration, or heaviest flows.
+    """Show the levels, queues, requests, configuration, or heaviest flows of a running server.
 
     Exit status 1 if the server can't be asked or doesn't answer.
     """
@@ -111,12 +111,12 @@ def _headers(given: list[str], token: str) -> dict[str, str]:
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_arguments: object, **_more: object) -> None:
-        """The answer itself is told instead."""
+        """Return the answer itself instead."""
 
 
 def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
-    """The text of the answer; whatever goes wrong ends the command."""
-    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - its scheme has been looked at
+    """Return the text of the answer; end the command if anything fails."""
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - its scheme was checked
     server = f"{request.type}://{request.host}"
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as response:
@@ -135,13 +135,13 @@ def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
 
 
 def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
-    """What an answer that isn't 200 means, and what to do about it."""
+    """Explain an answer other than 200, with the next step."""
     status = error.code
     if status == 401:
         what = "doesn't accept these credentials" if shown else "wants credentials"
         return f"{url} {what}: give --token or --header"
     if status == 403 and error.headers.get(_MARK) is not None:
-        return f"{url} knows you, but doesn't let you look: spec.admin.groups of its Server document names who may"
+        return f"{url} doesn't authorize you: spec.admin.groups of its Server document lists who may view"
     if status == 404:
         return f"{url} isn't there: this is no server with apf_middleware, another path, {_OFF}"
     if 300 <= status < 400:

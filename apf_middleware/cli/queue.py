@@ -1,6 +1,6 @@
-"""``apf queue``: named queues of a server that runs, created, looked at, changed, closed and deleted.
+"""``apf queue``: show, create, change, operate and delete the named queues of a running server.
 
-Every command asks all workers, or the one that answers at an address, and tells what they say as one.
+Every command asks all workers, or the one that answers at a URL, and merges their answers.
 """
 
 from enum import StrEnum
@@ -8,14 +8,12 @@ from typing import Annotated, Final
 
 import typer
 
-from apf_middleware.cli.control.bundle import bundled
 from apf_middleware.cli.control.drift import differences
-from apf_middleware.cli.control.durations import seconds_of
-from apf_middleware.cli.control.exits import Exit, note
-from apf_middleware.cli.control.outcome import end, require_some
+from apf_middleware.cli.control.merging import merge_queues
+from apf_middleware.cli.control.options import parse_duration, with_options
+from apf_middleware.cli.control.outcomes import Exit, end, note, require_success
+from apf_middleware.cli.control.rendering import Form, show_json, show_queue, show_queues
 from apf_middleware.cli.control.server import Server, for_server
-from apf_middleware.cli.control.shown import Form, show_json, show_one, show_queues
-from apf_middleware.cli.control.together import combine
 from apf_middleware.cli.control.top import watch
 from apf_middleware.cli.control.workers import Reply, page
 from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
@@ -41,7 +39,7 @@ __all__ = [
 _NONE: Final = "none"
 
 queues: typer.Typer = typer.Typer(
-    help="Operate the named queues of a server that runs. Exit status 0: done; 1: refused, or drift; 2: no such "
+    help="Operate the named queues of a running server. Exit status 0: done; 1: refused, or drift; 2: no such "
     "command; 3: no server that answers; 4: only some workers, or they don't agree.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -49,7 +47,7 @@ queues: typer.Typer = typer.Typer(
 
 
 class Action(StrEnum):
-    """What can be done with a queue."""
+    """Actions on a queue."""
 
     OPEN = "open"
     CLOSE = "close"
@@ -57,14 +55,14 @@ class Action(StrEnum):
 
 
 class Mode(StrEnum):
-    """What becomes of those who wait in a queue that is closed."""
+    """What happens to the waiting requests of a queue that is closed."""
 
     DRAIN = "drain"
     SHED = "shed"
 
 
 class Strategy(StrEnum):
-    """Whether a request that can't be seated yet is passed by those behind it."""
+    """Whether requests may pass one that can't be seated yet."""
 
     TRAVERSE = "traverse"
     FIFO = "fifo"
@@ -78,7 +76,7 @@ _Weight = Annotated[int | None, typer.Option("--weight", "-w", min=1, help="Its 
 _Min = Annotated[int | None, typer.Option("--min", min=0, help="Seats that it always has, in each worker.")]
 _Max = Annotated[str | None, typer.Option("--max", metavar="SEATS|none", help="Seats that it never exceeds, in each.")]
 _Parent = Annotated[str | None, typer.Option("--parent", metavar="NAME|none", help="The queue that it is a part of.")]
-_Priority = Annotated[int | None, typer.Option("--priority", help="Who comes first of those who borrow seats.")]
+_Priority = Annotated[int | None, typer.Option("--priority", help="The order among queues that borrow seats.")]
 _Reclaimable = Annotated[
     bool | None, typer.Option("--reclaimable/--not-reclaimable", help="Whether its requests may be asked to give way.")
 ]
@@ -86,7 +84,8 @@ _WaitLimit = Annotated[
     str | None, typer.Option("--wait-limit", metavar="DURATION|none", help="How long a request may wait, like 2s.")
 ]
 _StrategyOption = Annotated[
-    Strategy | None, typer.Option("--dequeue-strategy", help="fifo: who can't be seated blocks those behind.")
+    Strategy | None,
+    typer.Option("--dequeue-strategy", help="fifo: a request without seats blocks those behind it."),
 ]
 
 
@@ -97,7 +96,7 @@ def _changes(
     strategy: Strategy | None,
     **plain: object,
 ) -> dict[str, object]:
-    """What was said of a queue."""
+    """Return the changes that the options ask for."""
     changes = {field: value for field, value in plain.items() if value is not None}
     if strategy is not None:
         changes["dequeue_strategy"] = strategy.value
@@ -106,13 +105,13 @@ def _changes(
             raise typer.BadParameter(f"{max!r} is no number of seats, and not none", param_hint="--max")
         changes["max"] = None if max == _NONE else int(max)
     if wait_limit is not None:
-        changes["wait_limit"] = None if wait_limit == _NONE else seconds_of(wait_limit, "--wait-limit")
+        changes["wait_limit"] = None if wait_limit == _NONE else parse_duration(wait_limit, "--wait-limit")
     if parent is not None:
         changes["parent"] = None if parent == _NONE else parent
     return changes
 
 
-_with_changes = bundled(
+_with_changes = with_options(
     "changes",
     {
         "weight": (_Weight, None),
@@ -133,19 +132,19 @@ _with_changes = bundled(
 def list_queues(server: Server, *, output: _FormOption = Form.TEXT) -> None:
     """Show all queues; -o yaml prints the documents to commit."""
     replies = server.ask("GET", page("queues") + ("?documents=1" if output is Form.YAML else ""))
-    require_some(replies)
-    found = combine(replies)
+    require_success(replies)
+    found = merge_queues(replies)
     show_queues(found, replies, output)
     end(replies, found)
 
 
 def get(server: Server, *, name: _Name, output: _FormOption = Form.TEXT) -> None:
-    """Show one queue: its state, seats and counts, and who waits in it."""
+    """Show one queue: its state, seats and counts, and its waiting requests."""
     replies = server.ask("GET", page("queues", name))
-    require_some(replies)
-    [found] = combine(replies)
+    require_success(replies)
+    [found] = merge_queues(replies)
     waiting = server.ask("GET", page("queues", name, "waiting")) if output in {Form.TEXT, Form.WIDE, Form.JSON} else []
-    show_one(found, replies, waiting, output)
+    show_queue(found, replies, waiting, output)
     end(replies, [found])
 
 
@@ -158,7 +157,7 @@ queues.command("view", help="The same as get.")(for_server(get))
 @_with_changes
 def create(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Create a queue in every worker; it is gone when they end, unless you commit it."""
-    _order(server.ask("POST", page("queues"), {"name": name, **changes}), output)
+    _show_change(server.ask("POST", page("queues"), {"name": name, **changes}), output)
 
 
 @queues.command()
@@ -168,7 +167,7 @@ def update(server: Server, changes: dict[str, object], *, name: _Name, output: _
     """Change a queue in every worker, in any state."""
     if not changes:
         raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another")
-    _order(server.ask("PATCH", page("queues", name), changes), output)
+    _show_change(server.ask("PATCH", page("queues", name), changes), output)
 
 
 @queues.command()
@@ -178,14 +177,16 @@ def operate(
     *,
     name: _Name,
     action: Annotated[Action, typer.Option("--action", "-a", help="What to do.", show_default=False)],
-    mode: Annotated[Mode | None, typer.Option(help="Who waits is served (drain, the default) or rejected.")] = None,
+    mode: Annotated[
+        Mode | None, typer.Option(help="Serve waiting requests (drain, the default), or reject them.")
+    ] = None,
     output: _FormOption = Form.TEXT,
 ) -> None:
     """Open, close or pause a queue in every worker."""
     if mode is not None and action is not Action.CLOSE:
         raise typer.BadParameter("only --action close has a mode", param_hint="--mode")
-    order = {} if mode is None else {"mode": mode.value}
-    _order(server.ask("POST", page("queues", name, action.value), order), output)
+    body = {} if mode is None else {"mode": mode.value}
+    _show_change(server.ask("POST", page("queues", name, action.value), body), output)
 
 
 @queues.command()
@@ -195,12 +196,13 @@ def delete(
     *,
     name: _Name,
     cascade: Annotated[
-        bool, typer.Option("--cascade", help="Also if it isn't closed, and its children: who waits is rejected.")
+        bool,
+        typer.Option("--cascade", help="Also if it isn't closed, with its children; rejects waiting requests."),
     ] = False,
 ) -> None:
     """Delete a queue that is closed, in every worker."""
     replies = server.ask("DELETE", page("queues", name) + ("?cascade=1" if cascade else ""))
-    require_some(replies)
+    require_success(replies)
     tell(f"deleted {name}")
     end(replies)
 
@@ -216,7 +218,7 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
             note(str(problem))
         raise typer.Exit(2)
     replies = server.ask("GET", page("queues") + "?documents=1")
-    require_some(replies)
+    require_success(replies)
     found = differences(list(documents(reading.configuration, "apf", Problems())), replies)
     if output is Output.JSON:
         show_json({"drift": [one.as_dict() for one in found]})
@@ -235,15 +237,15 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
 def top(
     server: Server,
     *,
-    interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two updates.")] = 1.0,
 ) -> None:
     """Watch the queues, and pause, open or close them by a key; without a terminal, one table."""
     watch(server, interval)
 
 
-def _order(replies: list[Reply], output: Form) -> None:
-    """An order was given: tell how the queue is now."""
-    require_some(replies)
-    found = combine(replies)
+def _show_change(replies: list[Reply], output: Form) -> None:
+    """Show the queue after a change."""
+    require_success(replies)
+    found = merge_queues(replies)
     show_queues(found, replies, output)
     end(replies, found)

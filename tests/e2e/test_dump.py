@@ -157,7 +157,7 @@ def test_credentials_may_be_told_in_three_ways(server: str, tokens: Path) -> Non
     [
         ((), "wants credentials: give --token or --header"),
         (("--token", "nonsense"), "doesn't accept these credentials"),
-        (("--token", "secret-u"), "knows you, but doesn't let you look: spec.admin.groups"),
+        (("--token", "secret-u"), "doesn't authorize you: spec.admin.groups"),
     ],
 )
 def test_who_may_not_look_is_told_why(server: str, arguments: tuple[str, ...], said: str) -> None:

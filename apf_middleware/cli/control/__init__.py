@@ -1,3 +1,3 @@
-"""Operating servers that run: workers and how they are asked, their answers as one, and what is shown of them."""
+"""Operation of running servers: requests to their workers, and their merged answers."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""How the queues of a running server differ from what files say."""
+"""Differences between the queues of a running server and the files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Any
 
 from apf_middleware.cli.control.workers import Reply
 
-__all__ = ["Difference", "differences"]
+__all__ = ["QueueDifference", "differences"]
 
 Documents = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One field of one queue; None where there is no such queue or no such field. ``workers`` have it so."""
+class QueueDifference:
+    """One field of a queue; None where there is no such queue or no such field. ``workers`` have it so."""
 
     queue: str
     field: str
@@ -40,10 +40,10 @@ def _shown(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[Reply]) -> list[Difference]:
-    """Of all workers that answered, with the workers that have each."""
+def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[Reply]) -> list[QueueDifference]:
+    """Return the differences of all workers that answered, each with the workers that have it."""
     files = _by_name(filed)
-    found: dict[tuple[str, str, str, str], tuple[Difference, list[str]]] = {}
+    found: dict[tuple[str, str, str, str], tuple[QueueDifference, list[str]]] = {}
     for reply in replies:
         if not reply.is_done:
             continue
@@ -51,30 +51,30 @@ def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[Reply]) ->
             key = one.queue, one.field, repr(one.file), repr(one.live)
             found.setdefault(key, (one, []))[1].append(reply.worker)
     return [
-        Difference(one.queue, one.field, one.file, one.live, tuple(workers))
+        QueueDifference(one.queue, one.field, one.file, one.live, tuple(workers))
         for _, (one, workers) in sorted(found.items(), key=lambda item: item[0])
     ]
 
 
 def _by_name(documents: Iterable[Mapping[str, Any]]) -> Documents:
-    """The priority levels among these."""
+    """Return the priority levels among the documents."""
     return {one["metadata"]["name"]: one for one in documents if one["kind"] in {"PriorityLevel", _LONG}}
 
 
 _LONG = "PriorityLevelConfiguration"
 
 
-def _of_one(files: Documents, live: Documents) -> Iterator[Difference]:
+def _of_one(files: Documents, live: Documents) -> Iterator[QueueDifference]:
     for name in sorted({*files, *live}):
         if name not in live:
-            yield Difference(name, "", name, None, ())
+            yield QueueDifference(name, "", name, None, ())
         elif name not in files:
-            yield Difference(name, "", None, name, ())
+            yield QueueDifference(name, "", None, name, ())
         else:
             before, now = dict(_leaves(files[name]["spec"], "spec")), dict(_leaves(live[name]["spec"], "spec"))
             for field in sorted({*before, *now}):
                 if before.get(field) != now.get(field):
-                    yield Difference(name, field, before.get(field), now.get(field), ())
+                    yield QueueDifference(name, field, before.get(field), now.get(field), ())
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

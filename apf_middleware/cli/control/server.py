@@ -1,4 +1,4 @@
-"""Which server a command is about, told by options that all such commands have."""
+"""The server that a command is about, found by options that all such commands have."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from apf_middleware.cli.control.bundle import bundled
-from apf_middleware.cli.control.exits import Exit, fail
+from apf_middleware.cli.control.options import with_options
+from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
 from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
@@ -47,7 +47,7 @@ class Server:
     directory: Path | None = None
 
     def renewed(self) -> "Server":
-        """With the workers that there are now."""
+        """Return the server with the workers that it has now."""
         if self.directory is None:
             return self
         try:
@@ -55,13 +55,13 @@ class Server:
         except OSError:
             return replace(self, workers=())
 
-    def ask(self, method: str, path: str, order: Mapping[str, object] | None = None) -> list[Reply]:
-        """What all of them say."""
-        return ask_all(self.workers, method, path, order, timeout=self.timeout)
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> list[Reply]:
+        """Send a request to all workers, and return their replies."""
+        return ask_all(self.workers, method, path, body, timeout=self.timeout)
 
 
 def admin_address(url: str, hint: str = "URL") -> str:
-    """Where a server's admin is, for a URL with or without a path."""
+    """Return the URL of a server's admin, for a URL with or without a path."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -78,7 +78,7 @@ def admin_address(url: str, hint: str = "URL") -> str:
 def find_server(
     runtime_dir: Path | None, app: str | None, url: str | None, token_file: Path | None, timeout: float
 ) -> Server:
-    """The server that the options tell; a message and an exit status if they tell none."""
+    """Return the server that the options name; end the command if they name none."""
     if url is not None:
         address = admin_address(url, "--server")
         return Server(url, (UrlWorker(address, _credentials(token_file)),), timeout)
@@ -95,12 +95,12 @@ def find_server(
 
 
 def _living(files: Sequence[SocketFile]) -> tuple[Worker, ...]:
-    """The workers that still listen."""
+    """Return the workers that still listen."""
     return tuple(SocketWorker(one) for one in files if not is_refused(one.path))
 
 
 def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
-    """The sockets of one server."""
+    """Return the sockets of one server."""
     try:
         require_safe(directory)
         files = find_sockets(directory, app)
@@ -135,5 +135,5 @@ _OPTIONS: Final[dict[str, tuple[Any, object]]] = {
     "timeout": (_Timeout, 5.0),
 }
 
-for_server: Final = bundled("server", _OPTIONS, find_server)
-"""Gives a command, which takes a ``server``, the options that tell which."""
+for_server: Final = with_options("server", _OPTIONS, find_server)
+"""Replaces the parameter ``server`` of a command by options that name the server."""

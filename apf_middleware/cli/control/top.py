@@ -1,6 +1,6 @@
-"""``apf queue top`` in a terminal: a board that is looked at again and again, and a keyboard.
+"""``apf queue top`` in a terminal: a screen that is updated again and again, and a keyboard.
 
-Workers are asked in a thread of their own, so that keys are heard while one of them doesn't answer.
+A thread of its own asks the workers, so that keys work while one of them doesn't answer.
 """
 
 import os
@@ -17,10 +17,10 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from apf_middleware.cli.control.board import Board, Key, Order
-from apf_middleware.cli.control.outcome import end, require_some
+from apf_middleware.cli.control.outcomes import end, require_success
+from apf_middleware.cli.control.rendering import terminal_width
 from apf_middleware.cli.control.server import Server
-from apf_middleware.cli.control.table import terminal_width
+from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from apf_middleware.cli.control.workers import Reply, page
 
 if TYPE_CHECKING:
@@ -34,91 +34,91 @@ _PLAIN_WIDTH: Final = 120
 
 
 def watch(server: Server, interval: float) -> None:
-    """Until somebody quits; once, where nobody can look or press keys."""
+    """Show the screen until the user quits; once, where there is no terminal."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # better a ? than nothing
-    board = Board(server.name)
-    replies = _look(server)
-    require_some(replies)
-    board.look(replies, time.monotonic())
+    screen = TopScreen(server.name)
+    replies = _fetch(server)
+    require_success(replies)
+    screen.update(replies, time.monotonic())
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _watch_live(server, board, interval)
+        _watch_live(server, screen, interval)
     else:
-        time.sleep(interval)  # rejections per second take two looks
-        _show_once(server, board)
+        time.sleep(interval)  # rejections per second take two readings
+        _show_once(server, screen)
 
 
-def _look(server: Server) -> list[Reply]:
+def _fetch(server: Server) -> list[Reply]:
     return server.renewed().ask("GET", page("queues"))
 
 
-def _obey(server: Server, order: Order) -> list[Reply]:
-    return server.renewed().ask("POST", page("queues", order.queue, order.action), order.body)
+def _execute(server: Server, command: QueueCommand) -> list[Reply]:
+    return server.renewed().ask("POST", page("queues", command.queue, command.action), command.body)
 
 
-def _show_once(server: Server, board: Board) -> None:
-    replies = _look(server)
-    require_some(replies)
-    board.look(replies, time.monotonic())
-    for line in board.lines(terminal_width() or _PLAIN_WIDTH, keys=False):
+def _show_once(server: Server, screen: TopScreen) -> None:
+    replies = _fetch(server)
+    require_success(replies)
+    screen.update(replies, time.monotonic())
+    for line in screen.lines(terminal_width() or _PLAIN_WIDTH, keys=False):
         typer.echo(line.plain.rstrip())
-    end(replies, board.queues)
+    end(replies, screen.queues)
 
 
-def _watch_live(server: Server, board: Board, interval: float) -> None:
+def _watch_live(server: Server, screen: TopScreen, interval: float) -> None:
     console = Console()
     with (
         suppress(KeyboardInterrupt),  # the other way to quit
-        ThreadPoolExecutor(1, thread_name_prefix="apf top") as asking,
+        ThreadPoolExecutor(1, thread_name_prefix="apf top") as executor,
         _keyboard(),
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
-        session = _Session(server, board, asking, interval)
+        session = _Session(server, screen, executor, interval)
         shown = None
-        while not board.is_over:
+        while not screen.is_over:
             size = console.size
-            picture = size, board.lines(size.width, size.height)
-            if picture != shown:
-                live.update(Group(*picture[1]), refresh=True)
-                shown = picture
+            now_shown = size, screen.lines(size.width, size.height)
+            if now_shown != shown:
+                live.update(Group(*now_shown[1]), refresh=True)
+                shown = now_shown
             session.step()
 
 
 class _Session:
-    """What goes on between two pictures."""
+    """The work between two updates of the screen."""
 
-    def __init__(self, server: Server, board: Board, asking: ThreadPoolExecutor, interval: float) -> None:
+    def __init__(self, server: Server, screen: TopScreen, executor: ThreadPoolExecutor, interval: float) -> None:
         self._server = server
-        self._board = board
-        self._asking = asking
+        self._screen = screen
+        self._executor = executor
         self._interval = interval
         self._due = time.monotonic() + interval
-        self._looking: Future[list[Reply]] | None = None
-        self._obeying: list[tuple[Order, Future[list[Reply]]]] = []
+        self._fetching: Future[list[Reply]] | None = None
+        self._commands: list[tuple[QueueCommand, Future[list[Reply]]]] = []
 
     def step(self) -> None:
-        """Wait a moment for keys, and hear what workers have said meanwhile."""
+        """Wait a moment for keys, and take the replies that have come."""
         for key in _pressed(_BLINK_S):
-            order = self._board.press(key)
-            if order is not None:
-                self._board.message = f"{order.action} {order.queue} …"
-                self._obeying.append((order, self._asking.submit(_obey, self._server, order)))
+            command = self._screen.press(key)
+            if command is not None:
+                self._screen.message = f"{command.action} {command.queue} …"
+                self._commands.append((command, self._executor.submit(_execute, self._server, command)))
                 self._due = 0.0
-        while self._obeying and self._obeying[0][1].done():
-            order, told = self._obeying.pop(0)
-            self._board.obeyed(order, told.result())
+        while self._commands and self._commands[0][1].done():
+            command, reply = self._commands.pop(0)
+            self._screen.finish(command, reply.result())
         now = time.monotonic()
-        if self._looking is None and now >= self._due:
+        if self._fetching is None and now >= self._due:
             self._due = now + self._interval
-            self._looking = self._asking.submit(_look, self._server)
-        elif self._looking is not None and self._looking.done():
-            self._board.look(self._looking.result(), now)
-            self._looking = None
+            self._fetching = self._executor.submit(_fetch, self._server)
+        elif self._fetching is not None and self._fetching.done():
+            self._screen.update(self._fetching.result(), now)
+            self._fetching = None
 
 
 @contextmanager
 def _keyboard() -> Iterator[None]:
-    """Keys come one by one and aren't shown."""
+    """Read keys one by one, without an echo."""
     import termios  # noqa: PLC0415 - only Unix has these
     import tty  # noqa: PLC0415
 
@@ -135,18 +135,18 @@ def _pressed(patience: float) -> Sequence[str | Key]:
     if not ready:
         return ()
     heard = os.read(sys.stdin.fileno(), 64)
-    return list(keys_in(heard.decode(errors="ignore"))) if heard else ("q",)  # the terminal has gone
+    return list(keys_in(heard.decode(errors="ignore"))) if heard else ("q",)  # the terminal is closed
 
 
 def keys_in(text: str) -> Iterator[str | Key]:
-    """The keys that a terminal has sent."""
+    """Yield the keys that a terminal has sent."""
     while text:
         escape = next((one for one in _ESCAPES if text.startswith(one)), None)
         if escape is not None:
             yield _ESCAPES[escape]
         elif text[0] == "\x1b":
             yield Key.ESCAPE
-            return  # what follows belongs to a key that means nothing here
+            return  # the rest belongs to a key without a meaning here
         else:
             yield text[0]
         text = text[len(escape or text[0]) :]

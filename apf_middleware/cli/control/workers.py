@@ -1,7 +1,7 @@
-"""A server's workers, and how each is asked: by its unix socket, or by the address of its admin.
+"""Requests to the workers of a server: over their Unix sockets, or to the URL of the admin.
 
-All workers are asked at once, each with its own patience, so that one that hangs costs no more than that. What a worker
-answers, or why it doesn't, is a value; what the answers come to together is told elsewhere.
+All workers are asked at once, each with its own timeout, so that one that hangs delays the others no longer. A worker's
+answer, or why there is none, is a value; `merging` merges the answers.
 """
 
 import http.client
@@ -31,7 +31,7 @@ _Asked = tuple[str, str, bytes | None, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What one worker said: a document with its status, or why there is none."""
+    """The answer of a worker: a document with its status, or why there is none."""
 
     worker: str
     status: int = 0
@@ -40,23 +40,23 @@ class Reply:
 
     @property
     def is_done(self) -> bool:
-        """Whether it did as it was asked."""
+        """Return whether the worker has succeeded."""
         return 200 <= self.status < 300
 
     @property
     def is_silent(self) -> bool:
-        """Whether it can't be said what it did."""
+        """Return whether it is unknown what the worker did."""
         return not self.status
 
     @property
     def trouble(self) -> str:
-        """Why it didn't."""
+        """Return why the worker has not succeeded."""
         return self.silence or str(self.document.get("detail") or f"it answers {self.status}")
 
 
 @dataclass(frozen=True, slots=True)
 class SocketWorker:
-    """The process behind a unix socket."""
+    """The process behind a Unix socket."""
 
     file: SocketFile
 
@@ -65,14 +65,14 @@ class SocketWorker:
         return str(self.file.pid)
 
     def ask(self, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
-        """One request."""
+        """Send one request."""
         connection = _UnixConnection(os.fspath(self.file.path), timeout)
         return _asked(self.name, connection, (method, path, body, {}))
 
 
 @dataclass(frozen=True, slots=True)
 class UrlWorker:
-    """Whichever worker answers at an address."""
+    """The worker that answers at a URL."""
 
     url: str
     headers: Mapping[str, str]
@@ -82,7 +82,7 @@ class UrlWorker:
         return urlsplit(self.url).netloc
 
     def ask(self, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
-        """One request; redirects aren't followed, for credentials go to the server that was named."""
+        """Send one request, and follow no redirects: credentials go to the named server alone."""
         parts = urlsplit(self.url)
         host = parts.hostname or ""
         connection = (
@@ -97,7 +97,7 @@ Worker = SocketWorker | UrlWorker
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
+    """HTTP over a Unix socket."""
 
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("apf", timeout=timeout)
@@ -110,15 +110,15 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def page(*steps: str) -> str:
-    """The path of a page, names made harmless."""
+    """Return the path of a page, with its names quoted."""
     return "/" + "/".join(quote(step, safe="") for step in steps)
 
 
 def ask_all(
-    workers: Sequence[Worker], method: str, path: str, order: Mapping[str, object] | None = None, *, timeout: float
+    workers: Sequence[Worker], method: str, path: str, document: Mapping[str, object] | None = None, *, timeout: float
 ) -> list[Reply]:
-    """The replies of all, in their order."""
-    body = None if order is None else json.dumps(order).encode()
+    """Send a request to all workers, and return their replies in order."""
+    body = None if document is None else json.dumps(document).encode()
     ask = partial(_ask, method=method, path=path, body=body, timeout=timeout)
     if len(workers) < 2:
         return [ask(worker) for worker in workers]
@@ -136,7 +136,7 @@ def _asked(name: str, connection: http.client.HTTPConnection, asked: _Asked) -> 
     if body is not None:
         headers["Content-Type"] = "application/json"
     try:
-        with suppress(BrokenPipeError, ConnectionResetError):  # it may have refused before it had heard all
+        with suppress(BrokenPipeError, ConnectionResetError):  # a server may refuse before it has read all
             connection.request(method, path, body, headers)
         with connection.getresponse() as response:
             content = response.read(_MOST_BYTES)
@@ -153,7 +153,7 @@ def _asked(name: str, connection: http.client.HTTPConnection, asked: _Asked) -> 
 
 
 def _understood(name: str, status: int, content: bytes, mark: str | None, location: str | None) -> Reply:
-    """A reply, if it is an admin's."""
+    """Return the reply, if it is an admin's."""
     if mark is None:
         where = f" and redirects to {location!r}" if location else ""
         hint = (

@@ -4,7 +4,7 @@ from typing import Any
 
 from apf_middleware.cli.control.drift import differences
 from apf_middleware.cli.control.workers import Reply
-from tests.unit.cli.control.replies import silent
+from tests.support.worker_replies import silent
 
 
 def level(name: str, **spec: object) -> dict[str, Any]:

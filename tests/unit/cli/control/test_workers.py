@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from apf_middleware.cli.control.exits import Exit
+from apf_middleware.cli.control.outcomes import Exit
 from apf_middleware.cli.control.server import Server, admin_address, find_server
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, ask_all, page
 from apf_middleware.config.sockets import SocketFile

@@ -6,10 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from apf_middleware.cli.app import app
-from apf_middleware.cli.control.gates import combine_gates, gate_disagreements, gate_table
+from apf_middleware.cli.control.merging import gate_disagreements, merge_gates
+from apf_middleware.cli.control.rendering import gate_table
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
-from tests.unit.cli.control.replies import refuses, silent
+from tests.support.worker_replies import refuses, silent
 
 
 def gate(name: str, key: str | None = None, **more: object) -> dict[str, object]:
@@ -39,7 +40,7 @@ TWO = [
 
 
 def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -> None:
-    assert [" ".join(line.split()) for line in gate_table(combine_gates(TWO))] == [
+    assert [" ".join(line.split()) for line in gate_table(merge_gates(TWO))] == [
         "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES",
         "db shard-3 blocking 17 2.1s 2/10 20 0",
         "db shard-4 passing 1 1.0s 1/5 10 0",
@@ -48,17 +49,17 @@ def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -
 
 
 def test_a_worker_where_nobody_waits_at_a_gate_makes_no_row_of_its_own() -> None:
-    found = combine_gates([has("1", gate("db", "shard-3", parked=1)), has("2", gate("db"))])
+    found = merge_gates([has("1", gate("db", "shard-3", parked=1)), has("2", gate("db"))])
 
     assert [(one.gate, one.key) for one in found] == [("db", "shard-3")]
 
 
 def test_a_gate_that_only_some_have_closed_is_mixed() -> None:
-    found = combine_gates([has("1", gate("db", state="held")), has("2", gate("db", state="blocking"))])
+    found = merge_gates([has("1", gate("db", state="held")), has("2", gate("db", state="blocking"))])
 
     assert [one.fields["state"] for one in found] == ["Mixed"]
     assert gate_disagreements(found) == ["db: worker 1 has it held, worker 2 has it blocking"]
-    assert gate_disagreements(combine_gates(TWO)) == []
+    assert gate_disagreements(merge_gates(TWO)) == []
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Queues as a table."""
 
-from apf_middleware.cli.control.table import queue_table
-from apf_middleware.cli.control.together import combine
-from tests.unit.cli.control.replies import queue, says
+from apf_middleware.cli.control.merging import merge_queues
+from apf_middleware.cli.control.rendering import queue_table
+from tests.support.worker_replies import queue, says
 
-QUEUES = combine(
+QUEUES = merge_queues(
     [
         says(
             "1",
@@ -48,7 +48,7 @@ def test_in_a_terminal_of_80_columns_every_line_fits_and_what_matters_stays() ->
 
 
 def test_a_name_cannot_speak_to_the_terminal_or_break_the_table() -> None:
-    [found] = combine([says("1", queue("a\x1b[2J\n" + "b" * 300))])
+    [found] = merge_queues([says("1", queue("a\x1b[2J\n" + "b" * 300))])
 
     assert [line for line in queue_table([found]) if not line.isprintable()] == []
     assert max(len(line) for line in queue_table([found], width=80)) <= 80

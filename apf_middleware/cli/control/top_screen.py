@@ -1,4 +1,4 @@
-"""What the live screen shows and what its keys mean, without a terminal: looks come in, lines and orders go out."""
+"""The screen of ``apf queue top`` without a terminal: replies and keys come in, lines and commands go out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from typing import Final
 from rich.text import Text
 
 from apf_middleware.classification.text import printable
-from apf_middleware.cli.control.table import written_number
-from apf_middleware.cli.control.together import Together, combine, disagreements
+from apf_middleware.cli.control.merging import MergedQueue, disagreements, merge_queues
+from apf_middleware.cli.control.rendering import written_number
 from apf_middleware.cli.control.workers import Reply
 
-__all__ = ["Board", "Key", "Order"]
+__all__ = ["Key", "QueueCommand", "TopScreen"]
 
 _BAR: Final = 10
 _NAME_LEAST: Final = 8
@@ -27,7 +27,7 @@ _QUESTIONS: Final[Mapping[str, tuple[str, Mapping[str, Mapping[str, str]]]]] = {
     "pause": ("pause {}? y yes, any other key no", {"y": {}}),
     "open": ("open {}? y yes, any other key no", {"y": {}}),
     "close": (
-        "close {}? d drain, s shed who waits, any other key no",
+        "close {}? d drain, s shed waiting requests, any other key no",
         {"d": {"mode": "drain"}, "s": {"mode": "shed"}},
     ),
 }
@@ -43,8 +43,8 @@ class Key(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What all workers are to be asked."""
+class QueueCommand:
+    """A request to all workers."""
 
     queue: str
     action: str
@@ -52,11 +52,11 @@ class Order:
 
 
 @dataclass(slots=True)
-class Board:
-    """The queues of the server called ``name``; ``selected`` is the one that keys are about."""
+class TopScreen:
+    """The queues of the server ``name``; keys are about the ``selected`` one."""
 
     name: str
-    queues: list[Together] = field(default_factory=list)
+    queues: list[MergedQueue] = field(default_factory=list)
     selected: str = ""
     message: str = ""
     is_over: bool = False
@@ -64,44 +64,44 @@ class Board:
     _silent: list[str] = field(default_factory=list)
     _odd: list[str] = field(default_factory=list)
     _rates: dict[str, float] = field(default_factory=dict)
-    _looked_at: float | None = None
+    _updated_at: float | None = None
     _asked: tuple[str, str] | None = None  # the action and the queue that are to be confirmed
 
-    # What has happened
+    # Input
 
-    def look(self, replies: Sequence[Reply], at: float) -> None:
-        """How things are at this time, in seconds."""
+    def update(self, replies: Sequence[Reply], at: float) -> None:
+        """Show the replies of a moment, in seconds."""
         before = {queue.name: queue.rejected for queue in self.queues}
         self._workers = len(replies)
         self._silent = [f"worker {reply.worker}: {reply.trouble}" for reply in replies if not reply.is_done]
         if any(reply.is_done for reply in replies):
-            self.queues = combine(replies)
+            self.queues = merge_queues(replies)
         self._odd = disagreements(self.queues)
-        passed = 0.0 if self._looked_at is None else at - self._looked_at
+        passed = 0.0 if self._updated_at is None else at - self._updated_at
         if passed > 0:  # of a worker that ended, the counters are gone
             self._rates = {
                 queue.name: max(0, queue.rejected - before.get(queue.name, queue.rejected)) / passed
                 for queue in self.queues
             }
-        self._looked_at = at
+        self._updated_at = at
         names = [queue.name for queue in self.queues]
         if self.selected not in names:
             self.selected = names[0] if names else ""
 
-    def obeyed(self, order: Order, replies: Sequence[Reply]) -> None:
-        """What became of an order."""
+    def finish(self, command: QueueCommand, replies: Sequence[Reply]) -> None:
+        """Show the outcome of a command."""
         done = sum(reply.is_done for reply in replies)
-        told = f"{order.action} {order.queue}: done by {done} of {len(replies)} workers"
+        outcome = f"{command.action} {command.queue}: done by {done} of {len(replies)} workers"
         others = sorted({reply.trouble for reply in replies if not reply.is_done})
-        self.message = "; ".join((told, *others))
+        self.message = "; ".join((outcome, *others))
 
-    def press(self, key: str | Key) -> Order | None:
-        """A key: an order, if that is what it comes to."""
+    def press(self, key: str | Key) -> QueueCommand | None:
+        """React to a key; return the command, if it makes one."""
         if self._asked is not None:
             (action, queue), self._asked = self._asked, None
             body = _QUESTIONS[action][1].get(key) if isinstance(key, str) else None
             self.message = "" if body is not None else f"{action} {queue}: no"
-            return None if body is None else Order(queue, action, body)
+            return None if body is None else QueueCommand(queue, action, body)
         if key == "q":
             self.is_over = True
         elif key in {Key.UP, "k"}:
@@ -117,10 +117,10 @@ class Board:
         if self.selected in names:
             self.selected = names[min(max(names.index(self.selected) + by, 0), len(names) - 1)]
 
-    # What is seen
+    # Output
 
     def lines(self, width: int, height: int | None = None, *, keys: bool = True) -> list[Text]:
-        """No wider than ``width``, no more than ``height``; ``keys`` for somebody who can press any."""
+        """Return lines no wider than ``width`` and no more than ``height``, with ``keys`` where they can be pressed."""
         title = f"apf top: {printable(self.name)}, {self._workers} worker{'' if self._workers == 1 else 's'}"
         lines = [Text(title, "bold"), self._line("NAME", _HEAD, width, "bold reverse" if keys else "bold")]
         for queue in self._visible(height):
@@ -128,13 +128,13 @@ class Board:
             if keys and queue.name == self.selected:
                 lines[-1].stylize("reverse")
         if keys:
-            lines += [Text(), Text(self._said(), "yellow"), Text(self._prompt(), "bold" if self._asked else "dim")]
+            lines += [Text(), Text(self._message(), "yellow"), Text(self._prompt(), "bold" if self._asked else "dim")]
         for line in lines:
             line.truncate(width, overflow="ellipsis")
         return lines
 
-    def _visible(self, height: int | None) -> list[Together]:
-        """As many queues as there is room for, the selected one among them."""
+    def _visible(self, height: int | None) -> list[MergedQueue]:
+        """Return as many queues as fit, the selected one among them."""
         if height is None or len(self.queues) <= height - _FRAME:
             return self.queues
         room = max(1, height - _FRAME)
@@ -143,7 +143,7 @@ class Board:
         first = min(max(0, at - room // 2), len(names) - room)
         return self.queues[first : first + room]
 
-    def _said(self) -> str:
+    def _message(self) -> str:
         if not self._workers:
             return "no worker has a socket there any more"
         return "; ".join((*([self.message] if self.message else ()), *self._silent, *self._odd))
@@ -154,7 +154,7 @@ class Board:
         action, queue = self._asked
         return _QUESTIONS[action][0].format(printable(queue, most=20))
 
-    def _row(self, queue: Together, width: int) -> Text:
+    def _row(self, queue: MergedQueue, width: int) -> Text:
         fields = queue.fields
         used, most = fields["used"], fields["max"]
         filled = min(_BAR, -(-used * _BAR // most)) if most else 0

@@ -2,13 +2,13 @@
 
 import pytest
 
-from apf_middleware.cli.control.together import combine, disagreements
+from apf_middleware.cli.control.merging import disagreements, merge_queues
 from apf_middleware.cli.control.workers import Reply
-from tests.unit.cli.control.replies import queue, refuses, says, silent
+from tests.support.worker_replies import queue, refuses, says, silent
 
 
 def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
-    [found] = combine(
+    [found] = merge_queues(
         [
             says("1", queue("web", rejected={"time-out": 4, "queue-full": 1}, used=5, deserved=2.5)),
             says("2", queue("web", completed=7, used=1, deserved=1.5)),
@@ -25,8 +25,8 @@ def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
 
 
 def test_nothing_deserved_is_no_division_by_nothing() -> None:
-    [idle] = combine([says("1", queue("web", deserved=0.0, used=0))])
-    [borrowing] = combine([says("1", queue("web", deserved=0.0, used=3))])
+    [idle] = merge_queues([says("1", queue("web", deserved=0.0, used=0))])
+    [borrowing] = merge_queues([says("1", queue("web", deserved=0.0, used=3))])
 
     assert (idle.fields["share"], borrowing.fields["share"]) == (0.0, 1.0)
 
@@ -46,12 +46,12 @@ def test_states_that_differ_are_mixed_unless_one_is_on_its_way_to_the_other(
 ) -> None:
     replies = [says(str(number), queue("web", state=state)) for number, state in enumerate(states)]
 
-    assert [one.state for one in combine(replies)] == [shown]
-    assert bool(disagreements(combine(replies))) == (shown == "Mixed")
+    assert [one.state for one in merge_queues(replies)] == [shown]
+    assert bool(disagreements(merge_queues(replies))) == (shown == "Mixed")
 
 
 def test_a_worker_that_does_not_answer_makes_the_state_unknown_and_leaves_the_sums() -> None:
-    [found] = combine([says("1", queue("web")), silent("2")])
+    [found] = merge_queues([says("1", queue("web")), silent("2")])
 
     assert found.state == "Unknown"
     assert found.fields["completed"] == 100
@@ -60,7 +60,7 @@ def test_a_worker_that_does_not_answer_makes_the_state_unknown_and_leaves_the_su
 
 
 def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
-    found = combine(
+    found = merge_queues(
         [
             says("1", queue("web", state="Closed"), queue("batch")),
             says("2", queue("web", state="Closing"), queue("batch")),
@@ -77,23 +77,23 @@ def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
 
 
 def test_a_worker_that_says_that_there_is_no_such_queue_has_answered() -> None:
-    found = combine([Reply("1", 200, {"queue": queue("web")}), refuses("2", 404, "There is no queue 'web'.")])
+    found = merge_queues([Reply("1", 200, {"queue": queue("web")}), refuses("2", 404, "There is no queue 'web'.")])
 
     assert [(one.state, one.states) for one in found] == [("Mixed", {"1": "Open", "2": "not there"})]
-    assert [one.state for one in combine([says("1", queue("web")), refuses("2", 409, "No.")])] == ["Unknown"]
+    assert [one.state for one in merge_queues([says("1", queue("web")), refuses("2", 409, "No.")])] == ["Unknown"]
 
 
 def test_of_two_that_differ_both_are_told() -> None:
-    found = combine([says("1", queue("web")), says("2", queue("web", state="Paused"))])
+    found = merge_queues([says("1", queue("web")), says("2", queue("web", state="Paused"))])
 
     assert disagreements(found) == ["web: worker 1 has it Open, worker 2 has it Paused"]
 
 
 def test_a_change_in_one_worker_is_a_live_change() -> None:
-    [found] = combine([says("1", queue("web")), says("2", queue("web", source="live"))])
+    [found] = merge_queues([says("1", queue("web")), says("2", queue("web", source="live"))])
 
     assert found.fields["source"] == "live"
 
 
 def test_nobody_answers_nothing() -> None:
-    assert combine([silent("1"), silent("2")]) == []
+    assert merge_queues([silent("1"), silent("2")]) == []

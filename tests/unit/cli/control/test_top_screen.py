@@ -2,30 +2,30 @@
 
 import pytest
 
-from apf_middleware.cli.control.board import Board, Key, Order
 from apf_middleware.cli.control.top import keys_in
-from tests.unit.cli.control.replies import queue, refuses, says, silent
+from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
+from tests.support.worker_replies import queue, refuses, says, silent
 
 
 @pytest.fixture
-def board() -> Board:
-    made = Board("shop")
-    made.look([says("1", queue("web", used=5), queue("batch"), queue("slow", parent="batch"))], 100.0)
+def board() -> TopScreen:
+    made = TopScreen("shop")
+    made.update([says("1", queue("web", used=5), queue("batch"), queue("slow", parent="batch"))], 100.0)
     return made
 
 
-def text(board: Board, width: int = 80, height: int | None = 24) -> list[str]:
+def text(board: TopScreen, width: int = 80, height: int | None = 24) -> list[str]:
     return [line.plain.rstrip() for line in board.lines(width, height)]
 
 
-def reversed_line(board: Board) -> str:
+def reversed_line(board: TopScreen) -> str:
     [line] = [one for one in board.lines(80, 24)[2:] if any(span.style == "reverse" for span in one.spans)]
     return line.plain
 
 
-def test_a_queue_is_one_line_with_seats_share_waiting_and_rejections_a_second(board: Board) -> None:
+def test_a_queue_is_one_line_with_seats_share_waiting_and_rejections_a_second(board: TopScreen) -> None:
     rejected = {"time-out": 4, "queue-full": 30}
-    board.look([says("1", queue("web", used=5, rejected=rejected, inqueue=7, pending=2, state="Paused"))], 102.0)
+    board.update([says("1", queue("web", used=5, rejected=rejected, inqueue=7, pending=2, state="Paused"))], 102.0)
 
     title, head, web, *_ = text(board)
     assert title == "apf top: shop, 1 worker"
@@ -33,18 +33,18 @@ def test_a_queue_is_one_line_with_seats_share_waiting_and_rejections_a_second(bo
     assert web.split() == ["web", "Paused", "█████·····", "5/10", "2.5", "2.00", "9", "15.0"]
 
 
-def test_before_the_second_look_nobody_knows_how_many_are_rejected_a_second(board: Board) -> None:
+def test_before_the_second_look_nobody_knows_how_many_are_rejected_a_second(board: TopScreen) -> None:
     assert text(board)[2].split()[-1] == "-"
-    board.look([says("1", queue("web"))], 101.0)
+    board.update([says("1", queue("web"))], 101.0)
     assert text(board)[2].split()[-1] == "0.0"
-    board.look([says("1", queue("web", rejected={}))], 102.0)
+    board.update([says("1", queue("web", rejected={}))], 102.0)
     assert text(board)[2].split()[-1] == "0.0", "a worker that ended takes nothing back"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("height", [6, 10, 24])
-def test_it_fits_whatever_the_terminal(board: Board, width: int, height: int) -> None:
-    board.look([says("1", *[queue(f"{'tenant' * 10}-{number}") for number in range(50)]), silent("2")], 101.0)
+def test_it_fits_whatever_the_terminal(board: TopScreen, width: int, height: int) -> None:
+    board.update([says("1", *[queue(f"{'tenant' * 10}-{number}") for number in range(50)]), silent("2")], 101.0)
     lines = board.lines(width, height)
 
     assert len(lines) <= height
@@ -55,7 +55,7 @@ def test_it_fits_whatever_the_terminal(board: Board, width: int, height: int) ->
     assert board.selected.endswith("-49")
 
 
-def test_arrows_and_letters_select(board: Board) -> None:
+def test_arrows_and_letters_select(board: TopScreen) -> None:
     assert board.selected == "web"
     for key, selected in (
         (Key.DOWN, "batch"),
@@ -73,11 +73,11 @@ def test_arrows_and_letters_select(board: Board) -> None:
 @pytest.mark.parametrize(
     ("keys", "order"),
     [
-        ("py", Order("web", "pause", {})),
-        ("oy", Order("web", "open", {})),
-        ("cd", Order("web", "close", {"mode": "drain"})),
-        ("cs", Order("web", "close", {"mode": "shed"})),
-        ("jcs", Order("batch", "close", {"mode": "shed"})),
+        ("py", QueueCommand("web", "pause", {})),
+        ("oy", QueueCommand("web", "open", {})),
+        ("cd", QueueCommand("web", "close", {"mode": "drain"})),
+        ("cs", QueueCommand("web", "close", {"mode": "shed"})),
+        ("jcs", QueueCommand("batch", "close", {"mode": "shed"})),
         ("pn", None),
         ("cq", None),
         ("cy", None),
@@ -86,7 +86,7 @@ def test_arrows_and_letters_select(board: Board) -> None:
         ("y", None),
     ],
 )
-def test_nothing_is_changed_unless_it_is_confirmed(board: Board, keys: str, order: Order | None) -> None:
+def test_nothing_is_changed_unless_it_is_confirmed(board: TopScreen, keys: str, order: QueueCommand | None) -> None:
     orders = [board.press(key) for key in keys]
 
     assert orders[:-1] == [None] * (len(keys) - 1)
@@ -94,16 +94,16 @@ def test_nothing_is_changed_unless_it_is_confirmed(board: Board, keys: str, orde
     assert not board.is_over, "q answers a question with no"
 
 
-def test_what_is_confirmed_is_what_was_asked_though_the_queues_change_meanwhile(board: Board) -> None:
+def test_what_is_confirmed_is_what_was_asked_though_the_queues_change_meanwhile(board: TopScreen) -> None:
     board.press("c")
-    assert text(board)[-1] == "close web? d drain, s shed who waits, any other key no"
-    board.look([says("1", queue("batch"))], 101.0)
+    assert text(board)[-1] == "close web? d drain, s shed waiting requests, any other key no"
+    board.update([says("1", queue("batch"))], 101.0)
 
-    assert board.press("d") == Order("web", "close", {"mode": "drain"})
+    assert board.press("d") == QueueCommand("web", "close", {"mode": "drain"})
     assert board.selected == "batch"
 
 
-def test_escape_says_no_and_q_quits(board: Board) -> None:
+def test_escape_says_no_and_q_quits(board: TopScreen) -> None:
     board.press("c")
     assert board.press(Key.ESCAPE) is None
     assert board.message == "close web: no"
@@ -112,32 +112,32 @@ def test_escape_says_no_and_q_quits(board: Board) -> None:
     assert board.is_over
 
 
-def test_what_became_of_an_order_is_told(board: Board) -> None:
-    order = Order("web", "close", {})
-    board.obeyed(
+def test_what_became_of_an_order_is_told(board: TopScreen) -> None:
+    order = QueueCommand("web", "close", {})
+    board.finish(
         order, [says("1", queue("web")), refuses("2", 409, "it has a parent"), refuses("3", 409, "it has a parent")]
     )
 
     assert text(board)[-2] == "close web: done by 1 of 3 workers; it has a parent"
 
 
-def test_workers_that_do_not_answer_or_are_otherwise_are_named(board: Board) -> None:
-    board.look([says("1", queue("web")), says("2", queue("web", state="Closed")), silent("3", "no time")], 101.0)
+def test_workers_that_do_not_answer_or_are_otherwise_are_named(board: TopScreen) -> None:
+    board.update([says("1", queue("web")), says("2", queue("web", state="Closed")), silent("3", "no time")], 101.0)
 
     assert text(board)[2].split()[1] == "Mixed"
     assert text(board)[-2] == "worker 3: no time; web: worker 1 has it Open, worker 2 has it Closed"
-    board.look([silent("1")], 102.0)
+    board.update([silent("1")], 102.0)
     assert text(board)[2].split()[0] == "web", "what was known stays to be seen"
-    board.look([], 103.0)
+    board.update([], 103.0)
     assert text(board)[-2] == "no worker has a socket there any more"
 
 
-def test_children_stand_below_their_parent_a_little_in(board: Board) -> None:
+def test_children_stand_below_their_parent_a_little_in(board: TopScreen) -> None:
     assert [line.split()[0] for line in text(board)[2:5]] == ["web", "batch", "slow"]
     assert text(board)[4].startswith("  slow")
 
 
-def test_without_keys_there_is_a_table_and_nothing_is_selected(board: Board) -> None:
+def test_without_keys_there_is_a_table_and_nothing_is_selected(board: TopScreen) -> None:
     lines = board.lines(80, keys=False)
 
     assert len(lines) == 5

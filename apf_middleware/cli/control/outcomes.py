@@ -1,0 +1,74 @@
+"""The outcome of a command in all workers: messages on standard error, and exit statuses for scripts."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NoReturn
+
+import typer
+
+from apf_middleware.cli.control.merging import MergedQueue, disagreements
+from apf_middleware.cli.control.workers import Reply
+
+__all__ = ["Exit", "end", "fail", "note", "require_success"]
+
+
+class Exit(IntEnum):
+    """0: done, by all workers alike. 2 is a wrong command line, as with all commands."""
+
+    DONE = 0
+    REFUSED = 1
+    """No worker did it: there is no such queue, its state forbids it, a value is wrong. With `diff`: there is drift."""
+
+    UNREACHED = 3
+    """There is no server, or none that answers, or the caller is not authorized."""
+
+    PARTIAL = 4
+    """Some workers did it, or answered, and others didn't; or they don't agree."""
+
+
+def note(message: str) -> None:
+    """Write a message that isn't the result."""
+    typer.echo(f"apf: {message}", err=True)
+
+
+def fail(message: str, status: Exit) -> NoReturn:
+    """End the command with a message."""
+    note(message)
+    raise typer.Exit(status)
+
+
+def require_success(replies: Sequence[Reply]) -> None:
+    """End the command unless at least one worker has succeeded; write why others have not."""
+    if any(reply.is_done for reply in replies):
+        _note_failures(replies)
+    else:
+        _fail(replies)
+
+
+def _fail(replies: Sequence[Reply]) -> None:
+    answered = [reply for reply in replies if not reply.is_silent]
+    is_unauthorized = all(reply.status in {401, 403} for reply in answered)
+    status = Exit.UNREACHED if is_unauthorized else Exit.REFUSED
+    if len({reply.trouble for reply in replies}) == 1:  # all for the same reason
+        fail(_named(replies[0]) if replies[0].is_silent else replies[0].trouble, status)
+    _note_failures(replies)
+    raise typer.Exit(status)
+
+
+def _note_failures(replies: Sequence[Reply]) -> None:
+    for reply in replies:
+        if not reply.is_done:
+            note(_named(reply))
+
+
+def _named(reply: Reply) -> str:
+    return f"worker {reply.worker}: {reply.trouble}"
+
+
+def end(replies: Sequence[Reply], queues: Sequence[MergedQueue] = (), *, odd: Sequence[str] = ()) -> None:
+    """Write where the workers don't agree, and end the command unless all is well."""
+    odd = (*disagreements(queues), *odd)
+    for one in odd:
+        note(one)
+    if odd or not all(reply.is_done for reply in replies):
+        raise typer.Exit(Exit.PARTIAL)
