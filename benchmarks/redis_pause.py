@@ -25,7 +25,7 @@ from benchmarks.databases import Redis
 from benchmarks.measure import print_json, print_table
 from benchmarks.servers import Server, serve
 
-__all__ = ["Plan", "Round", "endure"]
+__all__ = ["OnError", "Plan", "Round", "endure"]
 
 OnError = Literal["admit", "reject", "backoff"]
 

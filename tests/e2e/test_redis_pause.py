@@ -1,20 +1,32 @@
 """A gate in Redis recovers when Redis has paused, and no place is lost."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from benchmarks import databases
-from benchmarks.redis_pause import Plan, Round, endure, main
+from benchmarks.redis_pause import OnError, Plan, Round, endure, main
 from tests.integration.adapters.conftest import need
+
+POLICIES: tuple[OnError, ...] = ("admit", "reject", "backoff")
+
+
+@pytest.fixture(scope="module")
+def endured() -> dict[OnError, list[Round]]:
+    """Return the rounds of each policy. All are run at once, each with its own server and Redis: they mostly wait."""
+    need(databases.redis_program(), "redis-server")
+    plans = [Plan(on_error=policy, before=0.5, pause=1.5, after=2.5) for policy in POLICIES]
+    with ThreadPoolExecutor(len(plans)) as threads:
+        return dict(zip(POLICIES, threads.map(endure, plans), strict=True))
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("on_error", ["admit", "reject", "backoff"])
-def test_a_pause_and_a_crowd_that_hangs_up_leave_no_place_taken_and_the_gate_goes_on(on_error: str) -> None:
-    need(databases.redis_program(), "redis-server")
-
-    pause, crowd = endure(Plan(on_error=on_error, before=0.5, pause=1.5, after=2.5))  # type: ignore[arg-type]
+@pytest.mark.parametrize("on_error", POLICIES)
+def test_a_pause_and_a_crowd_that_hangs_up_leave_no_place_taken_and_the_gate_goes_on(
+    on_error: OnError, endured: dict[OnError, list[Round]]
+) -> None:
+    pause, crowd = endured[on_error]
 
     assert (pause.leaked, crowd.leaked) == (0, 0)
     assert pause.served_after is not None
