@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from apf_middleware.classification import Classification
-    from apf_middleware.runtime.vigil import Cancellable, Waiter
+    from apf_middleware.runtime.waiting import Cancellable, Waiter
 
 __all__ = [
     "LONGEST_BODY",

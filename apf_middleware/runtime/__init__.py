@@ -12,8 +12,7 @@ from apf_middleware.runtime.reading import read_server
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.stalled_calls import StalledCalls
 from apf_middleware.runtime.streams import OpenStreams
-from apf_middleware.runtime.vigil import ClientWatch
-from apf_middleware.runtime.waiting import wait_for_seat
+from apf_middleware.runtime.waiting import ClientWatch, wait_for_seat
 
 __all__ = [
     "SETTLED_AT_START",

@@ -24,7 +24,7 @@ from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, ClientWatch, Controller, wait_for_seat
 from apf_middleware.runtime.admission import Destination
-from apf_middleware.runtime.vigil import Cancellable, Start, Waiter
+from apf_middleware.runtime.waiting import Cancellable, Start, Waiter
 from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
 

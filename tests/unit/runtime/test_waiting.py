@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apf_middleware.runtime.vigil import Deadlines, Vigils
+from apf_middleware.runtime.waiting import Deadlines, WaitMonitors
 
 MS = 1_000_000
 
@@ -31,20 +31,20 @@ class Loop:
 
 
 class Waiting:
-    """A sleeper that came when it was made."""
+    """A wait that began when it was made."""
 
     def __init__(self, loop: Loop, limit_ns: int) -> None:
         self._loop = loop
         self._until = loop.now + limit_ns
-        self.ran_out_at = -1  # not yet
+        self.timed_out_at = -1  # not yet
         self.deadlines: Any = None
         self.fails = False
 
     def left_ns(self) -> int:
         return self._until - self._loop.now
 
-    def run_out(self) -> None:
-        self.ran_out_at = self._loop.now
+    def time_out(self) -> None:
+        self.timed_out_at = self._loop.now
         if self.fails:
             raise RuntimeError
 
@@ -70,7 +70,7 @@ def test_each_has_its_own_time_although_there_is_one_timer(loop: Loop, deadlines
     waiting = [come(loop, deadlines, at * MS) for at in (0, 7, 7, 30)]
     assert len(loop.timers) == 1
     loop.run(200 * MS)
-    assert [one.ran_out_at for one in waiting] == [50 * MS, 57 * MS, 57 * MS, 80 * MS]
+    assert [one.timed_out_at for one in waiting] == [50 * MS, 57 * MS, 57 * MS, 80 * MS]
     assert not loop.timers, "nobody waits any more"
 
 
@@ -80,21 +80,21 @@ def test_whoever_has_left_is_not_told_and_keeps_nobody_waiting(loop: Loop, deadl
     deadlines.leave(first)  # type: ignore[arg-type]
     deadlines.leave(second)  # type: ignore[arg-type]
     loop.run(69 * MS)
-    assert third.ran_out_at == -1
+    assert third.timed_out_at == -1
     loop.run(70 * MS)
-    assert [one.ran_out_at for one in (first, second, third)] == [-1, -1, 70 * MS]
+    assert [one.timed_out_at for one in (first, second, third)] == [-1, -1, 70 * MS]
 
 
-@pytest.mark.parametrize(("early", "ran_out_at"), [(100_000, 50 * MS - 100_000), (3 * MS, 50 * MS)])
+@pytest.mark.parametrize(("early", "timed_out_at"), [(100_000, 50 * MS - 100_000), (3 * MS, 50 * MS)])
 def test_a_timer_that_rings_early_makes_nobody_wait_too_long(
-    loop: Loop, deadlines: Deadlines, early: int, ran_out_at: int
+    loop: Loop, deadlines: Deadlines, early: int, timed_out_at: int
 ) -> None:
     """By less than loops can tell apart it is as good as in time; by more, it is set again."""
     waiting = come(loop, deadlines, 0)
     [(_, ring)] = loop.timers
     loop.timers = [(50 * MS - early, ring)]
     loop.run(60 * MS)
-    assert waiting.ran_out_at == ran_out_at
+    assert waiting.timed_out_at == timed_out_at
 
 
 def test_one_that_fails_keeps_nobody_waiting(loop: Loop, deadlines: Deadlines) -> None:
@@ -103,7 +103,7 @@ def test_one_that_fails_keeps_nobody_waiting(loop: Loop, deadlines: Deadlines) -
     with pytest.raises(RuntimeError):
         loop.run(50 * MS)
     loop.run(52 * MS)
-    assert all(50 * MS <= one.ran_out_at <= 52 * MS for one in waiting)
+    assert all(50 * MS <= one.timed_out_at <= 52 * MS for one in waiting)
 
 
 def test_who_comes_after_all_have_gone_has_a_timer_again(loop: Loop, deadlines: Deadlines) -> None:
@@ -111,7 +111,7 @@ def test_who_comes_after_all_have_gone_has_a_timer_again(loop: Loop, deadlines: 
     loop.run(60 * MS)
     second = come(loop, deadlines, 60 * MS)
     loop.run(110 * MS)
-    assert (first.ran_out_at, second.ran_out_at) == (50 * MS, 110 * MS)
+    assert (first.timed_out_at, second.timed_out_at) == (50 * MS, 110 * MS)
 
 
 @pytest.mark.anyio
@@ -120,14 +120,14 @@ async def test_a_client_that_cannot_be_listened_to_keeps_nobody_from_settling_do
     loop = asyncio.get_running_loop()
     failures: list[object] = []
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
-    vigil, settled, have_settled = Vigils()[loop], [], asyncio.Event()
+    monitor, settled, have_settled = WaitMonitors()[loop], [], asyncio.Event()
 
-    class Sleeper:
+    class WaitingTask:
         def __init__(self, number: int) -> None:
             self.number = number
             self.woken = loop.create_future()
 
-        def settle_down(self, _: object) -> None:
+        def become_long(self, _: object) -> None:
             settled.append(self.number)
             if len(settled) == 3:
                 have_settled.set()
@@ -135,7 +135,7 @@ async def test_a_client_that_cannot_be_listened_to_keeps_nobody_from_settling_do
                 raise ValueError
 
     for number in range(3):
-        vigil.watch(Sleeper(number))  # type: ignore[arg-type]
+        monitor.watch(WaitingTask(number))  # type: ignore[arg-type]
     async with asyncio.timeout(5):
         await have_settled.wait()
     loop.set_exception_handler(None)
@@ -145,12 +145,12 @@ async def test_a_client_that_cannot_be_listened_to_keeps_nobody_from_settling_do
 
 
 def test_a_loop_that_is_closed_is_forgotten_when_another_one_comes() -> None:
-    vigils, loops = Vigils(), [asyncio.new_event_loop() for _ in range(3)]
-    first, second = vigils[loops[0]], vigils[loops[1]]
-    assert vigils[loops[0]] is first
-    assert vigils[loops[1]] is second
+    monitors, loops = WaitMonitors(), [asyncio.new_event_loop() for _ in range(3)]
+    first, second = monitors[loops[0]], monitors[loops[1]]
+    assert monitors[loops[0]] is first
+    assert monitors[loops[1]] is second
     loops[0].close()
-    vigils[loops[2]]
-    assert set(vigils) == set(loops[1:])
+    monitors[loops[2]]
+    assert set(monitors) == set(loops[1:])
     for one in loops:
         one.close()
