@@ -141,6 +141,8 @@ class Controller:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         width = admission.width
+        # A lone request of a resting level is seated here, without a call of the sharing; but the seat of an exempt
+        # level must be counted there.
         if (
             width <= shared.quick_width
             and now < self._gated.quick_until
@@ -150,22 +152,24 @@ class Controller:
             is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
-                destination.runtime.note_alone()
+                destination.runtime.note_alone()  # before the queue set takes the lone request over
             shared.queueset.room = self.backlog.room(shared.queueset)
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
-        if is_alone:
+        if is_alone:  # occupancy is added up from the level's sums later
             destination.tally.at_once += 1
             if self.running is not None:
                 self.running.note_seated(admission)
             return
         destination.runtime.observe(now)
         self._count_arrived(now, admission, width)
-        if seated:
+        if seated:  # lingers that ended by now may have seated others
             self._wake(now, seated, admission)
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
         """Take a waiting request out of its queue, reject it and wake its task; do nothing unless it waits."""
+        # A time-out, a hang-up and a release elsewhere may all be due in one turn of the event loop. Whichever runs
+        # first settles the outcome, since it changes the state before the task runs again; the others find it changed.
         if admission.state is not _WAITING:
             return
         now = self.now()
@@ -386,7 +390,7 @@ class Controller:
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         now = self.now()
         self.look(now)
-        limits = derive_limits(configuration)
+        limits = derive_limits(configuration)  # may raise, and so comes before anything changes
         seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
         seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
         self.registry.adopt(now, configuration, limits)
@@ -432,6 +436,7 @@ class Controller:
         """Reject all requests that wait at this level; none is seated meanwhile."""
         runtime = self.levels[name]
         held, closing = runtime.shared.is_held, runtime.shared.is_closing
+        # Without the hold, the rejection of a wide request could seat those behind it.
         self.operate(runtime, held=True, closing=closing)
         self._send_away(runtime, reason)
         self.operate(runtime, held=held, closing=closing)

@@ -87,7 +87,7 @@ class LevelRegistry:
         for name, level in configuration.working_levels.items():
             shared = self.sharing.levels[name]
             streams = self.streams.of(name, configuration.levels[name].streams.on(configuration.server.streams))
-            runtime = before.pop(id(shared), None)
+            runtime = before.pop(id(shared), None)  # by identity: a draining level may have the same name
             if runtime is None:
                 number = self._new_generation()
                 runtime = LevelRuntime(level, shared, streams, request_timeout_ns=timeout, now=now, generation=number)
@@ -98,7 +98,7 @@ class LevelRegistry:
             levels[name] = runtime
         parents = configuration.parents
         self._generations = {name: self._generations.get(name) or self._new_generation() for name in parents}
-        self.levels = MappingProxyType(levels)
+        self.levels = MappingProxyType(levels)  # replaced as a whole, since other threads may read it
         self.streams.forget(levels)
         self._draining = list(before.values())
         self._has_leftovers = True

@@ -126,7 +126,7 @@ class Lending(Sharing):
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         if ticket.width <= level.quick_width and now < self.quick_until and level.seat_alone(now, ticket):
-            if level.exempt:
+            if level.exempt:  # a limited level counts for its min, and this seat is within it
                 level.counted = 1
                 self.ledger.free -= 1
             return (ticket,)
@@ -135,7 +135,7 @@ class Lending(Sharing):
             return queueset.arrive(now, ticket)  # which raises the error
         ended = _NONE if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
         if level.alone is not None or level.booked_count != level.alone_count:
-            level.wake()
+            level.wake()  # the queue set must know of lone requests before it decides
         level.quick_width = 0
         waiting = self.waiting
         if not level.is_common:
@@ -154,7 +154,7 @@ class Lending(Sharing):
             ledger.free -= counted - level.counted
             level.counted = counted
             if not used or level.waits is not (queueset.waiting > 0):
-                self._note(now, level)
+                self._note(now, level)  # in all other cases only the counts above have changed
         else:
             seated = self._arrive_among_others(now, level, ticket)
         return [*ended, *seated] if ended else seated
@@ -235,7 +235,7 @@ class Lending(Sharing):
         ended = _NONE if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
         ledger, waiting = self.ledger, self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
-        if others_wait:
+        if others_wait:  # the seats go to the level whose turn it is, which may be another one
             queueset.concurrency = 0
             self._balance.observe((now - ticket.seated_at) * ticket.width)
         else:
@@ -328,7 +328,7 @@ class Lending(Sharing):
                     one.queueset.no_accommodation += 1
                     blocked.pass_over()
                 break
-            level.queueset.tick(now)
+            level.queueset.tick(now)  # its meters must be up to date before it seats a ticket
             # Gates are asked last: what they hold for a ticket that then finds no seat would be held for nothing.
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):

@@ -83,6 +83,7 @@ class SharedLevels:
             level.weight = hierarchy.weight(name, limits)
             level.shares = hierarchy.shares.get(name)
             level.rank_borrower(hierarchy.priorities.get(name, 0))
+        # A level that is idle already is forgotten at once.
         self.draining[:] = (level for level in before if not level.is_idle)
         for level in before:
             self._drain(level, had_min=drained)
