@@ -95,6 +95,8 @@ class FairOrder(Generic[_T]):
         if found is None:
             return None
         flow = self._flows[found[2]]
+        if len(flow.by_cost) == 1:
+            return flow.by_cost[next(iter(flow.by_cost))][0].item
         heads = [self._head(flow, cost) for cost in list(flow.by_cost) if cost < below]
         return min(head for head in heads if head is not None).item
 

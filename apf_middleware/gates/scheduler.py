@@ -288,7 +288,8 @@ class GateScheduler:
         queue = slot.queue_of(acquisition.level)
         queue.add(acquisition, is_back=queue is before)
         slot.reserve(acquisition)
-        self._let_lapse(now, acquisition)
+        if acquisition.reservations:
+            self._let_lapse(now, acquisition)
         backs_off = slot.due in {Due.POLL, Due.ERROR}
         gate.counters.moves["backoff" if backs_off else "parked", "arrival" if answer is None else "refusal"] += 1
         self.timers.arm(now, slot, acquisition.limit_ns)
@@ -372,7 +373,8 @@ class GateScheduler:
         seated: list[Ticket] = []
         while (acquisition := self._next(now)) is not None:
             acquisition.stage = Stage.QUEUED
-            self._let_lapse(now, acquisition)
+            if acquisition.reservations:
+                self._let_lapse(now, acquisition)
             seated += unpark(now, acquisition.level, acquisition.ticket)
         return seated
 
@@ -385,16 +387,20 @@ class GateScheduler:
                     continue  # it has been dealt with since
             else:
                 slot = next(iter(self.slots.dirty))
-                found = next(filter(None, (self._candidate(slot, queue) for queue in slot.queues.values())), None)
-                if found is None:
+                for queue in slot.queues.values():
+                    found = self._candidate(slot, queue)
+                    if found is not None:
+                        break
+                else:
                     self.slots.tidy(now, slot)
                     continue
                 acquisition = found
             if self._is_free(now, acquisition):
-                gate = next((need.gate for need in acquisition.needs if need.lease is None), None)
-                if gate is not None:
-                    cause = "arrival" if acquisition.slot is None else acquisition.slot.cause
-                    gate.counters.moves["active", cause] += 1
+                for need in acquisition.needs:
+                    if need.lease is None:
+                        cause = "arrival" if acquisition.slot is None else acquisition.slot.cause
+                        need.gate.counters.moves["active", cause] += 1
+                        break
                 return acquisition
         return None
 

@@ -334,6 +334,8 @@ class Slot:
         A reservation bars neither an earlier request that has been passed as often, because that might hold what the
         holder waits for, nor an earlier one of the same flow, level and cost.
         """
+        if not self.reservations:
+            return False
         holder = self.holder
         if holder is None or holder is acquisition:
             return False
@@ -349,6 +351,8 @@ class Slot:
             # Only an open slot gives turns: while it is shut, those that come now can't compare with those to come.
             if self.first is None and self.closed_at == OPEN:
                 self._choose_first()
+                if self.first is not None and self.first.level is queue.level and self.reach == OPEN:
+                    return self.first
             return queue.order.first(self.reach)
         if holder.level is not queue.level:
             return None
@@ -359,7 +363,10 @@ class Slot:
 
     def _choose_first(self) -> None:
         """Give the turn to the next level, and in it to the request that is next, whether or not it fits."""
-        queue = min((queue for queue in self.queues.values() if queue.order), key=lambda it: it.turn, default=None)
+        queue: SlotQueue | None = None
+        for one in self.queues.values():
+            if one.order and (queue is None or one.turn < queue.turn):
+                queue = one
         if queue is not None:
             self.first = queue.order.first(OPEN)
             self.turn = queue.turn
