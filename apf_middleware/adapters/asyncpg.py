@@ -1,18 +1,19 @@
 """The connections of an asyncpg pool.
 
-The pool tells nobody when a connection comes back. Requests that came through the gate do, by their leases; for whoever
-else uses the pool the gate looks again after pauses, from 10 ms on, doubled each time. It needs nothing of the library
-but three numbers, so any pool that tells these will do.
+The pool has no event for a connection that comes back. Requests that came through the gate give their leases back; for
+other users of the pool, the gate looks again after pauses, from 10 ms on, doubled each time. It needs only three
+numbers of the library, so any pool that has these will do.
 
-Nor does the pool tell when a connection is taken. While others have some, a request that was let in counts in addition
-until the number in use is seen to grow, or some time has passed.
+Nor does the pool have an event for a connection that is taken. While others have some, a request that was let in counts
+in addition until the number in use is seen to grow, or some time has passed.
 """
 
 from collections.abc import Hashable
 from typing import Final, Protocol, Unpack
 
-from apf_middleware.adapters.shared import SharedCapacity
-from apf_middleware.gates.gate import CostOf, GateRequest, Terms, TermsGiven, everybody, one
+from apf_middleware.adapters.shared import SharedPlaces
+from apf_middleware.exceptions import require_integer
+from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, one
 from apf_middleware.gates.registry import Gates
 
 __all__ = ["CountedPool", "PoolGate", "pool_gate"]
@@ -22,50 +23,77 @@ _PROMISED_FOR_NS: Final = 100_000_000
 
 
 class CountedPool(Protocol):
-    """What a pool must tell; ``asyncpg.Pool`` does."""
+    """The numbers that a pool must have; ``asyncpg.Pool`` has them."""
 
-    def get_size(self) -> int: ...
+    def get_size(self) -> int:
+        """Return the number of connections."""
+        ...
 
-    def get_idle_size(self) -> int: ...
+    def get_idle_size(self) -> int:
+        """Return the number of connections that are not in use."""
+        ...
 
-    def get_max_size(self) -> int: ...
+    def get_max_size(self) -> int:
+        """Return the greatest number of connections."""
+        ...
 
 
 def pool_gate(
     gates: Gates, name: str, pool: CountedPool, *, cost: CostOf = one, **terms: Unpack[TermsGiven]
 ) -> "PoolGate":
-    """A gate with as many places as the pool has connections; ``cost`` is how many a request needs at once."""
+    """Add a gate with as many places as the pool has connections; a request needs ``cost`` of them at once."""
     given: TermsGiven = {"poll": _POLL, **terms}
     gate = PoolGate(name, pool, gates.terms(given), cost)
     gates.add(gate)
     return gate
 
 
-class PoolGate(SharedCapacity):
+class PoolGate(Gate):
     """The connections of ``pool``."""
 
     kind = "asyncpg"
 
     def __init__(self, name: str, pool: CountedPool, terms: Terms, cost: CostOf) -> None:
-        super().__init__(name, pool.get_max_size(), terms, everybody, cost)
+        super().__init__(name, terms, cost=cost)
+        self._limit = pool.get_max_size()
         self._pool = pool
+        self._places = SharedPlaces()
         self._seen = 0
         self._promised_until = 0
 
-    def taken(self, key: Hashable) -> int:  # noqa: ARG002
+    @property
+    def limit(self) -> int:
+        return self._limit
+
+    def resize(self, limit: int) -> None:
+        self._limit = require_integer("limit", limit, least=0)
+
+    def _taken(self) -> int:
         return self._pool.get_size() - self._pool.get_idle_size()
 
-    def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
-        taken = self.taken(key)
-        has_others = taken > self.leased(key)
+    def used(self, key: Hashable) -> int:
+        return self._places.used(key, self._taken())
+
+    def is_full(self, key: Hashable) -> bool:
+        return self.used(key) >= self._limit
+
+    def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
+        places, taken = self._places, self._taken()
+        has_others = taken > places.leased(key)
         if not has_others or now >= self._promised_until:
-            self._promised.clear()
+            places.forget_promises()
         elif taken > self._seen:
-            self.note_use(key, taken - self._seen)
+            places.note_use(key, taken - self._seen)
         self._seen = taken
-        answer = super().acquire(now, request, key, cost)
+        answer = places.acquire(key, cost, limit=self._limit, taken=taken)
         if isinstance(answer, int):
             self._promised_until = now + _PROMISED_FOR_NS
             if not has_others:
-                self._promised.clear()
+                places.forget_promises()
         return answer
+
+    def release(self, key: Hashable, lease: object) -> None:
+        self._places.release(key, lease)
+
+    def check(self) -> None:
+        self._places.check()

@@ -1,17 +1,17 @@
-"""So many requests to each host at a time, where an app asks other services with httpx.
+"""Limits on the requests to each host at a time, for apps that call other services with httpx.
 
-A request of ours that is going to ask a host waits until it may. What really goes out can be counted as well, by a
-transport around the client's own: then requests that didn't come through the gate count too, and so does a response
-that isn't read to its end yet.
+A request that is going to call a host waits until it may. What goes out can be counted as well, by a transport around
+the client's own: then calls of requests that didn't pass the gate count too, and so does a response that isn't read to
+its end yet.
 """
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import Unpack
 
-from apf_middleware.adapters.shared import SharedCapacity
+from apf_middleware.adapters.shared import SharedPlaces
 from apf_middleware.exceptions import MissingExtraError, require_integer
-from apf_middleware.gates.gate import CostOf, GateRequest, Terms, TermsGiven, one
+from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, one
 from apf_middleware.gates.registry import Gates
 
 try:
@@ -34,18 +34,18 @@ def host_gate(
     cost: CostOf = one,
     **terms: Unpack[TermsGiven],
 ) -> "HostGate":
-    """A gate with so many places for each host, and ``otherwise`` for those that ``limits`` doesn't name.
+    """Add a gate with so many places for each host, and ``otherwise`` for those that ``limits`` doesn't name.
 
-    ``host`` tells which one a request is going to ask; None means none, and the gate doesn't concern it, nor where a
-    host has no limit.
+    ``host`` returns the host that a request is going to call. The gate doesn't concern a request for which that is
+    None, or a host without a limit.
     """
     gate = HostGate(gates, name, limits, otherwise, gates.terms(terms), host=host, cost=cost)
     gates.add(gate)
     return gate
 
 
-class HostGate(SharedCapacity):
-    """Places of each host; see `transport` to have everything counted that goes out."""
+class HostGate(Gate):
+    """Places of each host; with `transport`, everything that goes out is counted."""
 
     kind = "httpx"
 
@@ -60,37 +60,61 @@ class HostGate(SharedCapacity):
         host: HostOf,
         cost: CostOf,
     ) -> None:
-        least = 0 if otherwise is None else require_integer("otherwise", otherwise, least=1)
-        super().__init__(name, least, terms, host, cost)
+        super().__init__(name, terms, host, cost)
+        self._otherwise = 0 if otherwise is None else require_integer("otherwise", otherwise, least=1)
         self._gates = gates
         self._limits = {
             one_host.lower(): require_integer(f"limit of {one_host!r}", limit, least=1)
             for one_host, limit in limits.items()
         }
+        self._places = SharedPlaces()
         self._out: Counter[Hashable] = Counter()
 
+    @property
+    def limit(self) -> int:
+        return self._otherwise
+
+    def resize(self, limit: int) -> None:
+        """Set another limit for hosts that have no limit of their own."""
+        self._otherwise = require_integer("limit", limit, least=0)
+
     def key(self, request: GateRequest) -> str | None:
-        host = self._key(request)
+        host = super().key(request)
         if not isinstance(host, str):
             return None
         host = host.lower()
-        return host if host in self._limits or self._limit else None
+        return host if host in self._limits or self._otherwise else None
 
     def limit_of(self, key: Hashable) -> int:
-        return self._limits.get(str(key), self._limit)
+        """Return the limit of one host."""
+        return self._limits.get(str(key), self._otherwise)
 
-    def taken(self, key: Hashable) -> int:
-        return self._out.get(key, 0)
+    def used(self, key: Hashable) -> int:
+        return self._places.used(key, self._out.get(key, 0))
+
+    def is_full(self, key: Hashable) -> bool:
+        return self.used(key) >= self.limit_of(key)
+
+    def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
+        return self._places.acquire(key, cost, limit=self.limit_of(key), taken=self._out.get(key, 0))
+
+    def release(self, key: Hashable, lease: object) -> None:
+        self._places.release(key, lease)
+
+    def check(self) -> None:
+        self._places.check()
 
     def transport(self, inner: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncBaseTransport:
-        """For ``httpx.AsyncClient(transport=…)``; counts what goes out through ``inner``."""
+        """Return a transport for ``httpx.AsyncClient`` that counts what goes out through ``inner``."""
         return _CountingTransport(self, inner or httpx.AsyncHTTPTransport())
 
     def note_out(self, host: str) -> None:
+        """Count a call that goes out."""
         self._out[host] += 1
-        self.note_use(host)
+        self._places.note_use(host)
 
     def note_back(self, host: str) -> None:
+        """Count a call that has ended, and let requests try that wait for its host."""
         self._out[host] -= 1
         if not self._out[host]:
             del self._out[host]
@@ -124,7 +148,7 @@ class _CountingTransport(httpx.AsyncBaseTransport):
 
 
 class _CountedStream(httpx.AsyncByteStream):
-    """A response's body that tells, once, when it has been closed."""
+    """A response's body that calls a function, once, when it has been closed."""
 
     def __init__(self, stream: httpx.AsyncByteStream, tell: Callable[[], None]) -> None:
         self._stream = stream

@@ -24,7 +24,7 @@ from apf_middleware.adapters.lua import (
     UNDO_TOKENS,
     WITHDRAW_PLACES,
 )
-from apf_middleware.adapters.redis_connections import NotSentError, RedisConnections, Sharing
+from apf_middleware.adapters.redis_connections import NotSentError, RedisConnections, RedisSharing
 from apf_middleware.adapters.redis_returns import Return, Returns
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
 from apf_middleware.gates.gate import CostOf, GateRequest, KeyOf, Park, Reject, TermsGiven, everybody, one
@@ -40,6 +40,7 @@ _MICROSECONDS: Final = 1_000_000
 _POLL: Final = 0.01
 
 
+Sharing = RedisSharing
 _TOGETHER: Final = Sharing()
 
 
@@ -57,7 +58,7 @@ def redis_rate(
     burst: int,
     key: KeyOf = by_flow,
     cost: CostOf = one,
-    sharing: Sharing = _TOGETHER,
+    sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
     """``rate`` a second and ``burst`` at once, of each key; who would have to wait too long gets 429."""
@@ -76,7 +77,7 @@ def redis_quota(
     per: float,
     key: KeyOf = by_flow,
     cost: CostOf = one,
-    sharing: Sharing = _TOGETHER,
+    sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
     """``limit`` in ``per`` seconds from the first one on, of each key; who would have to wait too long gets 429."""
@@ -95,7 +96,7 @@ def redis_capacity(
     hold: float,
     key: KeyOf = everybody,
     cost: CostOf = one,
-    sharing: Sharing = _TOGETHER,
+    sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
     """At most ``limit`` at a time, of each key, on all servers together.
@@ -117,7 +118,7 @@ def _add(gates: Gates, gate: "_InRedis", terms: TermsGiven) -> None:
 class _InRedis(ABC):
     """What they have in common. They are gates as an app would write them (see `OwnGate`)."""
 
-    def __init__(self, name: str, redis: "Redis", sharing: Sharing, key: KeyOf, cost: CostOf) -> None:
+    def __init__(self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf) -> None:
         self.name = name
         self.key = key
         self.cost = cost
@@ -151,7 +152,7 @@ class _Rate(_InRedis):
     """A token bucket."""
 
     def __init__(
-        self, name: str, redis: "Redis", sharing: Sharing, key: KeyOf, cost: CostOf, *, rate: float, burst: int
+        self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf, *, rate: float, burst: int
     ) -> None:
         super().__init__(name, redis, sharing, key, cost)
         self._per_token = _MICROSECONDS / rate
@@ -178,7 +179,7 @@ class _Quota(_InRedis):
     """So many in a window of time, which begins with the first one."""
 
     def __init__(
-        self, name: str, redis: "Redis", sharing: Sharing, key: KeyOf, cost: CostOf, *, limit: int, per: float
+        self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf, *, limit: int, per: float
     ) -> None:
         super().__init__(name, redis, sharing, key, cost)
         self._limit = limit
@@ -205,7 +206,7 @@ class _Places(_InRedis):
         self,
         name: str,
         redis: "Redis",
-        sharing: Sharing,
+        sharing: RedisSharing,
         key: KeyOf,
         cost: CostOf,
         *,

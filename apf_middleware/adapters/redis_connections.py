@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from redis.asyncio import Redis
 
-__all__ = ["NotSentError", "RedisConnections", "Sharing"]
+__all__ = ["NotSentError", "RedisConnections", "RedisSharing"]
 
 _TIMEOUT: Final = 0.5
 _CONNECTIONS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
-    """How servers share a gate: they must agree on ``prefix`` and on the gate's name.
+class RedisSharing:
+    """What servers that share a gate agree on: the ``prefix`` of its keys, beside its name.
 
     Redis has ``timeout`` seconds for each answer. A gate has at most ``connections`` connections for questions, and as
     many for what it gives back.
@@ -42,7 +42,7 @@ class Sharing:
 class RedisConnections:
     """A bounded number of connections to the Redis of the client ``redis``."""
 
-    def __init__(self, redis: "Redis", sharing: Sharing) -> None:
+    def __init__(self, redis: "Redis", sharing: RedisSharing) -> None:
         self._client, self._is_own = _bounded(redis, sharing)
         self._timeout = sharing.timeout
         self._questions = asyncio.Semaphore(sharing.connections)
@@ -55,7 +55,7 @@ class RedisConnections:
     async def ask(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401 - what it returns
         """Run ``script`` within the time-out, which includes the wait for a connection.
 
-        NotSentError if Redis can't have heard of it.
+        Raise NotSentError if Redis hasn't been asked.
         """
         is_sent = False
         try:
@@ -86,7 +86,7 @@ class NotSentError(TimeoutError):
         super().__init__("no connection to Redis came free within the time-out")
 
 
-def _bounded(redis: "Redis", sharing: Sharing) -> tuple[Any, bool]:
+def _bounded(redis: "Redis", sharing: RedisSharing) -> tuple[Any, bool]:
     """Return a client with a pool of its own, and True; or ``redis`` itself where a pool can't be made like its own.
 
     A cluster's client has a pool for each node, and Sentinel's asks for the master's address.

@@ -1,79 +1,81 @@
-"""A capacity that others use too, who haven't come through the gate: background tasks, other schemas, threads that go
-on when their client has gone.
+"""Places of a resource that others use too: background tasks, other schemas, threads that outlive their client.
 
-Leases alone would let in as many as there is room for by our own count, and these would then wait for the others with a
-seat. What the resource itself says isn't enough either: it doesn't know yet of those who were let in a moment ago. So
-what it says is in use counts, and what is *promised*: leased, and not yet seen to be used. And never less than what is
-leased, for a request may take again what it has put back.
+Leases alone would let in as many requests as there is room for by the gate's own count, and these would then wait for
+the others with a seat. What the resource itself says isn't enough either: it doesn't know yet of requests that were let
+in a moment ago. So two numbers count: what the resource says is in use, and what is *promised*, which is leased and not
+yet seen to be in use. And never less than what is leased counts, because a request may take again what it has put back.
 
-Who uses what can't be told. If somebody else takes what was promised, a request waits in the resource's own queue for
-once. That is what such queues are for.
+It can't be known who uses what. If somebody else takes what was promised, a request waits once in the resource's own
+queue, which is what such queues are for.
 """
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable
 from threading import Lock
 
-from apf_middleware.gates.gate import CostOf, GateRequest, Hold, KeyOf, Reject, Terms
-from apf_middleware.gates.kinds import Capacity
+from apf_middleware.gates.gate import Hold, Reject
 
-__all__ = ["SharedCapacity"]
+__all__ = ["SharedPlaces"]
 
 
-class SharedCapacity(Capacity):
-    """At most ``limit`` at a time, of each key, whoever takes it."""
+class SharedPlaces:
+    """The places of a resource by key: how many are leased, and how many of these are promised."""
 
-    def __init__(self, name: str, limit: int, terms: Terms, key: KeyOf, cost: CostOf) -> None:
-        super().__init__(name, limit, terms, key, cost)
+    def __init__(self) -> None:
+        self._leased: Counter[Hashable] = Counter()
         self._promised: Counter[Hashable] = Counter()
-        self._lock = Lock()  # what is used may be used in other threads
-
-    @abstractmethod
-    def taken(self, key: Hashable) -> int:
-        """How much the resource says is in use, no matter by whom."""
-
-    def limit_of(self, key: Hashable) -> int:  # noqa: ARG002 - for those that have several
-        return self._limit
+        self._lock = Lock()  # use is noted in the thread where it happens
 
     def leased(self, key: Hashable) -> int:
-        """How much of it is in the hands of requests that the gate has let in."""
-        return super().used(key)
+        """Return how many places are in the hands of requests that the gate has let in."""
+        return self._leased.get(key, 0)
 
-    def used(self, key: Hashable) -> int:
-        return max(self.leased(key), self.taken(key) + self._promised.get(key, 0))
+    def used(self, key: Hashable, taken: int) -> int:
+        """Return how many places count as used, where the resource says that so many are ``taken``."""
+        return max(self.leased(key), taken + self._promised.get(key, 0))
 
-    def is_full(self, key: Hashable) -> bool:
-        return self.used(key) >= self.limit_of(key)
-
-    def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
-        limit = self.limit_of(key)
+    def acquire(self, key: Hashable, cost: int, *, limit: int, taken: int) -> int | Hold | Reject:
+        """Return a lease of ``cost`` places, or a gate's answer where there are too few."""
         if cost > limit > 0:
             return Reject()
-        free = limit - self.used(key)
+        free = limit - self.used(key, taken)
         if cost > free:
-            return Hold(retry_at=self.look_again_at(now, key), below=max(0, free) + 1)
-        self._used[key] += cost
+            return Hold(below=max(0, free) + 1)
+        self._leased[key] += cost
         with self._lock:
             self._promised[key] += cost
         return cost
 
     def release(self, key: Hashable, lease: object) -> None:
-        super().release(key, lease)
+        """Take a lease back."""
+        assert isinstance(lease, int), "a lease of places is a number"
+        left = self._leased[key] - lease
+        assert left >= 0, f"more is given back to {self!r} than was taken"
+        if left:
+            self._leased[key] = left
+        else:
+            del self._leased[key]
         with self._lock:
-            self._keep_promises(key, self.leased(key))
+            self._promise_at_most(key, left)
 
     def note_use(self, key: Hashable, amount: int = 1) -> None:
-        """So much more is in use, as was promised or not; in any thread."""
+        """Note that so much more is in use, whether or not it was promised; may be called in any thread."""
         with self._lock:
-            self._keep_promises(key, self._promised.get(key, 0) - amount)
+            self._promise_at_most(key, self._promised.get(key, 0) - amount)
 
-    def _keep_promises(self, key: Hashable, most: int) -> None:
+    def _promise_at_most(self, key: Hashable, most: int) -> None:
         if self._promised.get(key, 0) > most:
             self._promised[key] = most
         if self._promised.get(key, 1) <= 0:
             del self._promised[key]
 
-    def look_again_at(self, now: int, key: Hashable) -> int | None:  # noqa: ARG002 - for those that know
-        """When it may be worth while to look again though nothing is told; None if nobody knows."""
-        return None
+    def forget_promises(self) -> None:
+        """Count only what the resource says, because it knows of every lease."""
+        self._promised.clear()
+
+    def check(self) -> None:
+        """Raise AssertionError where the numbers don't add up."""
+        assert all(leased > 0 for leased in self._leased.values()), f"{self!r} keeps keys that are not in use"
+
+    def __repr__(self) -> str:
+        return f"<SharedPlaces: {self._leased.total()} leased>"

@@ -2,17 +2,18 @@
 
 Two facts of the library shape this gate. Its ``checkin`` event comes *before* the connection is back in the pool, and
 where the engine is used in threads the event loop may look even earlier than that. And a connection that is detached
-leaves the pool without a ``checkin``. Hence nothing is decided by what an event says or when it comes: an event only
-makes the gate look, always from the event loop. The gate reads the pool, and when it finds there more connections out
-than requests have in their hands, one is on its way, and it looks again a millisecond later.
+leaves the pool without a ``checkin``. So nothing is decided by what an event says or when it comes: an event only makes
+the gate read the pool, always in the event loop. If the pool has more connections out than are in use, one is on its
+way, and the gate looks again a millisecond later.
 """
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from apf_middleware.adapters.shared import SharedCapacity
-from apf_middleware.exceptions import InvalidValueError, MissingExtraError
-from apf_middleware.gates.gate import CostOf, Terms, TermsGiven, everybody, one
+from apf_middleware.adapters.shared import SharedPlaces
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError, require_integer
+from apf_middleware.gates.gate import CostOf, Gate, Hold, Terms, TermsGiven, one
 from apf_middleware.gates.registry import Gates
 from apf_middleware.gates.timers import pause
 
@@ -37,22 +38,24 @@ _LONGEST_LOOK_NS: Final = 100_000_000  # a connection that is being made may tak
 def engine_gate(
     gates: Gates, name: str, engine: "Engine | AsyncEngine", *, cost: CostOf = one, **terms: Unpack[TermsGiven]
 ) -> "EngineGate":
-    """A gate with as many places as the engine's pool has connections; ``cost`` is how many a request needs at once."""
+    """Add a gate with as many places as the engine's pool has connections; a request needs ``cost`` of them at once."""
     sync_engine: Engine = engine if isinstance(engine, Engine) else engine.sync_engine
     gate = EngineGate(gates, name, sync_engine, gates.terms(terms), cost)
     gates.add(gate)
     return gate
 
 
-class EngineGate(SharedCapacity):
+class EngineGate(Gate):
     """The connections of the pool of ``engine``."""
 
     kind = "sqlalchemy"
 
     def __init__(self, gates: Gates, name: str, engine: Engine, terms: Terms, cost: CostOf) -> None:
-        super().__init__(name, _size(engine), terms, everybody, cost)
+        super().__init__(name, terms, cost=cost)
+        self._limit = _size(engine)
         self._engine = engine
         self._gates = gates
+        self._places = SharedPlaces()
         self._out: set[ConnectionPoolEntry] = set()
         self._looks = 0
         self._is_wanted = False
@@ -60,34 +63,55 @@ class EngineGate(SharedCapacity):
         for back in ("checkin", "detach"):
             event.listen(engine, back, self._note_back)
 
-    def taken(self, key: Hashable) -> int:  # noqa: ARG002
-        """Counted by the pool of the moment: an engine that was disposed of has another one."""
+    @property
+    def limit(self) -> int:
+        return self._limit
+
+    def resize(self, limit: int) -> None:
+        self._limit = require_integer("limit", limit, least=0)
+
+    def _taken(self) -> int:
+        """Return how many connections are in use, by the pool of now: an engine that was disposed of has a new one."""
         pool: Any = self._engine.pool
         found: int = pool.checkedout()
         return found
 
-    def acquire(self, now: int, request: "GateRequest", key: Hashable, cost: int) -> object:
-        self._is_wanted = True  # before the pool is looked at, or what comes back meanwhile would tell nobody
-        answer = super().acquire(now, request, key, cost)
+    def used(self, key: Hashable) -> int:
+        return self._places.used(key, self._taken())
+
+    def is_full(self, key: Hashable) -> bool:
+        return self.used(key) >= self._limit
+
+    def acquire(self, now: int, request: "GateRequest", key: Hashable, cost: int) -> object:  # noqa: ARG002
+        self._is_wanted = True  # before the pool is read, or a connection that comes back meanwhile would be missed
+        answer = self._places.acquire(key, cost, limit=self._limit, taken=self._taken())
+        if isinstance(answer, Hold):
+            return replace(answer, retry_at=self._look_again_at(now, key))
         if isinstance(answer, int):
             self._looks = 0
             self._is_wanted = self.parked > 0
         return answer
 
-    def look_again_at(self, now: int, key: Hashable) -> int | None:
-        """Soon, if a connection is on its way from or to somebody, and isn't leased to those who are in."""
+    def _look_again_at(self, now: int, key: Hashable) -> int | None:
+        """Return a time soon if a connection is on its way from or to somebody who isn't a request with a lease."""
         in_hands = sum(1 for entry in tuple(self._out) if entry.in_use)
-        if self.leased(key) >= self._limit or self.taken(key) <= in_hands:
+        if self._places.leased(key) >= self._limit or self._taken() <= in_hands:
             return None
         self._looks += 1
         return now + pause(self._looks, _LOOK_AGAIN_NS, _LONGEST_LOOK_NS)
 
-    # Told by the pool, in whatever thread
+    def release(self, key: Hashable, lease: object) -> None:
+        self._places.release(key, lease)
+
+    def check(self) -> None:
+        self._places.check()
+
+    # Called by the pool, in any thread
 
     def _note_out(self, _connection: object, entry: "ConnectionPoolEntry", _proxy: object) -> None:
         self._out.add(entry)
         self._looks = 0
-        self.note_use("")
+        self._places.note_use("")
 
     def _note_back(self, _connection: object, entry: "ConnectionPoolEntry | None") -> None:
         if entry is not None:
@@ -98,7 +122,7 @@ class EngineGate(SharedCapacity):
 
 
 def _size(engine: Engine) -> int:
-    """How many connections its pool gives out at most."""
+    """Return how many connections its pool gives out at most."""
     pool = engine.pool
     if not isinstance(pool, QueuePool):
         raise InvalidValueError(

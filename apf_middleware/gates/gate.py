@@ -370,6 +370,10 @@ class Gate(ABC):
         """Return how much there is, if the gate knows."""
         return None
 
+    def resize(self, limit: int) -> None:
+        """Set another limit; `Gates.resize` also opens the slots."""
+        raise InvalidValueError("limit", limit, f"the gate {self.name!r} has no limit that can be changed")
+
     def refusal(self) -> Reject:
         """Return the rejection of a request that the gate doesn't let pass in time."""
         return Reject(self.terms.status)

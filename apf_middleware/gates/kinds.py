@@ -46,7 +46,7 @@ class Capacity(Gate):
         return self._limit
 
     def resize(self, limit: int) -> None:
-        """Set another limit. Leases that are held stay valid; `Gates.resize` also opens the slots."""
+        """Set another limit. Leases that are held stay valid."""
         self._limit = require_integer("limit", limit, least=0)
 
     def used(self, key: Hashable) -> int:
@@ -96,9 +96,9 @@ class Tokens(Gate):
         super().__init__(name, terms, key, cost)
         self._full_at: dict[Hashable, int] = {}
         self._most = _MOST_FULL
-        self.resize(rate, burst)
+        self.set_rate(rate, burst)
 
-    def resize(self, rate: float, burst: int) -> None:
+    def set_rate(self, rate: float, burst: int) -> None:
         """Set another rate. Tokens that have been taken stay taken."""
         if require_amount("rate", rate) <= 0:
             raise InvalidValueError("rate", rate, "it must be more than 0 a second")

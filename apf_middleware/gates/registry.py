@@ -205,10 +205,8 @@ class Gates:
         return len(chosen)
 
     def resize(self, name: str, limit: int) -> None:
-        """Set another limit of a capacity. Leases that are held stay valid."""
+        """Set another limit of a gate that has one. Leases that are held stay valid."""
         gate = self._gate(name)
-        if not isinstance(gate, Capacity):
-            raise InvalidValueError("name", name, "only a capacity has a limit that can be changed")
         gate.resize(limit)
         self.scheduler.open_slots(self.now(), gate, "resize")
         self.settle()

@@ -350,9 +350,9 @@ class Slot:
         if holder is None:
             # Only an open slot gives turns: while it is shut, those that come now can't compare with those to come.
             if self.first is None and self.closed_at == OPEN:
-                self._choose_first()
-                if self.first is not None and self.first.level is queue.level and self.reach == OPEN:
-                    return self.first
+                chosen = self._choose_first()
+                if chosen is not None and chosen.level is queue.level and not self.gate.is_closed:
+                    return chosen
             return queue.order.first(self.reach)
         if holder.level is not queue.level:
             return None
@@ -361,7 +361,7 @@ class Slot:
             return earlier  # it came from another gate, and keeps its place in its flow
         return holder if holder in queue.order else None
 
-    def _choose_first(self) -> None:
+    def _choose_first(self) -> Acquisition | None:
         """Give the turn to the next level, and in it to the request that is next, whether or not it fits."""
         queue: SlotQueue | None = None
         for one in self.queues.values():
@@ -371,6 +371,7 @@ class Slot:
             self.first = queue.order.first(OPEN)
             self.turn = queue.turn
             queue.turn += 1
+        return self.first
 
     def queue_of(self, level: SharedLevel) -> SlotQueue:
         """Return the queue of ``level``, which is made if there is none."""

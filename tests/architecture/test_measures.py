@@ -13,7 +13,7 @@ DEEP_CLASSES = 64
 TYPING_CYCLES = [23]
 """Sizes of the groups of modules that still import each other for type checking."""
 
-DUPLICATES = {"Difference", "Serving", "Sharing"}
+DUPLICATES = {"Difference", "Serving"}
 """Names of classes that are still to be told apart."""
 
 

@@ -116,7 +116,7 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
     async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
         with pytest.raises(httpx.ConnectError):
             await client.get("http://127.0.0.1:1/")
-        assert gate.taken("127.0.0.1") == 0
+        assert gate.used("127.0.0.1") == 0
 
 
 async def test_a_host_without_a_limit_is_none_of_its_business() -> None:

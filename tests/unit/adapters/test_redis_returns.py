@@ -67,7 +67,7 @@ def test_it_is_tried_again_after_pauses_that_grow_until_the_server_is_there() ->
         tried = len(server.tried)
         await asyncio.sleep(1.2)
         assert server.has == server.told == ["a"]
-        assert len(server.tried) == tried + 1
+        assert tried <= len(server.tried) <= tried + 1  # the last attempt may have been on its way
         pauses = [after - before - 0.5 for before, after in zip(server.tried, server.tried[1:tried], strict=False)]
         assert 0.015 <= pauses[0] <= 0.03
         assert all(0.375 <= pause <= 0.625 for pause in pauses[6:])
