@@ -16,8 +16,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
     ValueMatch,
 )
-from apf_middleware.config.estimates import estimate_part
-from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
+from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings, estimate_part
 from apf_middleware.config.formats.apf import VERSION
 from apf_middleware.config.formats.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.formats.queuing import BACKFILL

@@ -19,8 +19,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.config.emit_apf import http_part, match_part, queuing_part, resource_part
-from apf_middleware.config.estimates import estimate_part
-from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.estimation import EstimateSettings, estimate_part
 from apf_middleware.config.formats.kubernetes import GROUP
 from apf_middleware.config.merge import settle_slow_clients
 from apf_middleware.config.objects import Level

@@ -22,7 +22,15 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from apf_middleware.config.documents import Document
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
-from apf_middleware.config.settings import Rules, Settings, Violation, declared_fields, rules_error, with_rules
+from apf_middleware.config.settings import (
+    Rules,
+    Settings,
+    Violation,
+    adapter_of,
+    declared_fields,
+    rules_error,
+    with_rules,
+)
 
 __all__ = [
     "MOST_HINTS",
@@ -91,7 +99,7 @@ class BuiltFrom:
         )
 
 
-ModelType = TypeVar("ModelType", bound=Model)
+ModelType = TypeVar("ModelType", bound=Model | Settings)
 
 MOST_HINTS: Final = 200
 """After so many problems nothing is guessed any more about what a misspelt key may have meant, for that takes time."""
@@ -133,15 +141,17 @@ def as_written(model: Model) -> dict[str, object]:
 def parse(
     model: type[ModelType], data: object, document: Document, problems: Problems, root: Path = ()
 ) -> ModelType | None:
-    """The model of this part of a document, or None when problems were found in it."""
+    """Return the model of this part of a document, or None when problems were found in it."""
+    kind: Any = model  # mypy doesn't take a type variable of a union for the union of types
     try:
-        return model.model_validate(data)
+        found: ModelType = adapter_of(model).validate_python(data)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             hinting = len(problems) < MOST_HINTS
-            for one in _explained(model, details, data, hinting=hinting):
+            for one in _explained(kind, details, data, hinting=hinting):
                 report(document, problems, Violation((*root, *one.path), one.value, one.rule, one.hint))
-    return None
+        return None
+    return found
 
 
 def report(document: Document, problems: Problems, one: Violation, *, warning: bool = False) -> None:
@@ -150,7 +160,9 @@ def report(document: Document, problems: Problems, one: Violation, *, warning: b
     tell(document.place(one.path), one.rule, field=dotted((*document.base, *one.path)), value=one.value, hint=one.hint)
 
 
-def _explained(model: type[Model], details: ErrorDetails, data: object, *, hinting: bool) -> Iterator[Violation]:
+def _explained(
+    model: type[Model | Settings], details: ErrorDetails, data: object, *, hinting: bool
+) -> Iterator[Violation]:
     context: Mapping[str, Any] = details.get("ctx", {})
     path, kind = _real(details["loc"], data), details["type"]
     if kind == "rules":
@@ -215,7 +227,7 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
     return tuple(path)
 
 
-def _nearest(model: type[Model], path: Path, data: object) -> str:
+def _nearest(model: type[Model | Settings], path: Path, data: object) -> str:
     """Return what a misspelt key may have meant, or which keys there are."""
     candidates = _models_at(model, path[:-1], data)
     if not candidates:
@@ -227,7 +239,7 @@ def _nearest(model: type[Model], path: Path, data: object) -> str:
     return _close(key, known) or f"Known are {', '.join(sorted(known))}"
 
 
-def _models_at(model: type[Model], path: Path, data: object) -> list[type[Model | Settings]]:
+def _models_at(model: type[Model | Settings], path: Path, data: object) -> list[type[Model | Settings]]:
     """Return the models of the value there: several for a union in which no tag tells which one it is."""
     candidates: list[type[Model | Settings]] = [model]
     for step in path:

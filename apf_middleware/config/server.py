@@ -10,8 +10,7 @@ from apf_middleware.classification import RouteTable
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AnyAuthenticator, TrustedProxySettings
 from apf_middleware.config.bodies import BodySettings
-from apf_middleware.config.estimates import AnyEstimate, AnyEstimation
-from apf_middleware.config.estimation import EstimationSettings
+from apf_middleware.config.estimation import AnyEstimate, EstimationSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.http import path_rule
 from apf_middleware.config.metrics import MetricsSettings
@@ -83,7 +82,7 @@ class ServerSettings(Settings):
     routes: Annotated[tuple[Route, ...], Field(strict=False)] = ()
     authentication: Annotated[tuple[AnyAuthenticator, ...], Field(strict=False)] = ()
     trusted_proxies: TrustedProxySettings = field(default_factory=TrustedProxySettings)
-    estimation: AnyEstimation = field(default_factory=EstimationSettings)
+    estimation: EstimationSettings = field(default_factory=EstimationSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     responses: ResponseSettings = field(default_factory=ResponseSettings)
     admin: AdminSettings = field(default_factory=AdminSettings)

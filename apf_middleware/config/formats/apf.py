@@ -12,7 +12,7 @@ from pydantic import Field
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
 from apf_middleware.config.documents import Document
-from apf_middleware.config.estimates import EstimateModel
+from apf_middleware.config.estimation import EstimateModel
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import read_match
 from apf_middleware.config.formats.queuing import LevelQueuingModel
