@@ -17,7 +17,7 @@ from apf_middleware.metrics import DIRECTORY_VARIABLE, DirectoryCollector, Publi
 from apf_middleware.metrics import multiprocess as room
 from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, reading
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).parents[2] / "support" / "metrics_worker.py"
 USERS = {"priority_level": "work", "flow_schema": "users"}
 
 
