@@ -275,9 +275,11 @@ class APFMiddleware:
             steps = {"begin": service.begin, "ready": service.ready, "end": service.end, "close": service.close}
             living = partial(live, self._app, scope, receive, send, finish=service.finish, **steps)
             try:
-                await (living() if service.door is None else live_beside(service.door.serve, living))
+                await (
+                    living() if service.control_socket is None else live_beside(service.control_socket.serve, living)
+                )
             finally:
-                service.controller.open()  # whoever comes after the end is a test's client, not a server's
+                service.controller.open()  # a request after the end comes from a test's client, not from a server's
         elif self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin can't be asked by a scope of type {scope['type']!r}")
         else:

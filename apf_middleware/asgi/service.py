@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
-from apf_middleware.asgi.door import Door
+from apf_middleware.asgi.control_socket import ControlSocket, Peer
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
 from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
@@ -22,7 +22,6 @@ from apf_middleware.asgi.responses import ResponseHeaders
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
-from apf_middleware.asgi.wire import Peer
 from apf_middleware.config import Configuration, ConfigurationError, Problem
 from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
@@ -84,7 +83,7 @@ class Service:
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
         self.running: RunningRequests = RunningRequests(now())
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
-        self.door: Door | None = self._door()
+        self.control_socket: ControlSocket | None = self._build_control_socket()
         self._equip_controller()
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.own_paths, self.due = self._own_paths(), now()
@@ -215,14 +214,14 @@ class Service:
         Both cost a little for each request.
         """
         self.controller.costs = self.resolver.learned
-        is_asked = self.configuration.server.admin.is_on or self.door is not None
+        is_asked = self.configuration.server.admin.is_on or self.control_socket is not None
         self.controller.running = self.running if is_asked else None
 
-    def _door(self) -> Door | None:
-        """Where operators come in by a socket, if there is a directory for it."""
+    def _build_control_socket(self) -> ControlSocket | None:
+        """Return the control socket, if there is a directory for it."""
         settings = self.configuration.server.admin
         directory = chosen_directory(settings.socket)
-        return None if directory is None else Door(directory, settings.app, self._answer_owner)
+        return None if directory is None else ControlSocket(directory, settings.app, self._answer_owner)
 
     async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:
         await self.admin.answer_owner(scope, receive, send, peer)  # whichever is in force by then
@@ -251,8 +250,8 @@ class Service:
         self._remove_socket()
 
     def _remove_socket(self) -> None:
-        if self.door is not None:
-            self.door.remove()
+        if self.control_socket is not None:
+            self.control_socket.remove()
 
     def end(self) -> None:
         """The server stops."""

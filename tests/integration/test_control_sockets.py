@@ -19,8 +19,7 @@ from anyio.to_thread import run_sync
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.door import Door
-from apf_middleware.asgi.wire import Wire
+from apf_middleware.asgi.control_socket import ControlConnection, ControlSocket
 from apf_middleware.config import Configuration
 from tests.integration.stage import configuration, settle
 
@@ -102,8 +101,8 @@ async def test_a_worker_has_a_socket_that_only_its_owner_can_open(directory: Pat
         status, levels = await run_sync(asked, path, "/dump_priority_levels?format=json")
         assert status == 200
         assert "crowd" in [level["level"] for level in levels["levels"]]
-        assert middleware.service.door is not None
-        assert middleware.service.door.path == path
+        assert middleware.service.control_socket is not None
+        assert middleware.service.control_socket.path == path
         assert contents(path.parent) == [path], "nothing is left of how it was made"
     assert contents(path.parent) == [], "it goes with the server"
 
@@ -166,7 +165,7 @@ async def test_what_is_no_http_is_refused_and_the_next_is_served(
 
 
 async def test_who_says_nothing_is_left_after_a_while(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apf_middleware.asgi.wire._PATIENCE_S", 0.05)
+    monkeypatch.setattr("apf_middleware.asgi.control_socket._PATIENCE_S", 0.05)
     async with living(guarded(directory)):
         assert await run_sync(said, directory / f"shop.{os.getpid()}.sock", b"GET / HTTP/1.1\r\n") == b""
 
@@ -211,10 +210,10 @@ async def test_connections_that_say_nothing_or_half_do_not_keep_the_owner_out(di
 async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("apf_middleware.asgi.door._MOST_CONNECTIONS", 2)
-    monkeypatch.setattr("apf_middleware.asgi.door._PAUSE_S", 0.01)
+    monkeypatch.setattr("apf_middleware.asgi.control_socket._MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("apf_middleware.asgi.control_socket._PAUSE_S", 0.01)
     middleware = guarded(directory)
-    door, started, both = anyio.Event(), 0, anyio.Event()
+    control_socket, started, both = anyio.Event(), 0, anyio.Event()
     answer = middleware.service.admin.answer_owner
 
     async def slow(scope: Scope, receive: Receive, send: Send, name: str) -> None:
@@ -222,7 +221,7 @@ async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
         started += 1
         if started == 2:
             both.set()
-        await door.wait()
+        await control_socket.wait()
         await answer(scope, receive, send, name)
 
     monkeypatch.setattr(middleware.service.admin, "answer_owner", slow)
@@ -239,7 +238,7 @@ async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
             await both.wait()
         await settle()
         assert (started, statuses) == (2, [])
-        door.set()
+        control_socket.set()
     assert (started, statuses) == (4, [200] * 4)
 
 
@@ -250,10 +249,10 @@ async def test_a_mistake_in_answering_ends_one_connection_and_not_the_server(
         path = directory / f"shop.{os.getpid()}.sock"
         with monkeypatch.context() as patched:
 
-            async def broken(_wire: Wire) -> None:
+            async def broken(_connection: ControlConnection) -> None:
                 raise LookupError("boom")
 
-            patched.setattr(Wire, "run", broken)
+            patched.setattr(ControlConnection, "run", broken)
             with pytest.raises(ConnectionError):
                 raise ConnectionResetError if await run_sync(said, path, b"GET") == b"" else AssertionError
         assert "apf.socket-error" in caplog.text
@@ -278,10 +277,10 @@ async def test_a_door_that_cannot_be_made_is_told_and_the_server_lives(
 async def test_a_door_that_breaks_is_told_and_the_server_lives(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(_door: Door, _listener: object) -> None:
+    async def broken(_socket: ControlSocket, _listener: object) -> None:
         raise LookupError("boom")
 
-    monkeypatch.setattr(Door, "_accept", broken)
+    monkeypatch.setattr(ControlSocket, "_accept", broken)
     async with living(guarded(directory)):
         await settle()
         assert contents(directory) == []
@@ -291,12 +290,12 @@ async def test_a_door_that_breaks_is_told_and_the_server_lives(
 async def test_without_file_descriptors_it_waits_until_there_are_some(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("apf_middleware.asgi.door._PAUSE_S", 0.01)
+    monkeypatch.setattr("apf_middleware.asgi.control_socket._PAUSE_S", 0.01)
     failures = [OSError(24, "Too many open files")] * 3
     async with living(guarded(directory)):
         path = contents(directory)[0]
-        door = APFMiddleware(quiet, told(directory)).service.door
-        assert door is not None
+        control_socket = APFMiddleware(quiet, told(directory)).service.control_socket
+        assert control_socket is not None
 
         class Listener:
             async def accept(self) -> None:
@@ -305,7 +304,7 @@ async def test_without_file_descriptors_it_waits_until_there_are_some(
                 await anyio.sleep_forever()
 
         with anyio.move_on_after(0.2):
-            await door._accept(Listener())  # type: ignore[arg-type]
+            await control_socket._accept(Listener())  # type: ignore[arg-type]
         assert failures == []
         assert caplog.text.count("apf.socket-refuses") == 3
         assert (await run_sync(asked, path, "/flows"))[0] == 200
@@ -358,7 +357,7 @@ async def test_what_an_app_raises_in_its_lifespan_comes_out_as_it_is(directory: 
 async def test_the_environment_opens_a_door_where_the_configuration_has_none(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert APFMiddleware(quiet, configuration()).service.door is None
+    assert APFMiddleware(quiet, configuration()).service.control_socket is None
     monkeypatch.setenv("APF_RUNTIME_DIR", str(directory))
     middleware = APFMiddleware(quiet, configuration())
     async with living(middleware):

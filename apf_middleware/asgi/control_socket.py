@@ -1,0 +1,307 @@
+"""The control socket of one worker: operators reach it while no other request may get through.
+
+Each worker has a file of its own, so that each can be addressed, and only the owner of the server's process can open
+it. The socket is there from the beginning of the lifespan to its end. Errors are logged and end at most the socket: the
+server goes on.
+
+A `ControlConnection` speaks HTTP/1.1 by h11 to an ASGI application. Its peer may do everything, but its requests are
+checked as any client's are, because it may be a program with a mistake. A connection has one request at a time, and all
+are bounded in length and in time.
+"""
+
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import anyio
+import h11
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskStatus
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.config.sockets import is_refused, prepare_directory, remove_dead, socket_path
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime import log_event
+
+__all__ = ["ControlConnection", "ControlSocket", "Peer", "Responder", "peer_of"]
+
+_MODE: Final = 0o600
+_MOST_CONNECTIONS: Final = 32
+_BACKLOG: Final = 128
+_GRACE_S: Final = 0.5  # a connection that has just been made has had no time to say anything
+_PAUSE_S: Final = 0.1  # when no file descriptor or no connection is free, one may be after it
+_HEAD_BYTES: Final = 16 * 1024
+_PART_BYTES: Final = 64 * 1024
+_PATIENCE_S: Final = 30.0
+"""The time limit for a request with its response, and between two requests."""
+
+_GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+_CREDENTIALS: Final = struct.Struct("3i")
+
+Peer = str
+"""The process at the other end, as the operating system reports it."""
+
+Responder = Callable[[Scope, Receive, Send, Peer], Awaitable[None]]
+
+
+def peer_of(stream: SocketStream) -> Peer:
+    """Return ``uid:1000 pid:4242`` of the process that has connected; ``owner`` where the system reports none."""
+    option: int | None = getattr(socket, "SO_PEERCRED", None)  # Linux has it
+    if option is None:
+        return "owner"
+    connected = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - Django's is another
+    raw = connected.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    pid, uid, _ = _CREDENTIALS.unpack(raw)
+    return f"uid:{uid} pid:{pid}"
+
+
+class ControlConnection:
+    """The requests on ``stream``, answered by ``respond``.
+
+    ``since`` is when the present request was first waited for. ``is_idle`` tells that the other side is waited for: to
+    send a request or the rest of it, or to read its answer.
+    """
+
+    __slots__ = ("_connection", "_peer", "_respond", "_scope", "_stream", "is_idle", "since")
+
+    def __init__(self, stream: SocketStream, respond: Responder) -> None:
+        self._stream = stream
+        self._respond = respond
+        self._peer: Peer = ""
+        self._scope = anyio.CancelScope()
+        self.since: float = anyio.current_time()
+        self.is_idle: bool = True
+        self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
+
+    async def run(self) -> None:
+        """Serve until the peer has no more requests, or sends something that isn't HTTP, or `end` is called."""
+        with self._scope, suppress(*_GONE):
+            try:
+                self._peer = peer_of(self._stream)
+                is_over = False
+                while not is_over:
+                    is_over = True
+                    with anyio.move_on_after(_PATIENCE_S):
+                        is_over = not await self._exchange()
+                    self.since = anyio.current_time()
+            except h11.RemoteProtocolError as error:
+                await self._complain(error)
+
+    def end(self) -> None:
+        """End the connection at once."""
+        self._scope.cancel()
+
+    @contextmanager
+    def _idling(self) -> Iterator[None]:
+        self.is_idle = True
+        try:
+            yield
+        finally:
+            self.is_idle = False
+
+    async def _exchange(self) -> bool:
+        """Serve one request; False if there can't be another."""
+        event = await self._next()
+        if not isinstance(event, h11.Request):
+            return False
+        await self._respond(_scope(event), self._receive, self._send, self._peer)
+        connection = self._connection
+        while connection.their_state is h11.SEND_BODY:  # what nobody wanted to read
+            if connection.next_event() is h11.NEED_DATA:
+                return False  # and hasn't come yet: it isn't waited for
+        if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+            return False
+        connection.start_next_cycle()
+        return True
+
+    async def _next(self) -> h11.Event | type[h11.PAUSED]:
+        while True:
+            event = self._connection.next_event()
+            if event is not h11.NEED_DATA:
+                return event  # type: ignore[return-value]  # NEED_DATA is what is left out
+            if self._connection.they_are_waiting_for_100_continue:
+                await self._write(h11.InformationalResponse(status_code=100, headers=[]))
+            try:
+                with self._idling():
+                    data = await self._stream.receive(_PART_BYTES)
+            except anyio.EndOfStream:
+                data = b""
+            self._connection.receive_data(data)
+
+    async def _receive(self) -> Message:
+        if self._connection.their_state is h11.SEND_BODY:
+            event = await self._next()
+            if isinstance(event, h11.Data):
+                return {"type": "http.request", "body": bytes(event.data), "more_body": True}
+            if isinstance(event, h11.EndOfMessage):
+                return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._write(h11.Response(status_code=message["status"], headers=message["headers"]))
+            return
+        if message["body"]:
+            await self._write(h11.Data(data=message["body"]))
+        if not message.get("more_body", False):
+            await self._write(h11.EndOfMessage())
+
+    async def _complain(self, error: h11.RemoteProtocolError) -> None:
+        """Answer that this isn't HTTP, as far as the state of the connection allows."""
+        if self._connection.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return
+        body = f"{error}\n".encode("ascii", "backslashreplace")
+        headers = [("content-type", "text/plain"), ("content-length", str(len(body))), ("connection", "close")]
+        with anyio.move_on_after(_PATIENCE_S), suppress(*_GONE):
+            await self._write(h11.Response(status_code=error.error_status_hint, headers=headers))
+            await self._write(h11.Data(data=body))
+            await self._write(h11.EndOfMessage())
+
+    async def _write(self, event: h11.Event) -> None:
+        data = self._connection.send(event)
+        if data:
+            with self._idling():
+                await self._stream.send(data)
+
+
+class ControlSocket:
+    """The socket of ``app`` in ``directory``, where ``respond`` answers requests."""
+
+    __slots__ = ("_app", "_connections", "_directory", "_inode", "_path", "_respond")
+
+    def __init__(self, directory: Path, app: str, respond: Responder) -> None:
+        self._directory = directory
+        self._app = app
+        self._respond = respond
+        self._path: Path | None = None
+        self._inode: tuple[int, int] | None = None
+        self._connections: set[ControlConnection] = set()
+
+    @property
+    def path(self) -> Path | None:
+        """The path of the socket's file while it is open."""
+        return self._path
+
+    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Open the socket, report that to ``task_status``, and serve until cancelled.
+
+        It doesn't raise: a server works without a control socket too.
+        """
+        try:
+            listener = await self._open()
+        except Exception as error:  # noqa: BLE001 - a system without such sockets says so in ways of its own
+            log_event(logging.ERROR, "apf.socket-failed", app=self._app, directory=self._directory, error=str(error))
+            task_status.started()
+            return
+        task_status.started()
+        log_event(logging.INFO, "apf.socket-opened", path=self._path)
+        try:
+            async with listener:
+                await self._accept(listener)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends the socket and not the server
+            log_event(logging.ERROR, "apf.socket-failed", path=self._path, error=f"{type(error).__name__}: {error}")
+        finally:
+            self.remove()
+
+    async def _open(self) -> SocketListener:
+        path = self._choose()
+        # Under another name until the socket is listened to: one that refuses connections is taken for a dead worker's.
+        unready = path.with_name(f".{path.name}_")
+        listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_BACKLOG)
+        told = unready.lstat()
+        self._inode = told.st_dev, told.st_ino
+        unready.replace(path)
+        self._path = path
+        return listener
+
+    def _choose(self) -> Path:
+        """Return the path for the socket's file; InvalidValueError if a live process listens there."""
+        prepare_directory(self._directory)
+        remove_dead(self._directory)
+        path = socket_path(self._directory, self._app, os.getpid())
+        if os.path.lexists(path) and not is_refused(path):
+            hint = "Give each middleware of a process an admin.app of its own, and each container a directory"
+            raise InvalidValueError("socket", str(path), "somebody else listens there", hint)
+        return path
+
+    async def _accept(self, listener: SocketListener) -> None:
+        """Accept connections; the listener's own ``serve`` ends when the process runs out of file descriptors."""
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    log_event(logging.WARNING, "apf.socket-refuses", path=self._path, error=str(error))
+                    await anyio.sleep(_PAUSE_S)
+                    continue
+                try:
+                    await self._make_room()
+                except BaseException:
+                    await anyio.aclose_forcefully(stream)
+                    raise
+                connection = ControlConnection(stream, self._respond)
+                self._connections.add(connection)
+                tasks.start_soon(self._serve_one, stream, connection)
+
+    async def _make_room(self) -> None:
+        """If there are as many connections as there may be, end the one that has been idle for the longest time.
+
+        So connections that say nothing can't keep out one that does. A request that is being answered is left alone.
+        """
+        while len(self._connections) >= _MOST_CONNECTIONS:
+            before = anyio.current_time() - _GRACE_S
+            idle = [connection for connection in self._connections if connection.is_idle and connection.since < before]
+            if idle:
+                longest = min(idle, key=attrgetter("since"))
+                longest.end()
+                self._connections.remove(longest)
+            else:
+                await anyio.sleep(_PAUSE_S)
+
+    async def _serve_one(self, stream: SocketStream, connection: ControlConnection) -> None:
+        try:
+            await connection.run()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this connection alone
+            log_event(logging.ERROR, "apf.socket-error", path=self._path, error=f"{type(error).__name__}: {error}")
+        finally:
+            self._connections.discard(connection)
+            await anyio.aclose_forcefully(stream)
+
+    def remove(self) -> None:
+        """Remove the socket's file, unless another one is in its place."""
+        path, self._path = self._path, None
+        if path is None:
+            return
+        with suppress(OSError):
+            told = path.lstat()
+            if (told.st_dev, told.st_ino) == self._inode:
+                path.unlink()
+
+    def __repr__(self) -> str:
+        return f"<ControlSocket at {self._path or self._directory}{'' if self._path else ', closed'}>"
+
+
+def _scope(request: h11.Request) -> Scope:
+    """Return the scope of a request, as a server makes it."""
+    target, _, query = request.target.partition(b"?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": request.http_version.decode("ascii"),
+        "scheme": "http",
+        "server": None,
+        "client": None,
+        "method": request.method.decode("ascii"),
+        "path": unquote(target.decode("ascii")),
+        "raw_path": target,
+        "query_string": query,
+        "root_path": "",
+        "headers": list(request.headers),
+    }
