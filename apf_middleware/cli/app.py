@@ -40,7 +40,7 @@ def options(
     *,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
 ) -> None:
-    """API Priority and Fairness for Python web servers."""
+    """Operate and plan API Priority and Fairness for Python web servers."""
 
 
 app.add_typer(queues, name="queue")

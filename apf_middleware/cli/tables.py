@@ -12,7 +12,7 @@ _LEVEL = ("level", "nominal", "seats", "dispatched", "rejected", "wait p50", "wa
 
 
 def print_tenants(result: Result) -> None:
-    """What each tenant got, and the server as a whole."""
+    """Print the results of each tenant, and of the server as a whole."""
     tell(f"{result.scenario}, {result.configuration}: {result.requests:,} requests in {result.seconds:g} s", "bold")
     print_table(_TENANT, map(_tenant, result.tenants))
     fairness = "-" if result.fairness is None else f"{result.fairness:.3f}"
@@ -20,7 +20,7 @@ def print_tenants(result: Result) -> None:
 
 
 def print_levels(result: Result) -> None:
-    """What each level did that had anything to do."""
+    """Print the results of the levels that had requests."""
     print_table(
         _LEVEL,
         (
@@ -56,7 +56,7 @@ def _tenant(tenant: TenantResult) -> Sequence[str]:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Names to the left, numbers to the right; never broken, for people who grep."""
+    """Print names to the left and numbers to the right, in lines that never wrap, so that grep finds them."""
     lines = [header, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
     for number, line in enumerate(lines):
@@ -68,12 +68,12 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def in_ms(milliseconds: float | None) -> str:
-    """A duration as people read it."""
+    """Return a duration with its unit."""
     if milliseconds is None:
         return "-"
     return f"{milliseconds / 1000:.2f} s" if milliseconds >= 1000 else f"{milliseconds:.1f} ms"
 
 
 def in_percent(part: float | None) -> str:
-    """A part of a whole."""
+    """Return a part of a whole in percent."""
     return "-" if part is None else f"{100 * part:.1f} %"

@@ -461,10 +461,12 @@ FAMILIES: Final[tuple[Family, ...]] = (
     NumberFamily(
         "gate_evaluations_total", "How often a gate was asked, by its answer.", ("gate", "result"), gate_evaluations
     ),
-    NumberFamily("gate_events_total", "Events that a gate was told.", ("gate",), per_gate(lambda gate: gate.events)),
+    NumberFamily(
+        "gate_events_total", "Events that were emitted to a gate.", ("gate",), per_gate(lambda gate: gate.events)
+    ),
     NumberFamily(
         "gate_rescues_total",
-        "Openings of a gate that no event had told of.",
+        "Openings of a gate without an event.",
         ("gate",),
         per_gate(lambda gate: gate.rescues),
     ),
