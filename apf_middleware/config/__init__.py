@@ -1,4 +1,7 @@
-"""YAML in, domain objects out: the only room that knows pydantic and yaml."""
+"""Configuration: YAML documents in three formats, read to domain objects, checked, merged and written again.
+
+The only package that depends on pydantic and PyYAML.
+"""
 
 from apf_middleware.config.emit import convert, emit
 from apf_middleware.config.load import Reading, load, load_text, read, read_source

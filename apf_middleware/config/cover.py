@@ -35,7 +35,7 @@ _WHOLE: Final = Rule(
 
 
 def size_of(schema: FlowSchema) -> int:
-    """How many parts there are to compare."""
+    """Return how many parts there are to compare."""
     return sum(
         len(rule.tests) + 1
         if isinstance(rule, Conjunction)
@@ -45,7 +45,7 @@ def size_of(schema: FlowSchema) -> int:
 
 
 def takes_everything(schema: FlowSchema) -> bool:
-    """Whether it takes every request, given that everybody is either authenticated or not."""
+    """Return whether the schema takes every request, given that each is either authenticated or not."""
     return covers(schema, FlowSchema("everything", "any", rules=(_WHOLE,)))
 
 
@@ -61,7 +61,7 @@ def take_everything(schemas: Sequence[FlowSchema]) -> bool:
 
 
 def covers(earlier: FlowSchema, later: FlowSchema) -> bool:
-    """Whether ``earlier`` certainly takes all that ``later`` would; what takes nothing isn't covered by anything."""
+    """Return whether ``earlier`` certainly takes all that ``later`` would; a schema without rules isn't covered."""
     return bool(later.rules) and all(_rule_covered(earlier.rules, rule) for rule in later.rules)
 
 

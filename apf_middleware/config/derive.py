@@ -33,7 +33,7 @@ Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 
 
 def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
-    """Nominal, min and max seats of each level; numbers that it names go before what its shares come to.
+    """Return nominal, min and max seats of each level; absolute numbers go before what its shares come to.
 
     Children divide by their shares what their parent has. Where seats are lent at each dispatch, mins of proportions
     are no more than the whole seats of a level's exact part, and leave a seat to the levels that have none.
@@ -61,7 +61,7 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
 
 
 def _needs_fallback(configuration: Configuration) -> bool:
-    """Whether any request may come to the level of the fallback: not, if the other schemas take everything."""
+    """Return whether any request may reach the level of the fallback: not if the other schemas take everything."""
     fallback = configuration.fallback if configuration.schemas else None
     if fallback is None or fallback.level not in configuration.levels or configuration.lets_name_queues:
         return True
@@ -74,7 +74,7 @@ def _needs_fallback(configuration: Configuration) -> bool:
 def _limits_among(
     seats: int, configuration: Configuration, parent: str | None, *, strict: bool
 ) -> dict[str, LevelLimits]:
-    """The limits of all levels with this parent, of which there are so many seats."""
+    """Return the limits of all levels with this ``parent``, which divide ``seats`` among themselves."""
     levels = {name: level for name, level in configuration.levels.items() if level.parent == parent}
     limits = limits_from_shares(seats, {name: one.shares for name, one in levels.items()}, strict_upstream=strict)
     return {name: _with_numbers(level, limits[name]) for name, level in levels.items()}
@@ -120,7 +120,7 @@ def _round_mins_down(
 
 
 def derive_hierarchy(configuration: Configuration) -> Hierarchy:
-    """Which level has which parent, which priority and which shares."""
+    """Return the parents, priorities and shares of levels."""
     parents, levels = configuration.parents, configuration.levels
     limits = derive_limits(configuration) if parents else {}
     return Hierarchy(
@@ -139,7 +139,7 @@ def _with_numbers(level: Level, limits: LevelLimits) -> LevelLimits:
 
 
 def derive_settings(level: Level, limits: LevelLimits) -> QueueSetSettings:
-    """The settings of a level's queue set, which begins with its nominal seats."""
+    """Return the settings of a level's queue set, which begins with its nominal seats."""
     if level.exempt:
         return QueueSetSettings.without_limit(limits.nominal)
     if level.queuing is None:
@@ -157,14 +157,14 @@ def derive_settings(level: Level, limits: LevelLimits) -> QueueSetSettings:
 
 
 def derive_resolver(configuration: Configuration) -> Resolver:
-    """How paths are understood."""
+    """Return the function that turns paths into verbs and resources."""
     if configuration.server.resolver == "kubernetes":
         return resolve_kubernetes
     return RouteTable(configuration.server.routes).resolve
 
 
 def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -> Classifier:
-    """The classifier. `Configuration` knows what takes the rest, and where flows don't matter."""
+    """Return the classifier of the configuration's schemas."""
     return Classifier(
         configuration.schemas,
         hash_flow=flow_hash,
@@ -176,7 +176,7 @@ def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -
 
 
 def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
-    """How many seats requests take."""
+    """Return the estimation of how many seats requests take."""
     hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
     return derive_estimation(
         configuration.server.estimation,

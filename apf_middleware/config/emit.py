@@ -25,7 +25,7 @@ _Dumper: type[yaml.SafeDumper] = type("_Dumper", (yaml.SafeDumper,), {"ignore_al
 
 
 def emit(configuration: Configuration, target: Target = "apf") -> str:
-    """The configuration as YAML; ConfigurationError when the target can't say all of it."""
+    """Return the configuration as YAML; ConfigurationError when the target can't say all of it."""
     problems = Problems()
     text = convert(configuration, target, problems)
     if problems.errors:
@@ -34,12 +34,12 @@ def emit(configuration: Configuration, target: Target = "apf") -> str:
 
 
 def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
-    """As `emit`, but what the target can't say is added to the problems; the text then lacks it."""
+    """Return what `emit` does, but add what the target can't say to the problems; the text then lacks it."""
     return written(documents(configuration, target, problems))
 
 
 def written(several: Iterable[Mapping[str, Any]]) -> str:
-    """Documents as YAML."""
+    """Return documents as YAML."""
     return yaml.dump_all(
         list(several), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
     )

@@ -47,7 +47,7 @@ def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(**given: Any) -> dict[str, Any]:  # noqa: ANN401 (values of any kind)
-    """Without what is empty or None."""
+    """Return the given values without those that are empty or None."""
     return {key: value for key, value in given.items() if value not in (None, (), [], {}, "")}
 
 
@@ -64,7 +64,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
 
 
 def queuing_part(queuing: Queuing) -> dict[str, Any]:
-    """The numbers of queues, as far as v1 has them too."""
+    """Return the numbers of queues, as far as v1 has them too."""
     return {
         "queues": queuing.queues,
         "handSize": queuing.hand_size,
@@ -80,7 +80,7 @@ def _level_queuing_part(queuing: Queuing) -> dict[str, Any]:
 
 
 def level_document(level: Level) -> dict[str, Any]:
-    """A PriorityLevel."""
+    """Return a level as a PriorityLevel."""
     shares = level.shares
     spec: dict[str, Any] = {"type": "Exempt"} if level.exempt else {}
     spec["shares"] = shares.shares
@@ -104,7 +104,7 @@ def level_document(level: Level) -> dict[str, Any]:
 def schema_document(
     schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None, gates: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A FlowSchema; a callable without an importable name can't be written."""
+    """Return a schema as a FlowSchema; a callable without an importable name can't be written."""
     spec: dict[str, Any] = {"level": schema.level, "precedence": schema.precedence}
     if schema.distinguisher:
         spec["distinguisher"] = _distinguisher(f"<schema {schema.name}>", schema.distinguisher, problems)
@@ -163,7 +163,7 @@ def _subject(subject: AnySubject) -> dict[str, Any]:
 
 
 def resource_part(rule: ResourceRule | NonResourceRule) -> dict[str, Any]:
-    """A resource or non-resource rule, which has the same form in v1."""
+    """Return a resource or non-resource rule, which has the same form in v1."""
     if isinstance(rule, NonResourceRule):
         return {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
     part: dict[str, Any] = {"verbs": list(rule.verbs), "apiGroups": list(rule.api_groups)}

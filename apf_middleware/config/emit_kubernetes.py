@@ -40,7 +40,7 @@ def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def unsaid_settings(settings: ServerSettings, problems: Problems) -> None:
-    """Warns when there are settings of the server, for which v1 has no words."""
+    """Warn of settings of the server, which v1 can't express."""
     plain = settle_slow_clients(
         ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
     )
@@ -49,7 +49,7 @@ def unsaid_settings(settings: ServerSettings, problems: Problems) -> None:
 
 
 def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
-    """A PriorityLevelConfiguration."""
+    """Return a level as a PriorityLevelConfiguration."""
     place = Place(f"<level {level.name}>")
     unsaid = {
         "minSeats": level.min_seats,
@@ -83,7 +83,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
 
 
 def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
-    """A FlowSchema; what its requests are estimated to cost is a warning, for it doesn't change where they belong."""
+    """Return a schema as a FlowSchema; an estimate is a warning, because it doesn't change where requests belong."""
     place, told = Place(f"<schema {schema.name}>"), schema.distinguisher
     spec: dict[str, Any] = {
         "priorityLevelConfiguration": {"name": schema.level},
@@ -114,7 +114,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
 
 
 def _said_as_rule(alternative: Conjunction) -> Rule | None:
-    """A rule that accepts exactly the same, if there is one."""
+    """Return a rule that accepts exactly the same requests, if there is one."""
     whole = Rule((UserSubject("*"),), (_ALL_RESOURCES,), (_ALL_PATHS,))
     if not alternative.tests:
         return whole

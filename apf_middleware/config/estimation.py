@@ -293,7 +293,7 @@ class EstimateModel(CamelModel):
             yield from _rules_of(self)
 
     def built(self) -> EstimateSettings:
-        """The domain's object; a header's name is in lower case there."""
+        """Return the estimate's settings; a header's name is in lower case there."""
         if self.source == "constant":
             return ConstantEstimate(self.seats, self.final_seats, duration_ns(self.linger))
         if self.source in ("header", "query", "body"):
@@ -350,7 +350,7 @@ class _Writes(CamelModel):
 
 
 def _rules_of(model: EstimateModel | _Lists | _Writes) -> Iterator[Violation]:
-    """The rules of the object that it becomes, by the keys that stand here."""
+    """Yield the rules of the object that the model becomes, by the model's keys."""
     try:
         model.built()
     except InvalidValueError as error:
@@ -440,7 +440,7 @@ class _Route(Protocol):
 
 
 def derive_caps(hands: Mapping[str, int | None], limits: Mapping[str, LevelLimits]) -> dict[str, int]:
-    """The most seats of one request, by level: none where nothing queues, as ``hands`` tells by None."""
+    """Return the most seats of one request, by level; 0 where nothing queues, for which ``hands`` has None."""
     return {name: 0 if hand is None else seat_cap(limits[name].nominal, hand) for name, hand in hands.items()}
 
 
@@ -452,7 +452,7 @@ def derive_estimation(
     caps: Mapping[str, int],
     sources: Sources,
 ) -> Estimation:
-    """The estimation of a server: by route, by schema, otherwise by default."""
+    """Return the estimation of a server: by route, by schema, otherwise by default."""
     return Estimation(
         settings.default.estimator(sources, settings),
         by_schema={name: one.estimator(sources, settings) for name, one in schemas.items()},

@@ -26,7 +26,7 @@ class Gating:
         self._routes = RouteTable(numbered if any(self._by_route) else ())
 
     def names(self, digest: RequestDigest, classification: Classification) -> tuple[str, ...]:
-        """In the order in which they are asked."""
+        """Return the names of a request's gates, in the order in which they are asked."""
         of_level = self._by_level[classification.level]
         if of_level is None:
             return ()

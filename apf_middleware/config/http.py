@@ -87,7 +87,7 @@ class HttpRuleModel(CamelModel):
                 yield Violation(("headers", place, "name"), header.name, "it must be a header's name")
 
     def built(self) -> HttpRule:
-        """The domain's object; header names are in lower case there."""
+        """Return the rule of the classification; header names are in lower case there."""
         headers = tuple(
             ValueMatch(one.name.lower(), tuple(one.values), one.pattern, one.absent) for one in self.headers
         )
@@ -96,7 +96,7 @@ class HttpRuleModel(CamelModel):
 
 
 def path_rule(path: str) -> str:
-    """The rule that this template breaks, if any."""
+    """Return the rule that this template breaks, or an empty text."""
     try:
         parse_template(path)
     except InvalidValueError as error:
@@ -148,7 +148,7 @@ class DistinguisherModel(CamelModel):
                 yield Violation(("callable",), self.callable, str(error), hint)
 
     def built(self) -> Distinguisher:
-        """The domain's object; a header's name is in lower case there."""
+        """Return the distinguisher of the classification; a header's name is in lower case there."""
         source, argument = Source(self.source), self.name or ""
         return Distinguisher(
             source,

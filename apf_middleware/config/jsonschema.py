@@ -41,7 +41,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def json_schema() -> dict[str, Any]:
-    """Of one document of any kind."""
+    """Return the JSON Schema of one document of any kind."""
     kinds: TypeAdapter[Any] = TypeAdapter(
         Annotated[PriorityLevelModel | FlowSchemaModel | ServerModel, Field(discriminator="kind")]
     )
@@ -56,7 +56,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def model_of(definition: str) -> str:
-    """The name of the model; pydantic puts the module before it when two models have the same one."""
+    """Return the name of the model; pydantic puts the module before it when two models have the same one."""
     return f"_{definition.rpartition('___')[2]}" if "___" in definition else definition
 
 
@@ -67,7 +67,7 @@ def _describe(definitions: Mapping[str, dict[str, Any]], descriptions: Mapping[s
 
 
 def written() -> str:
-    """The file's text."""
+    """Return the file's text."""
     return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Warnings: what is legal but may not mean what its writer thinks. Nobody is warned of what nobody wrote."""
+"""Warnings about what is legal but may not mean what its author intends. Built-in objects cause no warnings."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from apf_middleware.fairqueuing.shuffle import collision_probabilities
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "advise", "rounds_beyond"]
 
 NOTICEABLE: Final = 0.01
-"""A mouse that one elephant covers more often than this will be noticed."""
+"""From this probability on, a light flow whose whole hand one heavy flow fills is worth a warning."""
 
 MOST_COMPARED: Final = 300_000
 """Pairs of parts of rules that are compared, in the order in which schemas are tried, to see which never match."""
@@ -49,7 +49,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
 
 
 def advise(merged: MergedObjects, problems: Problems) -> None:
-    """Add all warnings about what has been put together."""
+    """Add all warnings about the merged objects."""
     _advise_references(merged, problems)
     _advise_order(merged, problems)
     _advise_shares(merged, problems)
@@ -68,7 +68,7 @@ def _warn(problems: Problems, definition: Definition, key: str, value: object, *
 
 
 def _advise_references(merged: MergedObjects, problems: Problems) -> None:
-    """Schemas without a level, and levels without a schema."""
+    """Warn of schemas without a level, and of levels without a schema."""
     used = {known.thing.level for known in merged.schemas}
     for known in merged.schemas:
         schema = known.thing
@@ -91,7 +91,7 @@ def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
 
 
 def _advise_order(merged: MergedObjects, problems: Problems) -> None:
-    """Schemas that can't match because an earlier one takes all that they would."""
+    """Warn of schemas that can't match because an earlier one takes all that they would."""
     mandatory = builtin("mandatory")
     before: list[FlowSchema] = []
     left = MOST_COMPARED
@@ -164,7 +164,7 @@ def rounds_beyond(server: ServerSettings) -> bool:
 
 
 def _advise_promises(merged: MergedObjects, problems: Problems) -> None:
-    """Levels that are promised all seats, or more than there are; told where the most is promised."""
+    """Warn of mins that come to all seats or more, at the level with the largest min."""
     promised = [known for known in merged.levels.values() if known.thing.min_seats and known.thing.parent is None]
     total = sum(known.thing.min_seats or 0 for known in promised)
     seats = merged.server.seats
@@ -174,7 +174,7 @@ def _advise_promises(merged: MergedObjects, problems: Problems) -> None:
     if most.definition is not None:
         among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
         rule = f"the minSeats of all levels{among} come to {total}, and the server has {seats} seats"
-        nobody = "Nobody can be sure of theirs" if total > seats else "Levels without a min get none"
+        nobody = "No level can be sure of its min" if total > seats else "Levels without a min get none"
         _warn(
             problems,
             most.definition,
@@ -186,7 +186,7 @@ def _advise_promises(merged: MergedObjects, problems: Problems) -> None:
 
 
 def _advise_hand(known: Sourced[Level], problems: Problems) -> None:
-    """Hands so small, or decks, that one elephant is likely to have a mouse's whole hand."""
+    """Warn of hands and decks with which one heavy flow is likely to fill a light flow's whole hand."""
     queuing = known.thing.queuing
     if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:
         return  # with one queue nobody expects flows to be kept apart, and with exact ones they are

@@ -37,7 +37,7 @@ class Reading:
         return tuple(problem for problem in self.problems if problem.severity is Severity.WARNING)
 
     def unwrap(self) -> Configuration:
-        """The configuration; ConfigurationError with the errors if there are any."""
+        """Return the configuration; ConfigurationError with the errors if there are any."""
         if self.configuration is None:
             raise ConfigurationError(self.errors)
         return self.configuration
@@ -53,7 +53,7 @@ def load(*paths: str | PathLike[str], defaults: Defaults | None = None, allow_em
 
 
 def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Configuration:
-    """The configuration in this text, which messages call ``name``."""
+    """Return the configuration in this text, which messages call ``name``."""
     return read_source(text, name, defaults=defaults).unwrap()
 
 
@@ -76,7 +76,7 @@ def read(
 
 
 def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Reading:
-    """As `load_text`, but what is wrong is returned."""
+    """Return what `load_text` returns or raises, and warnings."""
     problems = Problems()
     return read_documents(read_text(text, name, problems), problems, defaults)
 

@@ -1,4 +1,4 @@
-"""One configuration from all definitions: which objects there are in the end.
+"""Merging all definitions to one configuration: which objects there are in the end.
 
 The union of what documents define, of suggested objects where no document defines one of the same name, and of the
 mandatory objects or backstops that are missing. Nothing depends on the order of documents and files.
@@ -33,7 +33,7 @@ _BUILTIN: Final = Path(__file__).parent / "defaults"
 _EXACT_LEVELS: Final = {"kubernetes"}
 _LAST: Final = 10_000
 FEW_SEATS: Final = 32
-"""With so many seats or fewer, any class of callers that is there alone may use all of them by the web defaults."""
+"""With so many seats or fewer, one class of callers alone may use all of them by the web defaults."""
 
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
 _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tried before the other
@@ -41,7 +41,7 @@ _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tri
 
 @dataclass(frozen=True, slots=True)
 class Sourced(Generic[_Thing]):
-    """An object and where it is from; ``definition`` is None for one that nobody wrote."""
+    """An object and its source; ``definition`` is None for a built-in object."""
 
     thing: _Thing
     definition: Definition | None = None
@@ -57,7 +57,7 @@ class MergedObjects:
     server_document: Document | None = None
 
     def configuration(self) -> Configuration:
-        """The domain's object; a schema whose level doesn't exist is ignored, as upstream does."""
+        """Return the configuration; a schema whose level doesn't exist is ignored, as upstream does."""
         levels = {name: known.thing for name, known in self.levels.items()}
         schemas = tuple(known.thing for known in self.schemas if known.thing.level in levels)
         estimates = {
@@ -95,7 +95,7 @@ class MergedObjects:
 
 @lru_cache(maxsize=8)
 def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
-    """The objects of one of the files that come with this package."""
+    """Return the objects of one of the files that come with this package."""
     problems = Problems()
     documents = read_text((_BUILTIN / f"{name}.yaml").read_bytes(), f"<{name}>", problems)
     things = [definition.thing for document in documents for definition in define(document, problems)]
@@ -105,7 +105,7 @@ def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
 
 
 def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None = None) -> MergedObjects:
-    """Put together whatever the definitions say; conflicts are told and settled in favour of the first place."""
+    """Merge the definitions; conflicts are reported, and the first place wins."""
     ordered = sorted(definitions, key=lambda one: (one.document.place(), str(one.document.base)))
     server = _server(ordered, problems, defaults)
     own = [one for one in ordered if not isinstance(one.thing, ServerSettings)]
@@ -141,7 +141,7 @@ def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
 
 
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:
-    """The settings, those that follow the other documents settled."""
+    """Return the server's settings, with those that follow the other documents."""
     servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
     for second in servers[1:]:
         rule = f"there can be only one Server, and {servers[0].document.place()} has it already"
@@ -165,7 +165,7 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
 
 
 def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -> ServerSettings:
-    """What isn't said about clients that send or read slowly: an ordinary web app's seats don't wait for them."""
+    """Settle what isn't given about slow clients: the seats of an ordinary web app don't wait for them."""
     is_web, bodies, streams = settings.defaults == "web", settings.bodies, settings.streams
     if "bodies.holdSeats" not in given:
         settings = replace(settings, bodies=replace(bodies, hold_seats=not is_web))
@@ -176,7 +176,7 @@ def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -
 
 
 def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Iterable[Definition]:
-    """Of several objects of one kind and name the first, unless the KEP's form has told them apart by a new name."""
+    """Yield one object of each kind and name: the first, unless schemas of the KEP's form get names of their own."""
     groups: dict[tuple[str, str], list[Definition]] = defaultdict(list)
     for one in definitions:
         groups[type(one.thing).__name__, getattr(one.thing, "name", "")].append(one)
@@ -240,7 +240,7 @@ def _add_missing(
 def _check_mandatory(
     levels: Mapping[str, Sourced[Level]], schemas: Mapping[str, Sourced[FlowSchema]], problems: Problems
 ) -> None:
-    """Nobody locks everybody out: the mandatory objects mean what they always mean."""
+    """Check that mandatory objects keep their meaning, so that no configuration locks all users out."""
     for thing in builtin("mandatory"):
         known = levels.get(thing.name) if isinstance(thing, Level) else schemas.get(thing.name)
         if known is None or known.definition is None or known.thing == thing:
@@ -261,7 +261,7 @@ def _check_mandatory(
 def _add_backstops(
     levels: dict[str, Sourced[Level]], schemas: dict[str, Sourced[FlowSchema]], catch_alls: Sequence[str]
 ) -> None:
-    """The KEP's figments of imagination, where there is need of them; one that dangles is no backstop."""
+    """Add the KEP's backstops where they are missing; a schema whose level doesn't exist is no backstop."""
     for name in (_TOP_BACKSTOP, _REST_BACKSTOP):
         if name in schemas and schemas[name].thing.level not in levels:
             del schemas[name]

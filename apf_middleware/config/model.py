@@ -127,7 +127,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def without_nulls(data: object) -> object:
-    """A key without a value says as much as no key."""
+    """Return the data without keys that have no value, which mean as much as missing keys."""
     if isinstance(data, Mapping):
         return {key: without_nulls(value) for key, value in data.items() if value is not None}
     return [without_nulls(one) for one in data] if isinstance(data, list) else data
@@ -155,7 +155,7 @@ def parse(
 
 
 def report(document: Document, problems: Problems, one: Violation, *, warning: bool = False) -> None:
-    """Adds file, document and line to a broken rule."""
+    """Report a violation with its file, document and line."""
     tell = problems.warn if warning else problems.error
     tell(document.place(one.path), one.rule, field=dotted((*document.base, *one.path)), value=one.value, hint=one.hint)
 
@@ -212,7 +212,7 @@ def _remedy(kind: str, value: object) -> str:
 
 
 def _real(loc: tuple[str | int, ...], data: object) -> Path:
-    """The steps that are fields: pydantic also names the branch of a union and the like."""
+    """Return the steps of a location that are fields; pydantic also names the branches of unions."""
     path: list[str | int] = []
     last = len(loc) - 1
     for place, step in enumerate(loc):

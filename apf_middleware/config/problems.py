@@ -65,7 +65,7 @@ class Problem:
         return f"{self.place}: {self.severity}: {said}{self.rule}{hint}"
 
     def as_dict(self) -> dict[str, str | int]:
-        """For JSON; the value is shown as it would be in the message."""
+        """Return the problem for JSON; the value is shown as it would be in the message."""
         return {
             "severity": str(self.severity),
             "file": self.place.file,
@@ -97,7 +97,7 @@ def _written(value: object) -> str:
 
 
 def dotted(path: Iterable[str | int]) -> str:
-    """A path as people write it."""
+    """Return a path as documentation writes it."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -119,7 +119,7 @@ class Problems:
         return len(self._found)
 
     def __iter__(self) -> Iterator[Problem]:
-        """In the order of their places, whatever the order in which they were found."""
+        """Iterate in the order of their places, whatever the order in which they were found."""
         return iter(sorted(self._found, key=lambda problem: (problem.place, problem.field, problem.rule)))
 
     def error(self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = "") -> None:

@@ -36,12 +36,12 @@ class LevelConflict:
 
 
 def default_queue(configuration: Configuration) -> str:
-    """The level for requests that name an unknown queue."""
+    """Return the level for requests that name an unknown queue."""
     return configuration.server.queues.default or configuration.fallback.level
 
 
 def find_conflicts(configuration: Configuration) -> Iterator[LevelConflict]:
-    """Everything that is wrong with these levels together."""
+    """Yield everything that is wrong with these levels together."""
     levels, server = configuration.levels, configuration.server
     users = {schema.level: f"the schema {schema.name!r} sends requests there" for schema in configuration.schemas}
     if server.queues.default:
@@ -58,7 +58,7 @@ def find_conflicts(configuration: Configuration) -> Iterator[LevelConflict]:
 def _parent_conflicts(
     level: Level, levels: Mapping[str, Level], users: Mapping[str, str], server: ServerSettings
 ) -> Iterator[LevelConflict]:
-    """What is wrong with one level's parent."""
+    """Yield what is wrong with one level's parent."""
     name, parent = level.name, levels.get(level.parent or "")
     rule = hint = ""
     if level.parent == name:
@@ -80,7 +80,7 @@ def _parent_conflicts(
 
 
 def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelConflict]:
-    """Absolute numbers that don't fit into the parent's; what proportions come to is cut to fit."""
+    """Yield absolute numbers that don't fit into the parent's; what proportions come to is cut to fit."""
     most = parent.max_seats
     for child in children:
         if most is not None and child.max_seats is not None and child.max_seats > most:
@@ -98,7 +98,7 @@ def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelC
 
 
 def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"], problems: "Problems") -> None:
-    """Tell the conflicts at their places in the files."""
+    """Report the conflicts at their places in the files."""
     configuration = merged.configuration()
     for conflict in find_conflicts(configuration):
         definition = merged.levels[conflict.queue].definition
@@ -125,7 +125,7 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
 
 
 def _written(definition: "Definition", field: str) -> str:
-    """As the document calls it, which may have the other one of two names."""
+    """Return the field's name in the document, which may have the other one of two names."""
     plain = definition.document.root.plain()
     spec = plain.get("spec") if isinstance(plain, dict) else None
     alias = _ALIASES.get(field, field)

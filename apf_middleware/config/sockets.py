@@ -67,14 +67,14 @@ def chosen_directory(configured: str, environment: Mapping[str, str] = os.enviro
 
 
 def require_app(app: str) -> str:
-    """A name that can be part of a file's."""
+    """Return ``app`` if it can be part of a file's name, or raise InvalidValueError."""
     if not _APP.fullmatch(app):
         raise InvalidValueError("app", app, "it must be up to 40 letters, digits, - and _, the first no sign")
     return app
 
 
 def require_directory(name: str, directory: str, app: str) -> Path:
-    """An absolute path with room for the name of a socket."""
+    """Return an absolute path with room for the name of a socket, or raise InvalidValueError."""
     path = Path(directory)
     if not path.is_absolute() or "\0" in directory:
         raise InvalidValueError(name, directory, "it must be an absolute path", "Write it like /run/shop")
@@ -83,7 +83,7 @@ def require_directory(name: str, directory: str, app: str) -> Path:
 
 
 def socket_path(directory: Path, app: str, pid: int) -> Path:
-    """The file of one worker; InvalidValueError if the system has no room for so long a path."""
+    """Return the file of one worker; InvalidValueError if the path is too long for the system."""
     _require_short(DIRECTORY_VARIABLE, directory, require_app(app), pid)
     return directory / f"{app}.{pid}.sock"
 
@@ -141,7 +141,7 @@ def _unsafe(directory: Path, rule: str, hint: str = "") -> InvalidValueError:
 
 
 def find_sockets(directory: Path, app: str | None = None) -> list[SocketFile]:
-    """The sockets in a directory, of one ``app`` or of all."""
+    """Return the sockets in a directory, of one ``app`` or of all."""
     found = []
     for entry in os.scandir(directory):
         named = _NAME.fullmatch(entry.name)
@@ -153,7 +153,7 @@ def find_sockets(directory: Path, app: str | None = None) -> list[SocketFile]:
 
 
 def is_refused(path: Path) -> bool:
-    """Whether nobody listens there."""
+    """Return whether no process listens there."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(0)  # who has no time to accept isn't dead
         try:

@@ -32,7 +32,7 @@ _SURROGATES: Final = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F
 
 
 def find_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list[Path]:
-    """The files that these paths stand for, each once, sorted."""
+    """Return the files that these paths stand for, each once, sorted."""
     found: dict[Path, Path] = {}
     for given in [fspath(path) for path in paths]:
         try:
@@ -68,7 +68,7 @@ def _expand(given: str) -> Iterator[Path]:
 
 
 def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list[Document]:
-    """The documents of all files that these paths stand for."""
+    """Return the documents of all files that these paths stand for."""
     documents = []
     total = 0
     for path in find_files(paths, problems):
@@ -90,7 +90,7 @@ def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
 
 
 def read_text(text: str | bytes, name: str, problems: Problems) -> list[Document]:
-    """The documents of one text, which is told apart from others by ``name``."""
+    """Return the documents of one text, which problems call ``name``."""
     try:
         raw = text if isinstance(text, bytes) else text.encode()
         if len(raw) > MAX_BYTES:
@@ -108,7 +108,7 @@ def read_text(text: str | bytes, name: str, problems: Problems) -> list[Document
 
 
 def _as_yaml(text: str) -> str:
-    """JSON is YAML but for tabs, and for characters written as two halves."""
+    """Return JSON as YAML, which differs in tabs and in characters that are written as two surrogates."""
 
     def joined(halves: re.Match[str]) -> str:
         return chr(0x10000 + (int(halves[1], 16) - 0xD800) * 0x400 + int(halves[2], 16) - 0xDC00)

@@ -166,7 +166,7 @@ def _transform(text: str) -> str:
 
 
 def duration_ns(text: str) -> int:
-    """Nanoseconds of ``1m30s``, ``250ms`` and the like; text that is nothing of the kind is a ValueError."""
+    """Return the nanoseconds of ``1m30s``, ``250ms`` and the like; any other text is a ValueError."""
     if not re.fullmatch(_DURATION, text):
         raise ValueError(text)
     total = 0
@@ -176,7 +176,7 @@ def duration_ns(text: str) -> int:
 
 
 def written_duration(duration: int) -> str:
-    """The shortest way to write it."""
+    """Return the shortest way to write a duration in nanoseconds."""
     for unit, size in _UNITS.items():
         if duration % size == 0:
             return f"{duration // size}{unit}" if duration else "0s"
@@ -208,7 +208,7 @@ def _read_seconds(text: object) -> int:
 
 
 def size_bytes(text: str) -> int:
-    """Bytes of ``64KiB``, ``512B`` and the like; text that is nothing of the kind is a ValueError."""
+    """Return the bytes of ``64KiB``, ``512B`` and the like; any other text is a ValueError."""
     match = re.fullmatch(_SIZE, text)
     if match is None:
         raise ValueError(text)
@@ -216,7 +216,7 @@ def size_bytes(text: str) -> int:
 
 
 def written_size(size: int) -> str:
-    """The shortest way to write so many bytes."""
+    """Return the shortest way to write so many bytes."""
     unit = next(unit for unit, factor in _SIZES.items() if size % factor == 0) if size else "B"
     return f"{size // _SIZES[unit]}{unit}"
 
@@ -234,7 +234,7 @@ def _read_size(text: object) -> int:
 
 
 def load_callable(text: str) -> Callable[..., Any]:
-    """What ``package.module:function`` names; whatever is wrong with it is a ValueError."""
+    """Return what ``package.module:function`` names; a ValueError tells why it can't be imported or called."""
     module, _, names = text.partition(":")
     try:
         found = importlib.import_module(module)

@@ -50,7 +50,7 @@ def define(document: Document, problems: Problems, *, skip_foreign: bool = False
 
 
 def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
-    """The objects of a list kind; any other document is itself the only one."""
+    """Yield the objects of a list kind; any other document is itself the only one."""
     kind, version = document.root.get("kind"), document.root.get("apiVersion")
     if kind is None or not isinstance(kind.value, str) or kind.value not in ("List", *_LISTS):
         yield document
@@ -99,7 +99,7 @@ def _warn_of_foreign(document: Document, problems: Problems) -> None:
 
 
 def _reader(document: Document, problems: Problems) -> Callable[[Document, Problems], Definition | None] | None:
-    """The format's reader; None when there is none, which is then a problem."""
+    """Return the format's reader; None when there is none, which is then a problem."""
 
     def error(key: str, rule: str, hint: str = "") -> None:
         node = document.root.get(key)

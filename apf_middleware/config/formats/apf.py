@@ -154,7 +154,7 @@ class PriorityLevelModel(CamelModel):
     spec: _LevelSpec
 
     def built(self) -> Level:
-        """The domain's object."""
+        """Return the level."""
         spec, name = self.spec, self.metadata.name
         shares = spec.weight if spec.shares is None else spec.shares
         if spec.type == "Exempt":
@@ -284,7 +284,7 @@ class FlowSchemaModel(CamelModel):
             yield Violation(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint)
 
     def built(self) -> FlowSchema:
-        """The domain's object, without what ``match`` says."""
+        """Return the schema, without what ``match`` says."""
         spec = self.spec
         distinguisher = spec.distinguisher.built() if spec.distinguisher else None
         rules = tuple(rule.built() for rule in spec.rules_)
@@ -293,7 +293,7 @@ class FlowSchemaModel(CamelModel):
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
-    """The object of a document whose apiVersion is ``apf/v1``."""
+    """Return the definition of a document whose apiVersion is ``apf/v1``; None if it has errors."""
     raw = document.root.plain()
     if not isinstance(raw, dict):
         return None

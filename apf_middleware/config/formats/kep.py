@@ -59,7 +59,7 @@ class _PrioritySpec(CamelModel):
         yield from queuing_rules(self.queuing())
 
     def queuing(self) -> Queuing:
-        """What is missing is told elsewhere, so here it gets something that breaks no other rule."""
+        """Return the queues; a missing number, which is reported elsewhere, gets a value that breaks no rule."""
         queues = 1 if self.queues is None else self.queues
         hand = 1 if self.hand_size is None else self.hand_size
         return Queuing(queues, hand, 1 if self.queue_length_limit is None else self.queue_length_limit)
@@ -111,7 +111,7 @@ class _Schema(CamelModel):
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
-    """The object of a document in the KEP's form."""
+    """Return the definition of a document in the KEP's form; None if it has errors."""
     data = document.root.plain()
     if not isinstance(data, dict):
         return None

@@ -279,7 +279,7 @@ def _limited_level(name: str, shares: int, limited: _Limited) -> Level:
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
-    """The object of a document whose apiVersion is of this group."""
+    """Return the definition of a document whose apiVersion is of this group; None if it has errors."""
     data = without_nulls(document.root.plain())
     if not isinstance(data, dict):
         return None
@@ -298,14 +298,14 @@ def define(document: Document, problems: Problems) -> Definition | None:
 
 
 def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (that's what isn't known yet)
-    """What stands there in a document that may have any shape."""
+    """Return the value there in a document that may have any shape."""
     for step in path:
         data = data.get(step) if isinstance(data, Mapping) else None
     return data
 
 
 def _schema_rules(data: Mapping[str, object]) -> Iterator[Violation]:
-    """Rules between name and spec, told also when the rest isn't well-formed."""
+    """Yield the rules between name and spec, also when the rest isn't well-formed."""
     name, precedence = _at(data, "metadata", "name"), _at(data, "spec", "matchingPrecedence")
     yield from precedence_rules(("spec", "matchingPrecedence"), name, precedence or None)
 

@@ -51,7 +51,7 @@ class _Parts(Model):
             yield Violation(("set",), self.set_, "it must not be empty")
 
     def operands(self) -> dict[str, tuple[str, ...]]:
-        """The values by key, of those that are there."""
+        """Return the values that are given, by key."""
         given = {
             "value": None if self.value is None else (self.value,),
             "set": None if self.set_ is None else tuple(self.set_),
@@ -63,7 +63,7 @@ class _Parts(Model):
 def read_match(
     match: Sequence[object], path: Path, document: Document, problems: Problems
 ) -> tuple[Conjunction, ...] | None:
-    """The alternatives; None when problems were found in them."""
+    """Return the alternatives; None when problems were found in them."""
     read = [_alternative(one, (*path, place), document, problems) for place, one in enumerate(match)]
     complete = tuple(one for one in read if one is not None)
     return complete if len(complete) == len(read) else None

@@ -89,7 +89,7 @@ class NonResourceRuleModel(CamelModel):
 
 
 def _url_rule(url: str) -> str:
-    """The rule that this pattern breaks, if any."""
+    """Return the rule that this pattern breaks, or an empty text."""
     if url in ("*", "/"):
         return ""
     if not url.startswith("/"):
@@ -120,7 +120,7 @@ class QueuingModel(CamelModel):
 
 
 def queuing_rules(queuing: Queuing) -> Iterator[Violation]:
-    """The rules that the numbers break."""
+    """Yield the rules that the numbers break."""
     queues, hand = queuing.queues, queuing.hand_size
     if not 1 <= queues <= MAX_QUEUES:
         yield Violation(("queues",), queues, f"it must be from 1 to {MAX_QUEUES}")
@@ -138,7 +138,7 @@ def queuing_rules(queuing: Queuing) -> Iterator[Violation]:
 
 
 def precedence_rules(path: tuple[str | int, ...], name: object, precedence: object) -> Iterator[Violation]:
-    """Rules of a schema's precedence; of what has the wrong type nothing is said here."""
+    """Yield the rules of a schema's precedence; a wrong type is reported elsewhere."""
     if type(precedence) is not int:
         return
     if not FIRST_PRECEDENCE <= precedence <= LAST_PRECEDENCE:

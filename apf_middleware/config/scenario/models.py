@@ -367,7 +367,7 @@ class ScenarioModel(CamelModel):
     spec: _Spec
 
     def built(self, folder: str) -> Scenario:
-        """The domain's object; files that it names are looked for in ``folder``."""
+        """Return the scenario; files that it names are looked for in ``folder``."""
         spec = self.spec
         return Scenario(
             name=self.metadata.name,

@@ -40,19 +40,19 @@ class ScenarioReading:
 
 
 def load_scenario(*paths: str | PathLike[str]) -> tuple[Scenario, Configuration]:
-    """The scenario in these files and its configuration; ConfigurationError tells all that is wrong."""
+    """Return the scenario in these files and its configuration; ConfigurationError has all problems."""
     return read_scenario(paths).unwrap()
 
 
 def read_scenario(paths: Iterable[str | PathLike[str]], *, wanted: bool = True) -> ScenarioReading:
-    """As `load_scenario`, but what is wrong is returned. Unless it is ``wanted``, there may be no scenario at all."""
+    """Return what `load_scenario` returns or raises. Unless it is ``wanted``, there may be no scenario at all."""
     problems = Problems()
     listed = [fspath(path) for path in paths]
     return _reading(read_files(listed, problems), listed[0] if listed else ".", problems, wanted=wanted)
 
 
 def read_scenario_text(text: str, name: str = "<text>") -> ScenarioReading:
-    """As `read_scenario`, of a text."""
+    """Return the reading of a text, as `read_scenario` does of files."""
     problems = Problems()
     return _reading(read_text(text, name, problems), name, problems, wanted=True)
 
