@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.gates import Capacity, Condition, Hold, Reject, Terms
 from tests.support.examples import examples
-from tests.unit.gates.gateworld import SECOND
-from tests.unit.gates.remoteworld import RemoteWorld
+from tests.support.gate_world import SECOND, RemoteWorld
 
 pytestmark = pytest.mark.timeout(600)
 

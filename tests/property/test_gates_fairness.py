@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending
 from apf_middleware.gates import Capacity, Condition, Terms
 from tests.support.examples import examples
-from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+from tests.support.gate_world import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
-    from tests.unit.gates.gateworld import Asker
+    from tests.support.gate_world import Asker
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
 from apf_middleware.gates import Capacity, Condition, Hold, Terms
-from tests.property.gate_watch import Remote, WatchedWorld
 from tests.support.examples import examples
-from tests.unit.gates.gateworld import MS, SECOND, level
+from tests.support.gate_watch import Remote, WatchedWorld
+from tests.support.gate_world import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -35,9 +35,9 @@ from apf_middleware.gates import (
 )
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Due
-from tests.property.gate_watch import Remote, WatchedWorld
 from tests.support.examples import examples
-from tests.unit.gates.gateworld import MS, SECOND, level
+from tests.support.gate_watch import Remote, WatchedWorld
+from tests.support.gate_world import MS, SECOND, level
 
 pytestmark = pytest.mark.timeout(600)
 

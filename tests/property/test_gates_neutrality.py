@@ -25,10 +25,10 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.gates import Capacity, Condition, Gate, Terms, Tokens
 from apf_middleware.snapshots import LevelSnapshot, QueueSetSnapshot, TicketSnapshot
 from tests.support.examples import examples
-from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+from tests.support.gate_world import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
-    from tests.unit.gates.gateworld import Asker
+    from tests.support.gate_world import Asker
 
 pytestmark = pytest.mark.timeout(600)
 

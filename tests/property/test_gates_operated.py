@@ -16,7 +16,7 @@ from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, 
 from apf_middleware.gates import Capacity, Gates
 from apf_middleware.runtime.yaml_gates import adopt_gates
 from tests.support.examples import examples
-from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+from tests.support.gate_world import MS, SECOND, GateWorld, level
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -1,9 +1,91 @@
-"""Token buckets take a bounded amount of memory."""
+"""Capacities, token buckets and conditions."""
 
-from apf_middleware.gates import GateRequest, Hold, Terms, Tokens, kinds
-from tests.unit.gates.gateworld import SECOND
+from typing import TYPE_CHECKING
+
+import pytest
+
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.gates import (
+    Condition,
+    CustomGate,
+    GateRequest,
+    Park,
+    Probe,
+    Terms,
+    Tokens,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apf_middleware.gates import (
+        Gate,
+    )
+from apf_middleware.gates import Hold, kinds
+from tests.support.gate_world import MS, SECOND, WIDE, GateWorld
 
 REQUEST = GateRequest("level", "schema", "flow")
+
+
+class _Retry:
+    name = "own"
+
+    def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> object:
+        return Park(retry_in=100)
+
+    def release(self, lease: object) -> None: ...
+
+
+def test_half_open_lets_one_probe_and_then_all() -> None:
+    state: dict[str, object] = {"answer": False}
+    gate = Condition("breaker", lambda _: state["answer"], Terms(max_parked=1000, events=("state",)))
+    world = GateWorld(gate, seats=50)
+    for number in range(20):
+        world.arrive(f"{number}", "breaker")
+    state["answer"] = Probe(1)
+    assert world.emit("state") == ["0"]
+    state["answer"] = True
+    world.finish("0")
+    assert len(world.served) == 20
+
+
+@pytest.mark.parametrize("gate", ["own", "tokens", "condition"])
+def test_what_cannot_be_had_in_time_is_rejected_at_once(gate: str) -> None:
+    gates: dict[str, Callable[[], Gate]] = {
+        "own": lambda: CustomGate(_Retry(), Terms()),
+        "tokens": lambda: Tokens("own", 0.01, 1, terms=Terms(status=429)),
+        "condition": lambda: Condition("own", lambda _: Park(retry_in=100), Terms()),
+    }
+    world = GateWorld(gates[gate](), seats=5, limit_ns=SECOND)
+    if gate == "tokens":
+        world.arrive("first", "own")
+    ticket = world.arrive("a", "own")
+    assert ticket.reason is Reason.GATE
+    refusal = world.refusals["a"]
+    assert refusal is not None
+    assert refusal.retry_after == 100
+    assert refusal.status == (429 if gate == "tokens" else 503)
+    assert not world.scheduler.slots.of(world.gate("own"))
+
+
+def test_tokens_let_pass_exactly_as_many_as_there_are() -> None:
+    world = GateWorld(Tokens("quota", 10, 3, terms=WIDE), seats=100, limit_ns=60 * SECOND)
+    for number in range(20):
+        world.arrive(f"{number}", "quota", flow=f"{number % 2}")
+    assert len(world.served) == 3
+    for served in range(4, 20):
+        world.wait(100 * MS - 1)
+        assert len(world.served) == served - 1
+        world.wait(1)
+        assert len(world.served) == served
+
+
+def test_of_the_hopeless_those_behind_their_own_flow_are_rejected_and_others_wait() -> None:
+    world = GateWorld(Tokens("quota", 1, 1, terms=WIDE), seats=100, limit_ns=5 * SECOND)
+    for number in range(10):
+        world.arrive(f"elephant{number}", "quota", flow="elephant")
+    assert [number for number in range(10) if f"elephant{number}" in world.refusals] == [6, 7, 8, 9]
+    assert world.arrive("mouse", "quota", flow="mouse").is_waiting
 
 
 def test_of_many_flows_at_low_rates_those_nearest_to_full_are_forgotten() -> None:

@@ -17,7 +17,7 @@ from apf_middleware.fairqueuing import Reason, Ticket
 from apf_middleware.gates import Acquisition, Check, Gate, GateRequest, Hold, Reject, Stage, Terms
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Slot
-from tests.unit.gates.gateworld import Asker, GateWorld
+from tests.support.gate_world import Asker, GateWorld
 
 Place = tuple[str, Hashable]
 """A slot: its gate's name and its key."""

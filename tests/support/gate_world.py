@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 
     from apf_middleware.gates import Refusal
 
+from typing import TYPE_CHECKING
+
+from apf_middleware.gates import (
+    Condition,
+    CustomGate,
+    Hint,
+    Park,
+    Terms,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
 MS = 1_000_000
 SECOND = 1_000 * MS
 
@@ -197,3 +211,143 @@ class GateWorld:
 
     def evaluated(self, name: str) -> int:
         return self.scheduler.gates[name].counters.evaluated
+
+
+BYPASSES = 3
+
+
+class Remote(Gate):
+    """An asynchronous gate whose answers a test gives."""
+
+    is_async = True
+
+    def __init__(self, **terms: Any) -> None:  # noqa: ANN401
+        super().__init__("remote", Terms(max_parked=1000, most_bypasses=BYPASSES, **terms))
+
+    def key(self, request: GateRequest) -> str:  # noqa: ARG002
+        return ""
+
+    def cost(self, request: GateRequest) -> int:  # noqa: ARG002
+        return 1
+
+    def acquire(self, *_: object) -> object:
+        raise AssertionError("a test answers in its place")
+
+
+class RemoteWorld(GateWorld):
+    """A world with one asynchronous gate; ``checks`` are its open questions by the request's name."""
+
+    def __init__(self, *gates: Gate, seats: int = 100, **terms: Any) -> None:  # noqa: ANN401
+        super().__init__(Remote(**terms), *gates, seats=seats)
+        self.checks: dict[str, Check] = {}
+        self.ask = self._ask_remote
+
+    def _ask_remote(self, _now: int, check: Check) -> None:
+        self.checks[check.acquisition.request.state["me"]] = check
+
+    def come(self, name: str, *gates: str) -> None:
+        self.arrive(name, *(gates or ("remote",)), me=name)
+
+    def answer(self, name: str, given: object) -> list[str]:
+        return self.note(self.sharing.conclude(self.now, self.checks.pop(name), given))
+
+    def serve_all(self) -> None:
+        """Answer every question with a lease, and end each request that is served, until nothing is left to happen."""
+        for _ in range(2000):
+            running = [name for name, ticket in self.tickets.items() if ticket.is_seated]
+            if self.checks:
+                self.answer(next(iter(self.checks)), "lease")
+            elif running:
+                self.finish(running[0])
+            elif self.sharing.next_event_at() is not None:
+                self.wait(SECOND)
+            else:
+                return
+        raise AssertionError(f"{self.scheduler!r} doesn't come to rest")
+
+
+# Gates whose answers a test sets
+
+WIDE = Terms(max_parked=100_000)
+
+
+class Switch:
+    """A dependency that is well or not, and how often somebody has looked."""
+
+    def __init__(self, answer: object = False) -> None:  # noqa: FBT002
+        self.answer = answer
+        self.asked: list[GateRequest] = []
+
+    def __call__(self, request: GateRequest) -> object:
+        self.asked.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def gate(self, name: str = "switch", **terms: Any) -> Condition:  # noqa: ANN401
+        return Condition(name, self, Terms(**{"max_parked": 100_000, "events": ("well",), **terms}), key=_key)
+
+
+def _key(request: GateRequest) -> object:
+    return request.state.get("key", "")
+
+
+class OwnSwitch:
+    """A gate of an app's own."""
+
+    name = "own"
+    poll = 0.01
+
+    def __init__(self, answer: object = None) -> None:
+        self.answer = Park() if answer is None else answer
+        self.asked_at: list[int] = []
+        self.world: GateWorld | None = None
+        self.out = 0
+
+    def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> object:
+        assert self.world is not None
+        self.asked_at.append(self.world.now)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        if self.answer == "lease":
+            self.out += 1
+        return self.answer
+
+    def release(self, lease: object) -> None:
+        assert lease == "lease"
+        self.out -= 1
+
+
+def polled(own: OwnSwitch, *more: Gate, limit_ns: int = 60 * SECOND, **terms: Any) -> GateWorld:  # noqa: ANN401
+    gate = CustomGate(own, Terms(**{"max_parked": 100_000, "poll_ns": 10 * MS, **terms}))
+    own.world = GateWorld(gate, *more, seats=10, limit_ns=limit_ns)
+    return own.world
+
+
+def asked(world: GateWorld) -> list[Any]:
+    """Collect the questions of asynchronous gates."""
+    checks: list[Any] = []
+    world.ask = lambda _now, check: checks.append(check)
+    return checks
+
+
+async def remote(_: GateRequest) -> bool:
+    return False
+
+
+def asynchronous(hint: Hint | None = None) -> tuple[GateWorld, list[Any]]:
+    gate = Condition("remote", remote, Terms(max_parked=1000, events=("well",)))
+    if hint is not None:
+        gate.hints["well"] = lambda _event, _request: hint
+    world = GateWorld(gate)
+    return world, asked(world)
+
+
+def answer(world: GateWorld, check: Any, given: object) -> list[str]:  # noqa: ANN401
+    return world.note(world.sharing.conclude(world.now, check, given))
+
+
+def parks() -> object:
+    from apf_middleware.gates import Hold  # noqa: PLC0415
+
+    return Hold()

@@ -1,4 +1,4 @@
-"""Parked requests and the places that they keep: in queues, in levels that rest or drain, and in virtual time."""
+"""Levels with gates: seats and gates in one step, and what parked requests count for."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,15 @@ from apf_middleware.fairqueuing import (
     UpstreamEqualSerial,
     Work,
 )
-from apf_middleware.gates import Capacity, Condition, GateRequest, Reject, Terms
-from tests.unit.gates.gateworld import MS, SECOND, GateWorld, level
+from apf_middleware.gates import (
+    Capacity,
+    Condition,
+    GateRequest,
+    Reject,
+    Terms,
+    Tokens,
+)
+from tests.support.gate_world import MS, SECOND, GateWorld, Switch, level
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import (
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 WIDE = Terms(max_parked=100_000)
 
 
-class Switch:
+class Flag:
     def __init__(self) -> None:
         self.is_on = False
         self.answer: object = None
@@ -42,7 +49,7 @@ class Switch:
 
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 def test_a_level_does_not_rest_while_a_gate_keeps_somebody_waiting(share: type[Lending]) -> None:
-    world = GateWorld(Switch().gate(), levels={"l": level(2, least=2)}, share=share)
+    world = GateWorld(Flag().gate(), levels={"l": level(2, least=2)}, share=share)
     shared = world.sharing.levels["l"]
     world.arrive("parked", "switch", to="l")
     world.arrive("alone", to="l")
@@ -56,7 +63,7 @@ def test_a_level_does_not_rest_while_a_gate_keeps_somebody_waiting(share: type[L
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 @pytest.mark.parametrize("end", ["served", "given up", "refused"])
 def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: type[Lending], end: str) -> None:
-    switch = Switch()
+    switch = Flag()
     world = GateWorld(switch.gate(), levels={"old": level(2), "new": level(2)}, share=share)
     world.arrive("parked", "switch", to="old")
     world.arrive("runs", to="old", flow="x")
@@ -78,7 +85,7 @@ def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: typ
 
 
 def test_who_comes_back_stands_before_those_who_came_later() -> None:
-    switch = Switch()
+    switch = Flag()
     world = GateWorld(switch.gate(), levels={"l": level(1, queues=1)})
     world.arrive("runs", to="l")
     world.arrive("parked", "switch", to="l")  # there is no seat, so nobody asks yet
@@ -95,7 +102,7 @@ def test_who_comes_back_stands_before_those_who_came_later() -> None:
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
 def test_nothing_is_saved_up_while_a_gate_keeps_a_flow_waiting(discipline: str) -> None:
     """Parked at its turn, so that it has been in virtual time before, and behind by all that passed meanwhile."""
-    switch = Switch()
+    switch = Flag()
     world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND, discipline=DISCIPLINES[discipline])
     world.arrive("runs", flow="up")
     for number in range(60):
@@ -148,7 +155,7 @@ def test_who_only_just_comes_does_not_walk_past_all_who_wait() -> None:
 
 def test_coming_back_costs_those_behind_in_the_same_queue_nothing() -> None:
     """A queue that lags in virtual time must not be put behind all others because one of it comes back."""
-    switch = Switch()
+    switch = Flag()
     world = GateWorld(switch.gate(), seats=1, levels={"l": level(1, queues=2)}, careful=False)
     world.arrive("runs", flow="a", to="l")
     queueset = world.sharing.levels["l"].queueset
@@ -168,7 +175,7 @@ def test_coming_back_costs_those_behind_in_the_same_queue_nothing() -> None:
 
 
 def test_a_queue_that_is_full_of_parked_requests_takes_no_more_of_any_kind() -> None:
-    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, length=2)})
+    world = GateWorld(Flag().gate(), levels={"l": level(1, queues=1, length=2)})
     world.arrive("one", "switch", to="l")
     world.arrive("two", "switch", to="l")
     assert world.arrive("three", "switch", to="l").reason is Reason.QUEUE_FULL
@@ -185,7 +192,7 @@ def test_a_lease_given_early_for_a_seat_that_is_passed_on_is_passed_on_too() -> 
 
 
 def test_a_queue_full_of_parked_requests_is_full_for_those_without_gates_too() -> None:
-    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, length=2)})
+    world = GateWorld(Flag().gate(), levels={"l": level(1, queues=1, length=2)})
     world.arrive("one", "switch", to="l")
     assert world.arrive("runs", to="l", flow="x").is_seated
     world.arrive("waits", to="l", flow="x")
@@ -232,7 +239,7 @@ def test_a_request_that_comes_back_does_not_lift_the_start_of_a_queue_that_other
 
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[Lending]) -> None:
-    world = GateWorld(Switch().gate(), levels={"l": level(2, queues=1, exact=1)}, share=share)
+    world = GateWorld(Flag().gate(), levels={"l": level(2, queues=1, exact=1)}, share=share)
     parked = world.arrive("parked", "switch", to="l", flow="x")
     assert parked.queue is not None
     assert parked.queue.owner == parked.entropy
@@ -253,7 +260,7 @@ def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[
 @pytest.mark.parametrize("others", [0, 2])
 def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: str, others: int) -> None:
     """Seats are saved up for a wide request, and narrow ones may go before it; but each has its gates, too."""
-    switch = Switch()
+    switch = Flag()
     world = GateWorld(
         switch.gate(),
         levels={"l": level(2, backfill=3), "other": level(1)},
@@ -288,7 +295,7 @@ def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: 
 
 @pytest.mark.parametrize("end", ["refused", "given up"])
 def test_a_level_that_closes_lends_its_min_when_the_last_one_who_waits_for_a_gate_has_gone(end: str) -> None:
-    switch = Switch()
+    switch = Flag()
     levels = {"closes": level(2, least=2), "borrows": level(2, queues=0)}
     levels["borrows"] = (QueueSetSettings.without_queues(4), LevelLimits(2, 0, 4))
     world = GateWorld(switch.gate(), levels=levels)
@@ -348,3 +355,121 @@ def test_a_large_request_is_not_passed_without_end_by_small_ones_of_its_flow(gat
     while "large" not in world.served and len(world.served) < 50:
         world.finish(next(name for name in world.served if name in world.tickets))
     assert world.served.index("large") <= 3 + 2 * (2 + 1)
+
+
+@pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_freed_seats_go_by_level_as_they_would_without_gates(discipline: str, share: type[Lending]) -> None:
+    """With gates that let everybody pass, the order is the same as with none (12: neutrality)."""
+
+    def order(*gates: str) -> list[str]:
+        well = Switch(answer=True)
+        levels = {"a": level(4), "b": level(2), "c": level(1)}
+        world = GateWorld(well.gate(), levels=levels, share=share, discipline=DISCIPLINES[discipline])
+        for number in range(10):
+            for to in "abc":
+                world.arrive(f"{to}{number}", *gates, to=to, flow=f"{number % 3}")
+        while world.tickets:
+            world.now += MS
+            world.finish(next(name for name in world.served if name in world.tickets))
+        return world.served
+
+    assert order("switch") == order()
+
+
+def test_an_arrival_that_may_pass_is_seated_in_its_own_step() -> None:
+    world = GateWorld(Capacity("db", 1, WIDE))
+    assert world.arrive("a", "db").is_seated
+    assert world.sharing.next_event_at() is None
+
+
+def test_who_waited_through_an_outage_gets_no_more_than_its_share_afterwards() -> None:
+    """Without the clamp of virtual time it would get all of the next hundred dispatches."""
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND)
+    for number in range(100):
+        world.arrive(f"down{number}", "switch", flow="down")
+    for number in range(300):
+        world.arrive(f"up{number}", flow="up")
+    for _ in range(100):
+        world.now += 100 * MS
+        world.finish(world.served[-1])
+    switch.answer = True
+    world.emit("well")
+    for _ in range(100):
+        world.now += 100 * MS
+        world.finish(world.served[-1])
+    assert 45 <= sum(name.startswith("down") for name in world.served[-100:]) <= 55
+
+
+def test_parked_requests_are_no_demand() -> None:
+    world = GateWorld(Switch().gate(), levels={"a": level(2), "b": level(2)}, share=Adjusting)
+    for number in range(50):
+        world.arrive(f"{number}", "switch", to="a")
+    assert world.sharing.levels["a"].queueset.seats_waiting == 0
+    world.wait(30 * SECOND)
+    record = world.sharing.levels["a"].record
+    assert record is None or record.demand.maximum <= 1
+
+
+def test_the_tenant_whose_quota_is_used_up_does_not_block_another_in_the_same_queue() -> None:
+    world = GateWorld(
+        Tokens("quota", 1, 1, terms=WIDE, key=lambda request: request.flow), levels={"l": level(1, queues=1)}
+    )
+    world.arrive("a0", "quota", flow="a", to="l")
+    world.arrive("a1", "quota", flow="a", to="l")
+    world.arrive("b0", "quota", flow="b", to="l")
+    assert world.finish("a0") == ["b0"]
+
+
+def test_parked_requests_count_for_the_length_of_their_queue() -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, length=3)})
+    world.arrive("runs", to="l")
+    for number in range(3):
+        world.arrive(f"{number}", "switch", to="l")
+    assert world.arrive("other", to="l").reason is Reason.QUEUE_FULL
+    assert world.arrive("another", "switch", to="l").reason is Reason.QUEUE_FULL
+
+
+def test_an_exempt_level_has_no_gates() -> None:
+    from apf_middleware.fairqueuing import LevelLimits, QueueSetSettings  # noqa: PLC0415
+
+    switch = Switch()
+    exempt = (QueueSetSettings.without_limit(), LevelLimits(1, 0, 1))
+    world = GateWorld(switch.gate(), levels={"e": exempt, "l": level(1)})
+    assert world.arrive("a", "switch", to="e").is_seated
+    assert switch.asked == []
+
+
+def test_a_request_that_is_kept_waiting_holds_no_seat_nor_does_one_that_saves_up_seats_hold_a_lease() -> None:
+    db = Capacity("db", 1, WIDE)
+    world = GateWorld(db, seats=3)
+    world.arrive("narrow", flow="x")
+    world.arrive("wide", "db", width=3, flow="y")
+    assert db.used("") == 0
+    assert world.finish("narrow") == ["wide"]
+    assert world.sharing.levels["level"].queueset.seats_in_use == 3
+
+
+def test_no_seats_are_saved_up_for_who_may_not_pass() -> None:
+    world = GateWorld(Capacity("db", 1, WIDE), seats=3)
+    world.arrive("narrow", flow="x")
+    world.arrive("wide", "db", width=3, flow="y")
+    world.close("db")
+    assert world.arrive("behind", flow="z").is_seated
+
+
+def test_an_event_from_within_a_gate_is_dealt_with_at_the_end_of_the_step() -> None:
+    first, second = Switch(), Switch(answer=True)
+    world = GateWorld(first.gate("first"), seats=5)
+
+    def tells(_: GateRequest) -> bool:
+        first.answer = True
+        world.sharing.emit(world.now, "well")
+        return True
+
+    world.scheduler.add(Condition("second", tells, WIDE))
+    world.arrive("a", "first")
+    world.arrive("b", "second", flow="x")
+    assert sorted(world.served) == ["a", "b"]
+    assert second.answer

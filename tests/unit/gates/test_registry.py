@@ -7,7 +7,7 @@ import pytest
 from apf_middleware import Gates
 from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.gates import Gate, GateRequest, Park, Reject
-from tests.unit.gates.gateworld import GateWorld
+from tests.support.gate_world import GateWorld
 
 REQUEST = GateRequest("level", "schema", "flow")
 

@@ -1,0 +1,39 @@
+"""All leases or none, and what happens when a gate fails."""
+
+import pytest
+
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.gates import (
+    Capacity,
+)
+from tests.support.gate_world import MS, WIDE, GateWorld, Switch
+
+
+def test_when_the_second_gate_parks_the_first_lease_is_returned_without_an_event() -> None:
+    switch = Switch()
+    db = Capacity("db", 1, WIDE)
+    world = GateWorld(db, switch.gate())
+    world.arrive("a", "db", "switch")
+    assert db.used("") == 0
+    assert not world.scheduler.slots.of(db)
+    assert db.counters.events == 0
+    assert [slot.key for slot in world.scheduler.slots.of(world.gate("switch"))] == [""]
+
+
+@pytest.mark.parametrize(("on_error", "outcome"), [("admit", "seated"), ("reject", "rejected"), ("backoff", "waiting")])
+def test_a_gate_that_raises_does_what_its_terms_say(on_error: str, outcome: str) -> None:
+    switch = Switch(OSError("down"))
+    world = GateWorld(switch.gate(on_error=on_error))
+    ticket = world.arrive("a", "switch")
+    assert ticket.state.value == outcome
+    if outcome == "waiting":
+        world.emit("well")
+        assert len(switch.asked) == 1, "an event doesn't hammer a gate that has just broken"
+        switch.answer = True
+        assert world.wait(10 * MS) == ["a"], "and it is not parked for ever"
+
+
+def test_with_a_wider_need_than_the_limit_nobody_waits_for_ever() -> None:
+    memory = Capacity("memory", 4, WIDE, cost=lambda _: 5)
+    world = GateWorld(memory)
+    assert world.arrive("a", "memory").reason is Reason.GATE

@@ -1,0 +1,101 @@
+"""The fair order and the order of arrival."""
+
+import pytest
+
+from apf_middleware.gates.orders import ArrivalOrder, FairOrder
+from tests.support.gate_world import GateWorld, Switch, level
+
+
+@pytest.mark.parametrize("fifo", [True, False])
+def test_in_a_fifo_queue_nobody_overtakes_a_parked_one_of_its_flow(fifo: bool) -> None:  # noqa: FBT001
+    switch = Switch()
+    world = GateWorld(switch.gate(), levels={"l": level(1, queues=1, fifo=fifo)})
+    world.arrive("a0", "switch", flow="a", to="l")
+    world.arrive("a1", flow="a", to="l")
+    world.arrive("b0", flow="b", to="l")
+    assert world.served == (["b0"] if fifo else ["a1"])
+    switch.answer = True
+    world.emit("well")
+    while world.tickets:
+        world.finish(world.served[-1])
+    assert [name for name in world.served if name[0] == "a"] == (["a0", "a1"] if fifo else ["a1", "a0"])
+
+
+def test_a_fifo_flow_goes_on_when_the_one_that_blocks_it_gives_up() -> None:
+    world = GateWorld(Switch().gate(), levels={"l": level(1, queues=1, fifo=True)})
+    world.arrive("a0", "switch", flow="a", to="l")
+    world.arrive("a1", flow="a", to="l")
+    assert world.give_up("a0") == ["a1"]
+
+
+def fair(*items: tuple[str, str, int, int]) -> FairOrder[str]:
+    """Return an order of items with their flow, cost and work, in this order of arrival."""
+    order: FairOrder[str] = FairOrder()
+    for number, (item, flow, cost, work) in enumerate(items):
+        order.add(item, flow, number=number, cost=cost, work=work)
+    order.check()
+    return order
+
+
+def drain(order: FairOrder[str], works: dict[str, tuple[str, int]], below: int = 100) -> list[str]:
+    found = []
+    while (item := order.first(below)) is not None:
+        order.remove(item)
+        order.charge(*works[item])
+        order.check()
+        found.append(item)
+    return found
+
+
+def test_flows_take_turns_and_keep_their_own_order() -> None:
+    items = [("a1", "a", 1, 10), ("a2", "a", 1, 10), ("a3", "a", 1, 10), ("b1", "b", 1, 10)]
+
+    assert drain(fair(*items), {item: (flow, work) for item, flow, _, work in items}) == ["a1", "b1", "a2", "a3"]
+
+
+def test_items_that_cost_too_much_are_passed_and_come_first_when_they_fit() -> None:
+    items = [("large", "a", 4, 10), ("small", "a", 1, 10), ("other", "b", 2, 10)]
+    order = fair(*items)
+    works = {item: (flow, work) for item, flow, _, work in items}
+
+    assert order.first(100) == "large"
+    assert order.first_of("a", 4) == "large"
+    assert drain(order, works, below=4) == ["small", "other"]
+    assert drain(order, works) == ["large"]
+    assert len(order) == 0
+
+
+def test_an_item_that_is_back_keeps_the_start_of_its_flow() -> None:
+    order = fair(("a", "a", 1, 10), ("b", "b", 1, 10))
+    order.remove("a")
+    order.remove("b")
+    order.charge("b", 10)
+    order.add("b2", "b", number=3, cost=1, work=10)
+    order.add("a", "a", number=0, cost=1, work=10, is_back=True)
+
+    assert order.first(2) == "a"
+
+
+def test_when_the_first_item_of_a_flow_leaves_the_next_may_have_an_earlier_turn() -> None:
+    order = fair(("long", "a", 1, 100), ("short", "a", 1, 1), ("other", "b", 1, 50))
+    assert order.first(2) == "other"
+    order.remove("long")
+
+    assert order.first(2) == "short"
+
+
+def test_behind_an_item_that_is_held_up_later_ones_of_its_group_wait() -> None:
+    order: ArrivalOrder[str] = ArrivalOrder()
+    order.hold("group", 1, "parked")
+    assert order.bars("group", 2)
+    assert not order.bars("group", 1)
+    assert not order.bars("other", 2)
+    order.hold("group", 3, "later", behind=True)
+    order.hold("group", 2, "earlier", behind=True)
+
+    assert order.leave("group", "parked") == "earlier"
+    order.hold("group", 2, "earlier")  # a gate holds it up, too
+    assert order.leave("group", "somebody") is None
+    assert order.leave("group", "earlier") == "later"
+    assert order.leave("group", "later") is None
+    assert len(order) == 0

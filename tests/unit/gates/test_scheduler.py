@@ -1,0 +1,445 @@
+"""How requests wait for their gates, and how they end there."""
+
+from collections.abc import Callable
+
+import pytest
+
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.gates import (
+    Capacity,
+    Condition,
+    GateRequest,
+    Hold,
+    Reject,
+    Stage,
+    Terms,
+)
+from apf_middleware.gates.slot import MOST_CHECKS
+from tests.support.gate_world import (
+    BYPASSES,
+    MS,
+    SECOND,
+    WIDE,
+    GateWorld,
+    OwnSwitch,
+    RemoteWorld,
+    Switch,
+    answer,
+    asynchronous,
+    level,
+    parks,
+    polled,
+)
+
+
+def _key(request: GateRequest) -> object:
+    return request.state.get("key", "")
+
+
+def test_whoever_waits_when_the_server_stops_leaves_nothing_behind() -> None:
+    """That they are answered with 503 is shown where they are: tests/integration/test_gates.py."""
+    world = GateWorld(Capacity("db", 1, WIDE), seats=5)
+    for name in "abcd":
+        world.arrive(name, "db")
+    for name in "bcd":
+        world.give_up(name, Reason.QUEUE_CLOSED)
+    world.finish("a")
+    assert not list(world.scheduler)
+    assert not world.scheduler.slots.of(world.gate("db"))
+    assert world.sharing.next_event_at() is None
+
+
+def test_a_parked_request_knows_its_gate_and_runs_when_that_opens() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), Capacity("db", 1, WIDE))
+    world.arrive("a", "db", "switch")
+    slot = world.acquisition("a").slot
+    assert slot is not None
+    assert slot.gate.name == "switch"
+    assert world.gate("db").used("") == 0, "the lease of before is given back in the same step"
+    switch.answer = True
+    assert world.emit("well") == ["a"]
+    assert world.gate("db").used("") == 1
+
+
+def test_of_two_that_may_try_at_the_same_time_the_fair_order_decides() -> None:
+    own = OwnSwitch()
+    world = polled(own)
+    for number in range(5):
+        world.arrive(f"elephant{number}", "own", flow="elephant")
+    world.arrive("mouse", "own", flow="mouse")
+    own.answer = "lease"
+    assert world.wait(20 * MS)[:2] == ["elephant0", "mouse"]
+
+
+def test_a_lower_level_is_served_while_the_head_of_a_higher_one_is_parked() -> None:
+    world = GateWorld(Switch().gate(), levels={"high": level(1, least=1), "low": level(2)})
+    world.arrive("a", "switch", to="high")
+    assert world.arrive("b", to="low").is_seated
+
+
+def test_an_event_before_the_question_is_known_to_the_answer() -> None:
+    world, checks = asynchronous()
+    world.emit("well")
+    world.arrive("a", "remote")
+    answer(world, checks[0], parks())
+    assert world.acquisition("a").stage is Stage.PARKED
+    assert len(checks) == 1
+
+
+def test_an_event_for_nothing_costs_nobody_its_turn() -> None:
+    """Who was let try in vain used to begin anew, behind those who had been served while it waited."""
+
+    def order(*, is_told: bool) -> list[str]:
+        world = GateWorld(Capacity("db", 1, WIDE), seats=20)
+        world.arrive("first", "db", flow="few")
+        world.arrive("wide", "db", flow="wide", width=4)
+        for number in range(8):
+            world.arrive(f"narrow {number}", "db", flow="narrow")
+        while world.tickets:
+            if is_told:
+                world.emit("db")
+            world.finish(world.served[-1])
+        return world.served
+
+    assert order(is_told=True) == order(is_told=False)
+    assert order(is_told=False).index("wide") == 4
+
+
+def test_an_event_between_question_and_answer_has_it_asked_again_at_once() -> None:
+    world, checks = asynchronous()
+    world.arrive("a", "remote")
+    assert world.acquisition("a").stage is Stage.CHECKING
+    world.emit("well")
+    answer(world, checks[0], parks())
+    assert len(checks) == 2
+    assert answer(world, checks[1], "lease") == ["a"]
+
+
+def test_of_the_many_who_wait_for_an_asynchronous_gate_a_few_are_checked_at_a_time() -> None:
+    world, checks = asynchronous()
+    for number in range(100):
+        world.arrive(f"{number}", "remote", flow=f"{number % 5}")
+    assert len(checks) == MOST_CHECKS
+    for check in checks.copy():
+        answer(world, check, parks())
+    assert len(checks) == MOST_CHECKS, "it is shut, and nobody else is asked"
+    world.emit("well")
+    assert len(checks) == 2 * MOST_CHECKS
+    while len(world.served) < 100:
+        answer(world, checks[MOST_CHECKS + len(world.served)], "lease")
+        world.finish(world.served[-1])
+    assert len(checks) == MOST_CHECKS + 100
+
+
+def test_an_event_that_no_gate_listens_to_costs_nothing() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate())
+    world.arrive("a", "switch")
+    assert world.sharing.scheduler.emit(0, "something else") is False
+    assert len(switch.asked) == 1
+    assert world.gate("switch").counters.events == 0
+
+
+def test_an_event_of_another_gate_does_not_help() -> None:
+    switch, other = Switch(), Switch(answer=True)
+    world = GateWorld(switch.gate(), other.gate("other", events=("elsewhere",)))
+    world.arrive("a", "other", "switch")
+    before = len(switch.asked)
+    world.emit("elsewhere")
+    world.emit("other")
+    assert len(switch.asked) == before
+
+
+def test_after_it_has_been_let_in_nothing_is_left_but_the_count_of_attempts() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate())
+    world.arrive("a", "switch")
+    switch.answer = True
+    world.emit("well")
+    acquisition = world.acquisition("a")
+    assert (acquisition.slot, acquisition.candidate_of, acquisition.refusal) == (None, None, None)
+    assert acquisition.attempts == 2
+
+
+def test_all_indexes_are_empty_in_the_end() -> None:
+    world = GateWorld(Capacity("db", 1, WIDE, key=_key), seats=10)
+    for number in range(30):
+        world.arrive(f"{number}", "db", flow=f"{number % 4}", key=number % 3)
+    while world.tickets:
+        for name in [name for name, ticket in world.tickets.items() if ticket.is_seated]:
+            world.finish(name)
+    assert len(world.served) == len(set(world.served)) == 30
+    assert not world.scheduler.slots.of(world.gate("db"))
+    assert not list(world.scheduler)
+    assert world.gate("db").parked == 0
+
+
+def test_one_can_be_kicked_and_all_can() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=10)
+    for name in "abc":
+        world.arrive(name, "switch")
+    switch.answer = True
+    assert world.kick("b") == ["b"]
+    world.scheduler.open_slots(0, world.gate("switch"), "kick")
+    assert sorted(world.note(world.sharing.settle(0))) == ["a", "c"]
+
+
+def test_an_event_with_a_key_opens_that_slot_and_one_without_opens_all() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=10)
+    for key in range(3):
+        world.arrive(f"{key}", "switch", key=key)
+    switch.answer = True
+    assert world.emit("well", 1) == ["1"]
+    assert sorted(world.emit("well")) == ["0", "2"]
+
+
+def test_events_do_not_open_what_an_operator_has_closed() -> None:
+    switch = Switch(answer=True)
+    world = GateWorld(switch.gate())
+    world.close("switch")
+    world.arrive("a", "switch")
+    world.emit("well")
+    world.wait(2 * SECOND)
+    world.kick("a")
+    assert switch.asked == []
+    assert world.open("switch") == ["a"]
+
+
+def test_a_gate_that_is_closed_for_a_while_opens_by_itself() -> None:
+    world = GateWorld(Switch(answer=True).gate())
+    world.close("switch", until=SECOND)
+    world.arrive("a", "switch")
+    assert world.wait(SECOND - 1) == []
+    assert world.wait(1) == ["a"]
+
+
+def test_to_kick_helps_the_parked_and_those_in_backoff_and_is_remembered_while_a_question_is_out() -> None:
+    own = OwnSwitch()
+    world = polled(own)
+    world.arrive("a", "own")
+    own.answer = "lease"
+    assert world.kick("a") == ["a"]
+    world.kick("a")  # which runs already
+    remote_world, checks = asynchronous()
+    remote_world.arrive("b", "remote")
+    remote_world.kick("b")
+    answer(remote_world, checks[0], parks())
+    assert len(checks) == 2
+
+
+def test_a_larger_limit_lets_more_run_at_once_without_any_release() -> None:
+    db = Capacity("db", 1, WIDE)
+    world = GateWorld(db, seats=10)
+    for number in range(6):
+        world.arrive(f"{number}", "db")
+    db.resize(3)
+    world.scheduler.open_slots(0, db, "resize")
+    assert world.note(world.sharing.settle(0)) == ["1", "2"]
+
+
+def test_who_leaves_is_gone_from_everywhere_and_the_next_one_is_considered() -> None:
+    db = Capacity("db", 2, WIDE, cost=lambda request: int(str(request.state.get("size", 1))))
+    world = GateWorld(db, Switch().gate(), seats=1)
+    world.arrive("runs", "db")
+    world.arrive("waits for a seat", "db", flow="x")
+    world.arrive("parked", "switch", flow="y")
+    world.give_up("parked", Reason.CANCELLED)
+    world.give_up("waits for a seat", Reason.CANCELLED)
+    world.arrive("next", "db", flow="x")
+    assert world.finish("runs") == ["next"]
+    remote_world, checks = asynchronous()
+    remote_world.arrive("a", "remote")
+    remote_world.give_up("a")
+    answer(remote_world, checks[0], "lease")
+    assert not list(remote_world.scheduler)
+    assert not remote_world.scheduler.slots.of(remote_world.gate("remote"))
+
+
+def test_when_the_candidate_leaves_the_next_of_its_line_is_let_try() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=1)
+    world.arrive("a", "switch")
+    world.arrive("b", "switch")
+    world.arrive("runs", flow="x")
+    switch.answer = True
+    world.emit("well")  # a is let into its queue, where no seat is free
+    assert world.acquisition("a").stage is Stage.QUEUED
+    world.give_up("a")
+    assert world.finish("runs") == ["b"]
+
+
+def test_gauges_equal_a_recount_and_moves_are_counted_by_what_caused_them() -> None:
+    switch = Switch()
+    gate = switch.gate()
+    world = GateWorld(gate, seats=10)
+    for name in "abc":
+        world.arrive(name, "switch")
+    assert gate.parked == 3
+    world.give_up("b")
+    assert gate.parked == 2
+    switch.answer = True
+    world.emit("well")
+    assert gate.parked == 0
+    assert gate.counters.moves["parked", "refusal"] == 1
+    assert gate.counters.moves["parked", "arrival"] == 2
+    assert gate.counters.moves["active", "event"] == 2
+
+
+def test_the_wait_for_a_gate_is_observed_once_with_all_of_its_attempts() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), limit_ns=60 * SECOND)
+    world.arrive("a", "switch")
+    world.wait(20 * MS)
+    world.emit("well")
+    world.wait(20 * MS)
+    switch.answer = True
+    world.emit("well")
+    tally = world.gate("switch").counters
+    assert (tally.waits.count, tally.waits.total) == (1, 40 * MS)
+    assert world.acquisition("a").attempts == 3
+
+
+def test_of_a_thousand_parked_on_a_hundred_keys_an_event_touches_its_own() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=10, careful=False)
+    for number in range(1_000):
+        world.arrive(f"{number}", "switch", key=number % 100, flow=f"{number % 7}")
+    before = len(switch.asked)
+    world.emit("well", 42)
+    assert [_key(request) for request in switch.asked[before:]] == [42]
+
+
+def test_a_release_costs_no_more_than_three_evaluations_however_many_wait() -> None:
+    db = Capacity("db", 1, WIDE)
+    world = GateWorld(db, seats=5, careful=False)
+    world.arrive("first", "db")
+    for number in range(2_000):
+        world.arrive(f"{number}", "db", flow=f"{number % 50}")
+    before, name = db.counters.evaluated, "first"
+    for _ in range(100):
+        [name] = world.finish(name)
+    assert db.counters.evaluated - before <= 300
+
+
+def test_no_more_wait_for_a_gate_than_it_allows_by_default_half_of_a_queue() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(max_parked=None), levels={"l": level(1, queues=1, length=10)})
+    states = [world.arrive(f"{number}", "switch", to="l", flow=f"{number}").state.value for number in range(7)]
+    assert states == ["waiting"] * 5 + ["rejected"] * 2
+    assert world.arrive("other", to="l").is_seated
+    few = GateWorld(Switch().gate(max_parked=2))
+    assert [few.arrive(f"{number}", "switch").is_waiting for number in range(3)] == [True, True, False]
+
+
+def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
+    """Let ``first`` be told to wait, others join it, and be asked again."""
+    world.come("first")
+    world.answer("first", Hold())
+    for number in range(beside):
+        world.come(f"beside {number}")
+    world.emit("remote")
+    assert world.slot("remote").first is world.acquisition("first")
+    assert world.acquisition("first").stage is Stage.CHECKING
+
+
+def cancelled(world: RemoteWorld) -> None:
+    world.give_up("first", Reason.CANCELLED)
+
+
+def timed_out(world: RemoteWorld) -> None:
+    world.give_up("first", Reason.TIME_OUT)
+
+
+def answered_too_late(world: RemoteWorld) -> None:
+    world.give_up("first", Reason.TIME_OUT)
+    world.answer("first", "lease")
+
+
+def rejected_by_it(world: RemoteWorld) -> None:
+    world.answer("first", Reject())
+
+
+def raised(world: RemoteWorld) -> None:
+    world.answer("first", RuntimeError("away"))
+
+
+def told_a_time_that_is_too_late(world: RemoteWorld) -> None:
+    world.answer("first", Hold(retry_at=world.now + 1000 * SECOND))
+
+
+def admitted(world: RemoteWorld) -> None:
+    assert world.answer("first", "lease") == ["first"]
+
+
+def kicked_and_rejected(world: RemoteWorld) -> None:
+    world.kick("first")
+    world.answer("first", Reject())
+
+
+ENDS = (
+    cancelled,
+    timed_out,
+    answered_too_late,
+    rejected_by_it,
+    raised,
+    told_a_time_that_is_too_late,
+    admitted,
+    kicked_and_rejected,
+)
+
+
+@pytest.mark.parametrize("on_error", ["admit", "reject", "backoff"])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_gate_goes_on_after_each_way_in_which_the_first_to_wait_can_end(
+    end: Callable[[RemoteWorld], None], on_error: str
+) -> None:
+    """It was kept as the one that others may pass only so often, though it was gone: then nobody was asked any more."""
+    world = RemoteWorld(on_error=on_error)
+    first_to_wait(world)
+    end(world)
+    for number in range(10 * BYPASSES):
+        world.come(f"later {number}")
+    world.serve_all()
+
+    assert {f"later {number}" for number in range(10 * BYPASSES)} <= {*world.served}
+    assert not world.scheduler.slots.of(world.gate("remote"))
+    assert world.gate("remote").parked == 0
+
+
+def test_a_gate_goes_on_after_another_gate_has_rejected_the_first_to_wait() -> None:
+    world = RemoteWorld(Condition("db", lambda _: Reject(), Terms()))
+    world.come("first", "remote", "db")
+    world.answer("first", Hold())
+    world.come("beside")
+    world.emit("remote")
+    world.answer("first", "lease")
+    assert world.refused == ["first"]
+    for number in range(10 * BYPASSES):
+        world.come(f"later {number}")
+    world.serve_all()
+
+    assert len(world.served) == 10 * BYPASSES + 1
+
+
+def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None:
+    world = RemoteWorld()
+    first_to_wait(world, beside=0)
+    world.now += SECOND
+    world.answer("first", Reject())
+
+    tally = world.gate("remote").counters
+    assert tally.waits.total == SECOND
+    assert tally.rejected == 1
+
+
+@pytest.mark.parametrize("given", [Hold(), Reject(), "lease"])
+def test_a_request_may_pass_when_its_gate_is_removed_while_it_is_asked(given: object) -> None:
+    world = RemoteWorld()
+    world.come("asked")
+    world.scheduler.retire(world.now, "remote")
+    assert world.answer("asked", given) == ["asked"]
+    world.finish("asked")
+    assert not list(world.scheduler)

@@ -1,0 +1,190 @@
+"""Pauses of gates that are polled or broken, times that a gate tells, and rescues."""
+
+import pytest
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.gates import (
+    Capacity,
+    Gates,
+    Park,
+)
+from apf_middleware.gates.gate import FIRST_PAUSE_NS
+from apf_middleware.gates.timers import pause, spread
+from tests.support.gate_world import MS, SECOND, WIDE, GateWorld, OwnSwitch, Switch, polled
+
+
+def test_a_request_in_backoff_whose_other_gate_closed_meanwhile_is_not_dispatched_when_the_pause_ends() -> None:
+    own = OwnSwitch()
+    world = polled(own, Capacity("db", 1, WIDE))
+    world.arrive("a", "db", "own")
+    own.answer = "lease"
+    world.close("db")
+    world.wait(20 * MS)
+    assert world.served == []
+    assert len(own.asked_at) == 1
+    assert world.open("db") == ["a"]
+
+
+def test_a_polled_gate_is_asked_after_pauses_that_double_and_never_early() -> None:
+    own = OwnSwitch()
+    world = polled(own)
+    world.arrive("a", "own")
+    world.wait(5 * SECOND)
+    pauses = [later - earlier for earlier, later in zip(own.asked_at, own.asked_at[1:], strict=False)]
+    assert pauses[:7] == [10 * MS, 20 * MS, 40 * MS, 80 * MS, 160 * MS, 320 * MS, 640 * MS]
+    assert set(pauses[7:]) == {SECOND}
+
+
+def test_no_pause_is_longer_than_a_quarter_of_the_wait_limit() -> None:
+    own = OwnSwitch()
+    world = polled(own, limit_ns=200 * MS)
+    world.arrive("a", "own")
+    world.wait(200 * MS)
+    pauses = [later - earlier for earlier, later in zip(own.asked_at, own.asked_at[1:], strict=False)]
+    assert max(pauses) == 50 * MS
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_pauses_are_spread_by_a_fifth(chance: float) -> None:
+    assert spread(100, chance) == {0.0: 80, 0.5: 100, 1.0: 120}[chance]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 3), (5, 48), (16, 100), (10_000, 100)])
+def test_pauses_start_at_nothing_double_and_are_capped_without_overflow(count: int, expected: int) -> None:
+    assert pause(count, 3, 100) == expected
+
+
+def test_a_longest_pause_of_zero_disables_the_backoff() -> None:
+    assert pause(5, FIRST_PAUSE_NS, 0) == 0
+
+
+def test_errors_have_pauses_of_their_own_and_a_refusal_resets_them() -> None:
+    own = OwnSwitch()
+    world = polled(own, on_error="backoff")
+    world.arrive("a", "own")
+    world.wait(200 * MS)
+    slot = world.acquisition("a").slot
+    assert slot is not None
+    assert slot.refusals == 5
+    own.answer = OSError("down")
+    while slot.errors < 4:
+        world.wait(MS)
+    assert own.asked_at[-1] - own.asked_at[-2] == 40 * MS, "the third pause of errors, not the eighth of refusals"
+    own.answer = Park()
+    world.wait(SECOND)
+    assert slot.errors == 0
+    own.answer = OSError("down")
+    count = len(own.asked_at)
+    while len(own.asked_at) == count:
+        world.wait(10 * MS)
+    asked_at = own.asked_at[-1]
+    while own.asked_at[-1] == asked_at:
+        world.wait(MS)
+    assert own.asked_at[-1] - asked_at == 10 * MS
+
+
+@pytest.mark.parametrize("answer", ["refusal", "error"])
+def test_idle_seats_let_a_refused_one_try_before_its_pause_is_over_but_never_one_whose_gate_broke(
+    answer: str,
+) -> None:
+    own = OwnSwitch(Park() if answer == "refusal" else OSError("down"))
+    world = polled(own, on_error="backoff")
+    world.arrive("other")
+    world.arrive("other2", flow="x")
+    world.arrive("a", "own")
+    world.wait(75 * MS)
+    assert own.asked_at[-1] == 70 * MS
+    own.answer = "lease"
+    world.wait(10 * MS)
+    world.finish("other")
+    assert world.served[2:] == (["a"] if answer == "refusal" else [])
+
+
+def test_the_end_of_a_request_that_had_nothing_to_give_back_is_no_event() -> None:
+    """A gate that is polled would be asked for each request that ends, whatever its pause."""
+    switch = Switch(answer=True)
+    world = GateWorld(switch.gate(poll_ns=SECOND), seats=50, limit_ns=60 * SECOND)
+    for number in range(20):
+        world.arrive(f"runs{number}", "switch")
+    switch.answer = False
+    world.arrive("waits", "switch")
+    asked = len(switch.asked)
+    world.now += MS
+    for number in range(20):
+        world.arrive(f"more{number}", flow="x")  # so that no seats idle, which may have it tried before its time
+    for number in range(19):
+        world.finish(f"runs{number}")
+    assert len(switch.asked) == asked
+
+
+def test_a_missed_event_is_made_up_for_and_counted() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), limit_ns=5 * SECOND)
+    world.arrive("a", "switch")
+    switch.answer = True  # and nobody tells
+    assert world.wait(499 * MS) == []
+    assert world.wait(MS) == ["a"]
+    assert world.gate("switch").counters.rescues == 1
+
+
+def test_a_rescue_in_vain_is_none() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate())
+    world.arrive("a", "switch")
+    world.wait(3 * SECOND + MS)
+    assert len(switch.asked) == 4
+    switch.answer = True
+    world.emit("well")
+    assert world.gate("switch").counters.rescues == 0
+
+
+def test_a_time_that_has_passed_while_it_was_told_is_soon_made_up_for() -> None:
+    """As of a remote gate whose answer was slow: nobody is told of it again, so it is asked again in a moment."""
+    switch = Switch(Park(retry_at=0.5))
+    world = GateWorld(switch.gate())
+    world.now = SECOND
+    world.arrive("a", "switch")
+    asked = len(switch.asked)
+    world.now = world.sharing.next_event_at() or 0
+    assert SECOND < world.now <= SECOND + 20 * MS
+    world.note(world.sharing.tick(world.now))
+    assert len(switch.asked) == asked + 1
+
+
+@pytest.mark.parametrize("poll_ns", [None, 10 * MS])
+def test_a_time_that_has_passed_tells_nothing_so_the_gate_is_not_asked_again_at_once(poll_ns: int | None) -> None:
+    """As of a breaker that was to be half-open by then, but isn't until somebody calls: it was asked without end."""
+    switch = Switch(Park(retry_at=0.5))
+    world = GateWorld(switch.gate(poll_ns=poll_ns))
+    world.arrive("a", "switch")
+    asked = len(switch.asked)
+    for _ in range(100):
+        world.now = max(world.now, world.sharing.next_event_at() or 0)
+        world.note(world.sharing.tick(world.now))
+        if world.now >= 3 * SECOND:
+            break
+    assert world.now >= 3 * SECOND
+    assert len(switch.asked) - asked <= 12
+
+
+def test_the_pause_before_a_rescue_can_be_set_and_must_not_be_zero() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(flush_ns=30 * MS))
+    world.arrive("a", "switch")
+    switch.answer = True
+    assert world.wait(30 * MS) == ["a"]
+    with pytest.raises(InvalidValueError, match="flush is 0, but it must be more than 0 seconds"):
+        Gates(flush=0)
+
+
+@pytest.mark.parametrize("penalty", [True, False])
+def test_without_a_penalty_an_event_lets_try_at_once_where_a_pause_would_be_due(penalty: bool) -> None:  # noqa: FBT001
+    own = OwnSwitch(Park(penalty=penalty))
+    world = polled(own)
+    world.arrive("a", "own")
+    world.wait(MS)
+    own.answer = "lease"
+    world.emit("own")
+    assert world.served == ([] if penalty else ["a"])
+    world.wait(9 * MS)
+    assert world.served == ["a"], "what is remote isn't asked more often than that"
