@@ -1,6 +1,6 @@
-"""The middleware: every request is received, admitted or rejected, and runs on its seats.
+"""The middleware: each request is resolved, admitted or rejected, and runs on its seats.
 
-Pure ASGI, and as little as can be in the way of a request that is admitted at once: the app gets the server's own
+It is pure ASGI, and does as little as possible for a request that is admitted at once: the app gets the server's own
 ``receive``, and a ``send`` that adds two headers to the start of the response.
 """
 
@@ -49,7 +49,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 _SEATED: Final = TicketState.SEATED
 _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
-_SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until so few have been read
+_SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until a client has read so few
 _E: Final = frozenset(b"eE")  # of text/event-stream
 _Headers = list[tuple[bytes, bytes]]
 _Reply = tuple[Send, _Headers, Admission]  # senders are its methods: a partial's calls cost more
@@ -85,7 +85,7 @@ class APFMiddleware:
         allow_empty: bool = False,
     ) -> None:
         self._app = app
-        self.app: ASGIApp = app  # is called, and may be dressed in what the configuration wants observed
+        self.app: ASGIApp = app  # what is called: ``app``, wrapped where requests are to be observed
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
         self._service = Service(
@@ -101,14 +101,14 @@ class APFMiddleware:
         self._observe()
 
     def _fail(self, app: ASGIApp, error: Exception) -> None:
-        """Serve nobody, because of ``error``."""
+        """Answer every request 503, because of ``error``."""
         self._app = self.app = app
         self._failure = Failure(app, error)
-        self._senders = {}  # so that no request takes the usual way
+        self._senders = {}  # so that requests take the way of `_other`
 
     @property
     def service(self) -> Service:
-        """What is at work behind the middleware; raises what was wrong if it couldn't be set up."""
+        """The service behind the middleware; raises the error if it couldn't be set up."""
         if self._failure is not None:
             raise self._failure.error
         return self._service
@@ -164,7 +164,7 @@ class APFMiddleware:
     async def _receive(
         self, scope: Scope, receive: Receive, send: Send, now: int, resolved: ResolvedRequest | None
     ) -> tuple[ResolvedRequest, RequestBody | None] | None:
-        """Find out what isn't known about a request, and receive its body; None when it has been answered already."""
+        """Resolve a request and receive its body; None if it has been answered already."""
         service, body = self._service, _NO_BODY
         try:
             while True:
@@ -192,7 +192,7 @@ class APFMiddleware:
         return None
 
     async def _find(self, scope: Scope, receive: Receive | RequestBody, send: Send, now: int) -> ResolvedRequest | None:
-        """Find out where a request goes; None when it has been answered already."""
+        """Resolve a request; None if it has been answered already."""
         service = self._service
         if service.due <= now:
             service.keep_house(now)
@@ -216,7 +216,7 @@ class APFMiddleware:
     async def _answer(
         self, found: Identity | Refused | UnknownQueue | Unseated, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request that goes to no level; ``found`` is an identity for the admin's path alone."""
+        """Answer a request that goes to no level; ``found`` is an identity only for the admin's path."""
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
         elif isinstance(found, UnknownQueue):
@@ -229,7 +229,7 @@ class APFMiddleware:
             await self.app(scope, receive, send)
 
     async def _reject(self, admission: Admission, scope: Scope, send: Send) -> None:
-        """Answer a request that won't be served."""
+        """Answer a request that was rejected."""
         service = self._service
         service.rejections.note(admission)
         if service.tracing is not None:
@@ -264,7 +264,7 @@ class APFMiddleware:
         return self._service.wait(admission, limit_ns, watch_of_client, (admission, scope, receive, body))
 
     def _observe(self) -> None:
-        """Call the app as the configuration in force wants it observed."""
+        """Wrap the app as the configuration in force requires."""
         self.app = observed(self._app, self._service.configuration, self._service.tracing)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -287,12 +287,12 @@ class APFMiddleware:
 
 
 def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:
-    """The paths to read; none if there is a configuration already, or only the web defaults."""
+    """Return the paths to read; none for a configuration that is given or for the web defaults."""
     if source is None or isinstance(source, Configuration):
         return ()
     if isinstance(source, str | PathLike):
         return (source,)
-    given: object = source  # whatever the types say
+    given: object = source  # which the types don't keep callers from
     if not isinstance(given, Sequence) or not all(isinstance(one, str | PathLike) for one in given):
         raise InvalidValueError("config", source, "it must be a Configuration, or the paths to read one from")
     return tuple(source)
@@ -320,7 +320,7 @@ def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> Re
 
 
 def _end(admission: Admission, body: RequestBody | None) -> None:
-    """Let go what lasts as long as the request."""
+    """Release what a request holds beside its seats."""
     destination = admission.destination
     destination.controller.release_leases(admission)
     if isinstance(destination, GatedRequest):
@@ -332,7 +332,7 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
 
 
 async def _send_http(reply: _Reply, message: Message) -> None:
-    """Pass on what an app sends; the start of its response tells schema and level, too, and whether it is a stream."""
+    """Send a message of the app; the start of its response gets our headers, and shows whether it is a stream."""
     if message["type"] != "http.response.start":
         if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
             writes = reply[2].destination.runtime.streams.writes
@@ -357,7 +357,7 @@ async def _send_http(reply: _Reply, message: Message) -> None:
 
 
 async def _send_websocket(reply: _Reply, message: Message) -> None:
-    """The same for a WebSocket, which is a stream once it is accepted."""
+    """Send a message of a WebSocket's app; an accepted WebSocket is a stream."""
     send, extra, admission = reply
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
@@ -379,7 +379,7 @@ def _with_headers(message: Message, headers: _Headers, extra: _Headers) -> Messa
 
 
 async def _send_gated_http(reply: _Reply, message: Message) -> None:
-    """The same for a request that has passed gates, of which some want to know when its response begins."""
+    """Send as `_send_http` does, and let gates that want it release their leases when the response begins."""
     if message["type"] == "http.response.start":
         admission = reply[2]
         admission.destination.controller.release_leases(admission, early=True)

@@ -1,7 +1,7 @@
-"""By what a request is remembered: exactly those parts of its scope that what is found out about it depends on.
+"""The cache of resolved requests, and its keys: exactly the parts of a scope that the result depends on.
 
-Method, path and peer always count; headers, the query, the user and a client certificate only where some authenticator,
-rule or distinguisher looks at them. A header that rules look at for OPTIONS doesn't count for a GET.
+Method, path and peer are always part of a key; headers, the query, the user and a client certificate only where an
+authenticator, rule or distinguisher reads them. A header that rules read for OPTIONS is no part of a key for GET.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,22 +21,22 @@ __all__ = ["LONGEST_KEY", "REMEMBERED", "CacheKeys", "Key", "RequestCache", "len
 Key = tuple[object, ...]
 
 LONGEST_KEY: Final = 2048
-"""What is remembered has keys of at most so many bytes, for their parts are the client's to choose."""
+"""The longest key in bytes; requests with longer ones aren't cached, because clients choose the parts of a key."""
 
 REMEMBERED: Final = 4096
-"""The requests, and the callers, that are always remembered; at most twice as many."""
+"""At least so many recent requests and callers are cached, at most twice as many."""
 
 V = TypeVar("V")
 
-_MOST_METHODS: Final = 32  # clients may invent methods
+_MOST_METHODS: Final = 32  # of which a set of headers is cached: clients may invent methods
 _HOST: Final = b"host"
 
 
 class CacheKeys:
-    """Makes keys for what this ``chain``, the schemas of this configuration and estimates of ``costs`` look at.
+    """Makes keys of what this ``chain``, the schemas of this configuration and estimates of ``costs`` read.
 
-    For ``plain_methods``, of those that have come, nothing counts but method, path and peer, unless a scope has a root
-    path or what is found under ``user``.
+    ``plain_methods`` are methods, of those seen so far, whose keys are method, path and peer, unless a scope has a root
+    path or the key ``user``.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class CacheKeys:
     def __init__(self, configuration: Configuration, chain: Chain, costs: Dependence = STEADY) -> None:
         self._chain = chain
         self._credentials = chain.headers
-        # Where in a scope a caller may be told; nothing is ever found under the empty string.
+        # The key of a scope that may name the caller. Nothing is ever found under the empty string.
         self.user: str = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
         self._asks_always = chain.reads_more
@@ -70,7 +70,7 @@ class CacheKeys:
         self.plain_methods: set[str] = set()
 
     def of_request(self, scope: Scope) -> Key:
-        """The key of a request; KeyError or TypeError where a server leaves out what is needed for one."""
+        """Return the key of a request; KeyError or TypeError where a server leaves out a part of it."""
         method, client, root = scope["method"], scope["client"], scope.get("root_path")
         key: Key = (method, scope["path"], client[0] if client else None)
         wanted = self._by_method.get(method)
@@ -90,7 +90,7 @@ class CacheKeys:
         return key
 
     def of_caller(self, scope: Scope) -> Key:
-        """The key of whoever asks."""
+        """Return the key of the caller."""
         client, credentials = scope.get("client"), self._credentials
         key: Key = (client[0] if client else None,)
         if credentials:
@@ -109,7 +109,7 @@ class CacheKeys:
 
 
 def length_of(key: Iterable[object]) -> int:
-    """About how many bytes a key holds."""
+    """Return about how many bytes a key holds."""
     total = 0
     for part in key:
         if part.__class__ is str or part.__class__ is bytes:
@@ -120,7 +120,7 @@ def length_of(key: Iterable[object]) -> int:
 
 
 class RequestCache(BoundedCache[Key, V]):
-    """Remembers under the keys that ``keys`` makes."""
+    """A cache of resolved requests, under the keys that ``keys`` makes."""
 
     __slots__ = ("_keys", "_plain_methods", "_user")
 
@@ -130,7 +130,10 @@ class RequestCache(BoundedCache[Key, V]):
         self._plain_methods, self._user = keys.plain_methods, keys.user
 
     def recall(self, scope: Scope) -> V | None:
-        """What is known about requests like this one, if anything is; None also where a scope is out of the common."""
+        """Return what was cached for requests like this one; None also for a scope that lacks a part of the key.
+
+        Most keys are method, path and peer. They are made here, in the one call that looks them up.
+        """
         try:
             method = scope["method"]
             if method in self._plain_methods and self._user not in scope and not scope.get("root_path"):
@@ -142,7 +145,7 @@ class RequestCache(BoundedCache[Key, V]):
 
 
 class _Facts:
-    """What schemas look at beside method, path and peer. ``are_known`` unless a callable may look at anything."""
+    """The facts that schemas read beside method, path and peer; ``are_known`` unless a callable may read anything."""
 
     def __init__(self, schemas: Sequence[FlowSchema]) -> None:
         self.always: set[bytes] = set()
@@ -155,7 +158,7 @@ class _Facts:
                     for http in rule.http_rules:
                         self._add(http)
                 else:
-                    self.always.add(_HOST)  # which a conjunction may look at
+                    self.always.add(_HOST)  # which a conjunction may read
             self._add_distinguisher(schema.distinguisher)
             self._add_distinguisher(schema.queue)
 
@@ -176,7 +179,7 @@ class _Facts:
 
 
 class _Wanted:
-    """The headers that count, by method."""
+    """The headers that are part of the key, by method."""
 
     def __init__(self, facts: _Facts, credentials: frozenset[bytes]) -> None:
         self._always = facts.always | credentials

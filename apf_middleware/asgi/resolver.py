@@ -50,13 +50,13 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Unseated(Enum):
-    """Instead of a place: a request that is served at once, without a level and a seat."""
+    """Requests that are served at once, without a level and seats."""
 
     LONG_RUNNING = "long-running"
 
 
 class ResolvedRequest(Destination):
-    """Where requests like one that was resolved go; ``until`` is when that must be found anew.
+    """The destination of requests like one that was resolved; it is valid ``until`` then.
 
     ``headers`` go back with their responses. ``policy`` are there where a request may be more than a seat.
     """
@@ -79,12 +79,12 @@ class ResolvedRequest(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.policy: StreamPolicy | None = None
-        self.body: RequestBody | None = None  # what was read of it, for this request alone
-        self.awaits_body: bool = False  # whether its body is received before it asks for seats, if it has one
+        self.body: RequestBody | None = None  # as far as it was read for an estimate; it belongs to one request
+        self.awaits_body: bool = False  # whether the body is received before the request asks for seats
 
 
 class GatedRequest(ResolvedRequest):
-    """One request with gates to pass, for which they are told all that is known of it."""
+    """A single request that has gates to pass, with the facts that gates may read."""
 
     __slots__ = ("digest", "gates", "scope")
 
@@ -95,19 +95,19 @@ class GatedRequest(ResolvedRequest):
         return self
 
     def forget_scope(self) -> None:
-        """The request is over. Its scope has its admission, and that would have the scope again, by way of this."""
+        """Drop the scope when the request is over: it refers to the admission, which refers to this, in a cycle."""
         self.scope = Destination.scope
 
 
 Found = ResolvedRequest | Refused | UnknownQueue | Unseated
-"""What a resolver finds out about a request."""
+"""The result of resolving a request."""
 
 
 def _with_body(found: Found, body: RequestBody | None) -> Found:
-    """What another resolver has found, for a request of which ``body`` had been read before."""
+    """Return the result of another resolver for a request of which ``body`` was read before."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
-    alone = copy(found)  # the other one may be remembered, for requests whose bodies nobody has read
+    alone = copy(found)  # ``found`` may be cached, for requests whose bodies haven't been read
     alone.body = body
     return alone
 
@@ -119,7 +119,7 @@ class _Caller(NamedTuple):
 
 
 class _Cost(NamedTuple):
-    """Who has estimated, the estimate, and the body if it was read for that."""
+    """The estimator, its estimate, and the body if it was read for that."""
 
     choice: Choice | None
     estimate: Estimate
@@ -127,7 +127,7 @@ class _Cost(NamedTuple):
 
 
 class _Costs:
-    """How many seats requests take: one, unless the configuration says more."""
+    """The work of requests: one seat, unless the configuration says more."""
 
     def __init__(self, configuration: Configuration, sources: Sources) -> None:
         server = configuration.server
@@ -144,7 +144,7 @@ class _Costs:
         scope: Scope,
         body: Callable[[Classification], RequestBody],
     ) -> "_Cost":
-        """The estimate, for which the body may have to be read, and functions to be awaited."""
+        """Estimate the work of a request, for which its body may have to be read."""
         assert self._estimation is not None, "then what it costs is usual"
         choice, read = self._estimation.choose(digest, classification), None
         if choice.wants_body(digest) and is_readable(scope):
@@ -156,10 +156,10 @@ class _Costs:
 
 
 class RequestResolver:
-    """Receives requests for the levels of ``controller``; ``chain`` tells who asks.
+    """Resolves requests for the levels of ``controller``; ``chain`` authenticates their callers.
 
-    Once it has a ``successor``, whoever is still being received is received by that anew: what this one knows doesn't
-    hold any more, and the level that it would find may have gone.
+    Once it has a ``successor``, requests that are still being resolved are resolved by that again: the configuration
+    has changed, and the level that this one would find may have gone.
     """
 
     unknown_queues: Counter[str]
@@ -199,7 +199,7 @@ class RequestResolver:
 
     @property
     def learned(self) -> LearnedCosts | None:
-        """Where costs are to be noted, if estimates are learned from them."""
+        """The learned costs; None unless estimates are learned from what requests took."""
         return self._learned
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
@@ -229,7 +229,7 @@ class RequestResolver:
         messages = messages if body is None else body
         if self.successor is not None:
             return _with_body(await self.successor.resolve(scope, now, messages), body)
-        resolved = self._seen(digest, classification, caller, estimate, scope)
+        resolved = self._resolved(digest, classification, caller, estimate, scope)
         resolved.body = body
         if key is not None and not resolved.gates and (choice is None or choice.dependence.is_steady):
             self._cache.put(key, resolved)
@@ -238,7 +238,7 @@ class RequestResolver:
     def _place(
         self, scope: Scope, digest: RequestDigest, *, remembers: bool
     ) -> Classification | UnknownQueue | Unseated:
-        """Return where the request belongs, by what it is and by what it names."""
+        """Classify a request, by its facts and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return Unseated.LONG_RUNNING
         classification = self._decide(digest) if remembers else self._classify(digest)
@@ -247,10 +247,10 @@ class RequestResolver:
         placed = self._naming.place(scope, digest, classification)
         return self._miss(placed) if isinstance(placed, UnknownQueue) else placed
 
-    def _seen(
+    def _resolved(
         self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope
     ) -> ResolvedRequest:
-        """Where this request goes, and what is to be resolved to on the way."""
+        """Return the resolved request with everything that the middleware needs for it."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
         headers, work, writes = self._response_headers.of(classification), estimate.work, digest.verb not in _READING
         if gates:
@@ -258,7 +258,7 @@ class RequestResolver:
             resolved: ResolvedRequest = gated.told(gates, digest, scope)
         else:
             resolved = ResolvedRequest(self._controller, classification, caller, headers, work, writes=writes)
-        if self._controller.running is not None:  # somebody may ask
+        if self._controller.running is not None:  # the admin may be asked for running requests
             resolved.details = Details(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
         if self._learned is not None:
@@ -269,14 +269,14 @@ class RequestResolver:
         return resolved
 
     def _awaits_body(self, digest: RequestDigest, resolved: ResolvedRequest) -> bool:
-        """Whether such a request asks for seats when its body is there."""
+        """Return whether such a request asks for seats only when its body has arrived."""
         settings = self._bodies
         if settings.hold_seats or resolved.runtime.shared.exempt:
             return False
         return settings.any_method or digest.method not in _BODILESS
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
-        """Who asks, and nothing else."""
+        """Authenticate the caller, and nothing else."""
         caller = self._known_caller(scope, now) or await self._meet(scope, now)
         if self.successor is not None:
             return await self.successor.identify(scope, now)
@@ -291,7 +291,7 @@ class RequestResolver:
         return refused
 
     def _key(self, scope: Scope) -> Key | None:
-        """The key, if what is found may be remembered."""
+        """Return the key of the cache; None if the request must not be cached."""
         if not self._keys.is_memorable:
             return None
         try:
@@ -302,14 +302,14 @@ class RequestResolver:
         return key if length_of(key) <= LONGEST_KEY else None
 
     def _known_caller(self, scope: Scope, now: int) -> _Caller | None:
-        """Whoever asks, if they were met lately."""
+        """Return the caller if it is cached and its credential is still valid."""
         if not self._chain.memorable:
             return None
         known = self._callers.get(self._keys.of_caller(scope))
         return known if known is not None and known.until > now else None
 
     async def _meet(self, scope: Scope, now: int) -> _Caller | Refused:
-        """Whoever the chain says that it is."""
+        """Authenticate the caller and cache the result."""
         verdict = self._chain.identify(scope)
         if not isinstance(verdict, Authenticated | Refused):
             verdict = await verdict
@@ -323,13 +323,13 @@ class RequestResolver:
         return caller
 
     def _until(self, verdict: Authenticated, now: int) -> int:
-        """The end of a credential on the monotonic clock."""
+        """Return when a credential ends, on the monotonic clock."""
         if verdict.valid_until is None:
             return _FOREVER
         return now + int((verdict.valid_until - self._wall_clock()) * _SECOND)
 
     def refresh(self) -> None:
-        """Let authenticators look for changed files and keys; if answers may differ now, forget what was remembered."""
+        """Let authenticators read changed files and keys; clear the caches if their answers may differ now."""
         if self._chain.refresh():
             self._cache.clear()
             self._callers.clear()

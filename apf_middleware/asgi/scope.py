@@ -1,7 +1,8 @@
-"""A request's digest, from an ASGI scope.
+"""The headers, query and digest of a request, from an ASGI scope.
 
-Servers differ in what they put into a scope, so whatever the specification calls optional may be missing here. Text is
-decoded so that nothing can fail: whoever sends bytes that are no text gets text that matches nothing.
+Servers differ in what they put into a scope, so everything that the specification calls optional may be missing. The
+specification also allows any iterable of two-item iterables for headers: nearly all servers give a list of tuples, some
+(Mangum) give lists of two. Decoding never fails: bytes that aren't text become text that matches nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,7 +24,7 @@ _MOST_PARAMETERS = 256
 
 
 def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
-    """Return names and values, to be unpacked, as often as is needed.
+    """Return the names and values of headers, which may be read more than once.
 
     Headers that can be read once only are replaced by a list in the scope, for the app.
     """
@@ -37,12 +38,12 @@ def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
 
 
 def method_of(scope: Scope) -> str:
-    """The method; a WebSocket's handshake is a GET."""
+    """Return the method; a WebSocket's handshake is a GET."""
     return str(scope.get("method") or "GET")
 
 
 def path_of(scope: Scope) -> str:
-    """The path as the app's own routes see it: without what a mount or a proxy has taken off."""
+    """Return the path as the app's own routes see it, without the prefix of a mount or a proxy."""
     path, root = str(scope.get("path") or "/"), str(scope.get("root_path") or "")
     if root and path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
         return path[len(root) :] or "/"
@@ -50,7 +51,7 @@ def path_of(scope: Scope) -> str:
 
 
 class HeaderView(Mapping[str, str]):
-    """Headers by name, as servers send it in lower case; each decoded when asked for, and the first of its name."""
+    """Headers by name in lower case, decoded on access; of several with one name, the first."""
 
     __slots__ = ("_headers",)
 
@@ -82,7 +83,7 @@ class HeaderView(Mapping[str, str]):
 
 
 class QueryView(Mapping[str, str]):
-    """Query parameters by name, parsed when first asked for; one that comes more than once has its first value."""
+    """Query parameters by name, parsed on first access; of several with one name, the first."""
 
     __slots__ = ("_parsed", "_raw")
 
@@ -109,7 +110,7 @@ def _parse(raw: bytes) -> dict[str, str]:
     values: dict[str, str] = {}
     try:
         pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-    except ValueError:  # more of them than anybody means
+    except ValueError:  # too many parameters
         return values
     for name, value in pairs:
         values.setdefault(name, value)
@@ -117,13 +118,13 @@ def _parse(raw: bytes) -> dict[str, str]:
 
 
 def query_of(scope: Scope) -> Mapping[str, str]:
-    """Query parameters by name."""
+    """Return query parameters by name."""
     raw = scope.get("query_string")
     return QueryView(raw) if raw else NO_VALUES
 
 
 def digest_request(scope: Scope, identity: Identity, client_address: str, resolve: Resolver) -> RequestDigest:
-    """Everything that a rule may look at."""
+    """Return everything that a rule may read."""
     method, path, query, headers = method_of(scope), path_of(scope), query_of(scope), HeaderView(scope)
     resolution = resolve(method, path, query)
     return RequestDigest(

@@ -1,11 +1,11 @@
-"""What is seen to for the few requests that are more than a seat: streams, watches, slow readers, estimates cut short.
+"""The policy for requests that are more than a seat: streams, watches, slow readers, estimates that were cut.
 
-How a request becomes a stream is told by HTTP. A WebSocket is one from the beginning, and so probably is who accepts
-``text/event-stream`` or watches a resource. Whatever is answered with ``text/event-stream`` turns out to be one.
+A WebSocket is a stream from the beginning, and so probably is a request that accepts ``text/event-stream`` or watches a
+resource. A response with ``text/event-stream`` turns out to be one.
 
-Where a level counts its streams, those that are known are counted when they arrive, so that they can be refused; one
-that turns out to be none has its place no longer than until then. One that nobody knew of can't be refused any more: if
-there is no place for it, it keeps its seats, which are limited as well.
+Where a level counts its streams, those that are known are counted when they arrive, so that they can be refused; a
+request that turns out to be none is counted no longer than until then. An unexpected stream can't be refused any more:
+if there is no place for it, it keeps its seats, which are limited as well.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ _ENDS: Final = frozenset({b"", b";", b" ", b"\t"})
 
 
 class StreamPolicy:
-    """What is to be seen to for requests of one kind. ``resource`` is what a watch watches, if it is counted."""
+    """What the middleware does for such requests of one kind; ``resource`` is what a counted watch watches."""
 
     __slots__ = ("is_limited", "is_watch", "resource", "was_cut")
 
@@ -43,7 +43,7 @@ class StreamPolicy:
 
 
 def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:
-    """A request is about to arrive; False if it won't, for it would be a stream too many and is refused."""
+    """Count a request that is known to become a stream; False if it is refused as one too many."""
     if policy.was_cut:
         admission.destination.tally.cut += 1
     if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
@@ -53,13 +53,13 @@ def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) 
 
 
 def follow(admission: Admission, policy: StreamPolicy) -> None:
-    """Its seats are there, and the app is called next."""
+    """Begin the watch of a request that has been seated."""
     if policy.is_watch:
         admission.long_term().watch(policy.resource)
 
 
 def begin_response(admission: Admission, *, is_stream: bool) -> None:
-    """A response starts, of a stream or of what might have been one: then it's clear what it is."""
+    """Release the seats of a response that is a stream; stop counting one that turns out to be none."""
     stream = admission.stream
     if is_stream or (stream is not None and stream.watches):
         if admission.destination.runtime.streams.settings.release_at_start:
@@ -69,19 +69,19 @@ def begin_response(admission: Admission, *, is_stream: bool) -> None:
 
 
 def is_event_stream(content_type: bytes) -> bool:
-    """Whether this is the type of Server-Sent Events, with parameters or without."""
+    """Return whether this is the type of Server-Sent Events, with parameters or without."""
     return content_type[:_LENGTH].lower() == _EVENT_STREAM and content_type[_LENGTH : _LENGTH + 1] in _ENDS
 
 
 def _is_known(scope: Scope) -> bool:
-    """Whether a request says that it wants a stream."""
+    """Return whether a request says that it wants a stream."""
     if scope["type"] == "websocket":
         return True
     return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers_of(scope))
 
 
 async def send_timed(send: Send, writes: StalledCalls[Releasable], admission: Admission, message: Message) -> None:
-    """Send, and if it takes too long, for the client doesn't read, let the seats go."""
+    """Send, and release the seats if that takes too long because the client doesn't read."""
     if admission.state is not _SEATED:
         await send(message)
         return

@@ -31,7 +31,7 @@ _MS: Final = 1_000
 
 
 def build_tracing(configuration: Configuration) -> "Tracing | None":
-    """What tells spans, if that is wanted; MissingExtraError if OpenTelemetry isn't installed."""
+    """Return what makes spans, if the configuration wants them; MissingExtraError without OpenTelemetry."""
     settings = configuration.server.telemetry
     if not settings.tracing:
         return None
@@ -45,26 +45,26 @@ def build_tracing(configuration: Configuration) -> "Tracing | None":
 
 
 def choose_wait(tracing: "Tracing | None") -> Wait:
-    """How a request waits for its seats."""
+    """Return the function with which requests wait for seats."""
     return wait_for_seat if tracing is None else tracing.wait
 
 
 def observed(app: ASGIApp, configuration: Configuration, tracing: "Tracing | None") -> ASGIApp:
-    """``app``, and around it what is wanted: itself if that is nothing."""
+    """Wrap ``app`` as the configuration wants requests observed; return it as it is if it wants nothing."""
     if configuration.server.responses.server_timing:
         app = timed(app)
     return app if tracing is None else tracing.traced(app)
 
 
 def timing_header(admission: Admission) -> tuple[bytes, bytes]:
-    """The header of a response to this request."""
+    """Return the header for the response to this request."""
     waited = admission.waited
     became = admission.reason or ("queued" if waited else "seated")
     return b"server-timing", f'apf;dur={waited * _MS:.1f};desc="{became}"'.encode()
 
 
 def timed(app: ASGIApp) -> ASGIApp:
-    """``app``, with the header in the start of each of its responses."""
+    """Wrap ``app``: each of its responses starts with the header."""
 
     def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return app(scope, receive, partial(_send_timed, send, scope["apf"]))

@@ -21,7 +21,9 @@ EVENTS = "text/event-stream"
 PODS = Resource("pods", namespace="shop")
 
 
-def configuration(streams: str = "{}", *, seats: int = 2, server: str = "", queues: int = 2) -> Configuration:
+def configuration(
+    streams: str = "{}", *, seats: int = 2, server: str = "", queues: int = 2, wait: str = "50ms"
+) -> Configuration:
     return load_text(
         f"""
 apiVersion: apf/v1
@@ -33,7 +35,7 @@ kind: PriorityLevel
 metadata: {{name: crowd}}
 spec:
   shares: 1000
-  waitLimit: 50ms
+  waitLimit: {wait}
   queuing: {{queues: {queues}, handSize: 1, queueLengthLimit: 5}}
   streams: {streams}
 ---
@@ -239,7 +241,7 @@ async def test_who_was_not_known_to_be_a_stream_keeps_its_seat_when_there_are_to
 async def test_a_place_is_given_back_on_every_path() -> None:
     """Rejected otherwise, gone while waiting, cancelled while waiting or running, an app that raises."""
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 9}", seats=1, queues=1))
+        studio = Studio(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="300ms"))
         holder = await studio.comes("/holder")
         timed_out = await studio.comes(f"/1?{EVENTS}", accept=EVENTS)
         gone = await studio.comes(f"/2?{EVENTS}", accept=EVENTS)
