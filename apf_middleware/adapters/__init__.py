@@ -1,6 +1,6 @@
-"""Gates for what people really use: connection pools, a shared Redis, hosts that are called, circuit breakers.
+"""Gates for connection pools, limits in a shared Redis, hosts that are called, and circuit breakers.
 
-Each is a module of its own, imported by whoever needs it, because each needs a library that others don't have:
+Each has a module of its own, which isn't imported by others, because each needs a library that not all apps have:
 
 ==============  ==============================================  =================
 `sqlalchemy`    the connections of an engine's pool             ``[sqlalchemy]``

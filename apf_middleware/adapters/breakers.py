@@ -1,11 +1,12 @@
-"""What a circuit breaker means for waiting requests, whichever library it comes from.
+"""The state of a circuit breaker as a condition of requests, for all libraries of breakers.
 
-*Open*: wait until it lets anybody try; who can't wait for so long is rejected at once and told when to come back.
-*Half-open*: so many requests try at a time, and the others wait for what comes of it, all but the probes. *Closed*: go.
+*Open*: requests wait until the breaker lets some try; a request whose wait limit ends before is rejected at once, with
+the time to come back. *Half-open*: a number of requests try at a time, the others wait for their outcome. *Closed*:
+requests pass.
 
-The state is kept here, as the breaker has told it, and read nowhere else: a listener of pybreaker is called before the
-breaker itself says what it is told, and purgatory tells that it is half-open only when the probe has ended. So that a
-breaker has become half-open is known by time.
+The state is kept here as the breaker's listener has reported it. It isn't read from the breaker, because pybreaker
+calls listeners before it changes its own state, and purgatory reports the half-open state only when the probe has
+ended. So the time says when a breaker becomes half-open.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ BreakerState = Literal["open", "half-open", "closed"]
 
 
 class Circuit:
-    """The condition ``name`` of ``gates``: what is known of a breaker, and how many may try when it is half-open."""
+    """The condition ``name`` of ``gates``: the state of a breaker, and how many ``probes`` try when it is half-open."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Circuit:
         gates.condition(name, blocks=self._blocks, **terms)(self.ask)
 
     def ask(self, request: GateRequest) -> Park | Probe | None:  # noqa: ARG002
+        """Return the condition's answer for ``request``."""
         if self.state == "closed":
             return None
         remaining = self._tries_at - self._clock()
@@ -52,7 +54,7 @@ class Circuit:
         return self.state == "open" and self._tries_at > self._clock()
 
     def note(self, state: BreakerState, opens_in: float = 0.0) -> None:
-        """The breaker is in this state now, and if it is open lets somebody try in so many seconds; from any thread."""
+        """Note the breaker's state, and when it is open, after how many seconds it lets requests try; in any thread."""
         self._tries_at = self._clock() + opens_in
         self.state = state
         self._gates.emit_threadsafe(self.name)

@@ -1,8 +1,8 @@
-"""What Redis does in one step for gates that several servers share, in its own language.
+"""Lua scripts that Redis runs in one step for gates that several servers share.
 
-Time is always Redis's, in microseconds: what the clocks of the servers say doesn't matter. Should Redis's own clock go
-back, or another one take over whose clock is behind, then nothing is kept shut for longer than it could have been.
-Numbers that are kept are written out in full, for Lua would round them to fourteen digits.
+Time is always that of Redis, in microseconds; the clocks of the servers don't matter. If its clock goes back, or a
+server with an earlier clock takes over, no gate is shut for longer than it could have been. Numbers are stored with all
+digits, because Lua would round them to fourteen.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """A circuit of purgatory, whose breakers are for ``async with`` (and, with its other factory, for threads).
 
-The library itself isn't needed here: whoever has a factory has it.
+The library isn't imported here, because an app that has a factory has it.
 """
 
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["purgatory_gate"]
 
 _STATES: Final[dict[str, BreakerState]] = {"opened": "open", "half-opened": "half-open", "closed": "closed"}
-_MARGIN: Final = 0.002  # a breaker lets try when its time is over, not when it is just up
+_MARGIN: Final = 0.002  # a breaker lets requests try after its time, not at it
 
 
 def purgatory_gate(
@@ -29,9 +29,9 @@ def purgatory_gate(
     ttl: float | None = None,
     **terms: Unpack[TermsGiven],
 ) -> Circuit:
-    """A gate that is open while ``circuit`` is closed. ``ttl`` is the breaker's own, if it isn't the factory's.
+    """Add a gate that requests pass while ``circuit`` is closed. ``ttl`` is the breaker's own, if it has one.
 
-    Make it before the breaker is used: what happened before isn't known.
+    Add it before the breaker is used, because purgatory doesn't report what happened before.
     """
     state = Circuit(gates, name, probes, **terms)
     pause = factory.default_ttl if ttl is None else ttl

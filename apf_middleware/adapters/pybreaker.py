@@ -20,7 +20,7 @@ _STATES: Final[dict[str, BreakerState]] = {"open": "open", "half-open": "half-op
 def pybreaker_gate(
     gates: Gates, name: str, breaker: CircuitBreaker, *, probes: int = 1, **terms: Unpack[TermsGiven]
 ) -> Circuit:
-    """A gate that is open while ``breaker`` is closed."""
+    """Add a gate that requests pass while ``breaker`` is closed."""
     circuit = Circuit(gates, name, probes, **terms)
     breaker.add_listener(_Listener(circuit))
     if breaker.current_state != "closed":

@@ -1,11 +1,11 @@
 """Rates, quotas and capacities that all servers share, in one Redis.
 
 Redis decides, in one step and by its own clock. These gates are asynchronous: they are asked outside of the dispatcher,
-and what came in between makes them be asked again. They need asyncio, as redis-py does.
+and asked again if something has happened meanwhile. They need asyncio, as redis-py does.
 
-Redis is one more thing that can be down. It has ``timeout`` seconds to answer; after that, or when it can't be reached,
-``on_error`` decides: a limit that can't be kept isn't worth an outage, so by default the request passes. Places that
-were taken are given back when Redis is there again.
+Redis has ``timeout`` seconds to answer. After that, or when Redis can't be reached, ``on_error`` decides: by default
+the request passes, because a limit that can't be kept should not be an outage of its own. Places that were taken are
+given back when Redis can be reached again.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ _TOGETHER: Final = Sharing()
 
 
 def by_flow(request: GateRequest) -> Hashable:
-    """A key for each flow."""
+    """Return one key for each flow."""
     return request.flow
 
 
@@ -61,7 +61,7 @@ def redis_rate(
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
-    """``rate`` a second and ``burst`` at once, of each key; who would have to wait too long gets 429."""
+    """Add a gate for ``rate`` a second and ``burst`` at once, of each key; requests that can't wait get 429."""
     if require_amount("rate", rate) <= 0:
         raise InvalidValueError("rate", rate, "it must be more than 0 a second")
     require_integer("burst", burst, least=1)
@@ -80,7 +80,7 @@ def redis_quota(
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
-    """``limit`` in ``per`` seconds from the first one on, of each key; who would have to wait too long gets 429."""
+    """Add a gate for ``limit`` requests in ``per`` seconds, of each key; requests that can't wait get 429."""
     require_integer("limit", limit, least=1)
     if require_amount("per", per) <= 0:
         raise InvalidValueError("per", per, "it must be more than 0 seconds")
@@ -99,11 +99,10 @@ def redis_capacity(
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
-    """At most ``limit`` at a time, of each key, on all servers together.
+    """Add a gate for at most ``limit`` at a time, of each key, on all servers together.
 
-    Nobody can tell when a server has died with places in its hands, so a place that hasn't been given back after
-    ``hold`` seconds is free. Choose more than the longest request takes. That another server gives one back isn't told,
-    so the gate looks again after pauses.
+    The places of a server that dies come free after ``hold`` seconds; choose more than the longest request takes. There
+    is no event for a place that another server gives back, so the gate asks again after pauses.
     """
     require_integer("limit", limit, least=1)
     if require_amount("hold", hold) <= 0:
@@ -116,7 +115,7 @@ def _add(gates: Gates, gate: "_InRedis", terms: TermsGiven) -> None:
 
 
 class _InRedis(ABC):
-    """What they have in common. They are gates as an app would write them (see `OwnGate`)."""
+    """A gate in Redis, with the members that `OwnGate` asks for."""
 
     def __init__(self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf) -> None:
         self.name = name
@@ -137,10 +136,10 @@ class _InRedis(ABC):
 
     @abstractmethod
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401
-        """What a request gets, or why it doesn't."""
+        """Return a lease, or why there is none."""
 
     def release(self, lease: Any) -> None:  # noqa: ANN401, B027 - most have nothing to do
-        """What has been used is used."""
+        """Do nothing: what a request has used is used up."""
 
     async def aclose(self) -> None:
         """Give back what is left, for a bounded time, and close the connections."""

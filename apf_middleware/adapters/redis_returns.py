@@ -1,7 +1,7 @@
-"""What a gate gives back to Redis: tried again after pauses until Redis has it back, or until it comes free by itself.
+"""Leases that are given back to Redis, again after pauses until Redis has them or they come free by themselves.
 
-A lease that is only sent once is lost whenever Redis pauses, fails over or is restarted at that moment, and then nobody
-can have its place until the time is up for which it may be held.
+A lease whose return is sent only once is lost when Redis pauses, fails over or is restarted at that moment. Its place
+is then out of use until the time has passed for which it may be held.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["MOST_PENDING", "Return", "Returns"]
 
 MOST_PENDING: Final = 10_000
-"""So many wait to be given back, of each gate. The oldest ones above that come free when their time is up."""
+"""The number of leases of each gate that wait to be given back. Older ones come free when their time is up."""
 
 _LOG: Final = logging.getLogger("apf_middleware")
 _NOT_GIVEN_BACK: Final = "apf.not-given-back"
@@ -78,7 +78,7 @@ class Returns:
                 await self._pause(failures)
 
     async def _attempt(self, one: Return) -> bool:
-        """Whether nothing is left to do for ``one``."""
+        """Return whether nothing is left to do for ``one``."""
         is_late = 0 < one.until <= asyncio.get_running_loop().time()
         if not is_late:
             try:
@@ -99,7 +99,7 @@ class Returns:
         await asyncio.sleep(_FIRST_PAUSE)
 
     async def aclose(self, within: float = _LAST_CHANCE) -> None:
-        """Try what is left without long pauses for at most so many seconds, and then give up."""
+        """Try what is left without long pauses, for at most ``within`` seconds, and then give up."""
         task, self._task = self._task, None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             return
@@ -109,8 +109,8 @@ class Returns:
             left = len(self)
             task.cancel()
             await asyncio.wait({task})
-            told = {"event": _NOT_GIVEN_BACK, "apf": {"gate": self._name, "count": left}}
-            _LOG.warning("%s gate=%s count=%s", _NOT_GIVEN_BACK, self._name, left, extra=told)
+            extra = {"event": _NOT_GIVEN_BACK, "apf": {"gate": self._name, "count": left}}
+            _LOG.warning("%s gate=%s count=%s", _NOT_GIVEN_BACK, self._name, left, extra=extra)
 
     def __repr__(self) -> str:
         return f"<Returns of {self._name!r}: {len(self)} pending>"

@@ -93,7 +93,7 @@ class EngineGate(Gate):
         return answer
 
     def _look_again_at(self, now: int, key: Hashable) -> int | None:
-        """Return a time soon if a connection is on its way from or to somebody who isn't a request with a lease."""
+        """Return a time soon if a connection is on its way from or to a user without a lease."""
         in_hands = sum(1 for entry in tuple(self._out) if entry.in_use)
         if self._places.leased(key) >= self._limit or self._taken() <= in_hands:
             return None

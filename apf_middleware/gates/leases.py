@@ -87,7 +87,7 @@ class Leases:
                 continue
             answer = None if need.gate.is_async else self._ask(now, acquisition, need)
             if answer is None or isinstance(answer, Hold | Reject):
-                for other in reversed(taken):  # nobody has seen them taken, so giving them back is no event
+                for other in reversed(taken):  # no other request has seen them taken, so giving them back is no event
                     lease, other.lease = other.lease, None
                     if lease is not NO_LEASE:
                         other.gate.undo(other.key, lease)

@@ -253,7 +253,7 @@ class SlotQueue:
         for acquisition in self:
             assert acquisition.slot is self.slot, f"{acquisition!r} waits in {self!r}, and doesn't know"
             assert acquisition.stage is Stage.PARKED, f"{acquisition!r} waits in {self!r}"
-        assert not any(one in self.order for one in self.aside), f"somebody waits twice in {self!r}"
+        assert not any(one in self.order for one in self.aside), f"a request waits twice in {self!r}"
         assert self.candidate not in self.order, f"the candidate of {self!r} waits in it"
 
     def __repr__(self) -> str:
@@ -293,7 +293,7 @@ class Slot:
         self.closed_at: int = OPEN
         self.opening: int = 0
         self.cause: str = ""  # of the last opening that was needed
-        self.settled: int = -1  # the opening after which a request was told to wait; hints are asked of later events
+        self.settled: int = -1  # the opening after which a request had to wait; hints are asked about later events
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
         self.queues: dict[int, SlotQueue] = {}  # by the identity of their level
         self.first: Acquisition | None = None

@@ -89,7 +89,7 @@ class GateRunner:
         now = self.now()
         self._wake(now, self.sharing.release_leases(now, admission, early=early))
 
-    def _note_refused(self, now: int, acquisition: Acquisition, is_newcomer: bool) -> None:  # noqa: FBT001 - told by position
+    def _note_refused(self, now: int, acquisition: Acquisition, is_newcomer: bool) -> None:  # noqa: FBT001 - passed by position
         admission = acquisition.ticket
         if isinstance(admission, Admission):
             admission.refusal = acquisition.refusal
