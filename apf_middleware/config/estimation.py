@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from apf_middleware.classification import Classification
 from apf_middleware.config.authentication import network
-from apf_middleware.config.model import BuiltFrom, CamelModel
+from apf_middleware.config.model import BuiltFrom, Model
 from apf_middleware.config.problems import Absent, Path
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import (
@@ -239,7 +239,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _Source = Literal["constant", "header", "query", "body", "callable", "kubernetes", "learned"]
 
 
-class EstimateModel(CamelModel):
+class EstimateModel(Model):
     """How many seats requests take; with ``seats`` alone, always so many."""
 
     renamed: ClassVar[dict[str, str]] = {
@@ -319,7 +319,7 @@ class EstimateModel(CamelModel):
         )
 
 
-class _Lists(CamelModel):
+class _Lists(Model):
     by_size: bool = Field(default=True, description="By their size in bytes, or else by number of objects alone.")
     watch_list: bool = True
     consistent_reads: bool = Field(default=False, description="Whether lists without a version come from a cache.")
@@ -336,7 +336,7 @@ class _Lists(CamelModel):
         return ListSettings(**self.model_dump())
 
 
-class _Writes(CamelModel):
+class _Writes(Model):
     enabled: bool = True
     watches_per_seat: float = Field(default=10.0, description="How many watches one seat serves after a write.")
     event: Duration = "5ms"

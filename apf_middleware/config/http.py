@@ -10,7 +10,7 @@ from pydantic import Field
 from apf_middleware.classification import Distinguisher, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import HttpRule, ValueMatch
-from apf_middleware.config.model import BuiltFrom, CamelModel
+from apf_middleware.config.model import BuiltFrom, Model
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import NonEmpty, Pattern, StringSet, Transform, callable_name, load_callable
@@ -31,7 +31,7 @@ _WANTS: Final = {
 """The key that a source requires."""
 
 
-class _ValueMatch(CamelModel):
+class _ValueMatch(Model):
     """With one of ``values`` or matching ``pattern``; without either it must be there anyhow, or not at all."""
 
     name: NonEmpty
@@ -44,7 +44,7 @@ class _ValueMatch(CamelModel):
             yield Violation(("absent",), self.absent, "what must be absent can't have values or a pattern")
 
 
-class HttpRuleModel(CamelModel):
+class HttpRuleModel(Model):
     """All that is given must hold; what is left out accepts anything."""
 
     renamed: ClassVar[dict[str, str]] = {
@@ -106,7 +106,7 @@ def path_rule(path: str) -> str:
     return "it must not have '//'" if "//" in path else ""
 
 
-class DistinguisherModel(CamelModel):
+class DistinguisherModel(Model):
     """What tells a schema's flows apart."""
 
     renamed: ClassVar[dict[str, str]] = {

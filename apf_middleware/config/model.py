@@ -35,7 +35,6 @@ from apf_middleware.config.settings import (
 __all__ = [
     "MOST_HINTS",
     "BuiltFrom",
-    "CamelModel",
     "Model",
     "ModelType",
     "as_written",
@@ -46,9 +45,11 @@ __all__ = [
 
 
 class Model(BaseModel):
-    """Strict: no conversions, no unknown keys."""
+    """A part of a document, with keys in camelCase. Strict: no conversions, no unknown keys."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, frozen=True, regex_engine="python-re")
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", strict=True, frozen=True, regex_engine="python-re", alias_generator=to_camel
+    )
 
     renamed: ClassVar[Mapping[str, str]] = {}
     """Keys of other formats, and what they are called here, or in a few words what to write instead."""
@@ -74,12 +75,6 @@ class Model(BaseModel):
         if found:
             raise rules_error(found)
         return model
-
-
-class CamelModel(Model):
-    """A model whose keys are written inCamelCase."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
 
 class BuiltFrom:

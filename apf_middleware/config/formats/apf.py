@@ -22,7 +22,7 @@ from apf_middleware.config.formats.rules import (
     precedence_rules,
 )
 from apf_middleware.config.http import DistinguisherModel, HttpRuleModel
-from apf_middleware.config.model import CamelModel, as_written, parse, report, without_nulls
+from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.server import ServerSettings
@@ -56,13 +56,13 @@ _STATES: Final[dict[str, Literal["open", "paused", "closed"]]] = {
 }
 
 
-class _Metadata(CamelModel):
+class _Metadata(Model):
     name: DnsSubdomain
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
 
 
-class _LevelSpec(CamelModel):
+class _LevelSpec(Model):
     renamed: ClassVar[dict[str, str]] = {
         "nominalConcurrencyShares": "shares",
         "assuredConcurrencyShares": "shares",
@@ -145,7 +145,7 @@ class _LevelSpec(CamelModel):
             yield Violation((least,), self.least, f"it must not exceed {most}, which is {self.most}")
 
 
-class PriorityLevelModel(CamelModel):
+class PriorityLevelModel(Model):
     """A priority level."""
 
     api_version: Literal["apf/v1"]
@@ -181,7 +181,7 @@ class _ServerMetadata(_Metadata):
     name: DnsSubdomain = "server"
 
 
-class ServerModel(CamelModel):
+class ServerModel(Model):
     """The server's settings."""
 
     api_version: Literal["apf/v1"]
@@ -190,7 +190,7 @@ class ServerModel(CamelModel):
     spec: ServerSettings
 
 
-class _ServiceAccount(CamelModel):
+class _ServiceAccount(Model):
     namespace: DnsLabel
     name: NonEmpty
 
@@ -199,7 +199,7 @@ class _ServiceAccount(CamelModel):
             yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
 
 
-class _Subject(CamelModel):
+class _Subject(Model):
     renamed: ClassVar[dict[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
     user: NonEmpty | None = None
@@ -218,7 +218,7 @@ class _Subject(CamelModel):
         return GroupSubject(self.group) if self.group is not None else UserSubject(self.user or "")
 
 
-class _Rule(CamelModel):
+class _Rule(Model):
     subjects: list[_Subject] | None = Field(default=None, description="Without it, everybody.")
     resource_rules: list[ResourceRuleModel] = Field(default_factory=list)
     non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
@@ -246,7 +246,7 @@ class _Rule(CamelModel):
         )
 
 
-class _SchemaSpec(CamelModel):
+class _SchemaSpec(Model):
     renamed: ClassVar[dict[str, str]] = {
         "matchingPrecedence": "precedence",
         "matchingPriority": "precedence",
@@ -270,7 +270,7 @@ class _SchemaSpec(CamelModel):
     )
 
 
-class FlowSchemaModel(CamelModel):
+class FlowSchemaModel(Model):
     """A flow schema. Its ``match`` is read by `read_match`, which knows both ways to write a test."""
 
     api_version: Literal["apf/v1"]

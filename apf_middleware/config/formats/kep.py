@@ -12,7 +12,7 @@ from apf_middleware.config.documents import Document
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import read_match
 from apf_middleware.config.formats.rules import NameModel, precedence_rules, queuing_rules
-from apf_middleware.config.model import CamelModel, parse, report, without_nulls
+from apf_middleware.config.model import Model, parse, report, without_nulls
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.settings import Violation
@@ -25,7 +25,7 @@ FORMAT: Final = "kep"
 KINDS: Final = ("FlowSchema", "RequestPriority")
 
 
-class _PrioritySpec(CamelModel):
+class _PrioritySpec(Model):
     renamed: ClassVar[dict[str, str]] = {
         "shares": "assuredConcurrencyShares",
         "nominalConcurrencyShares": "assuredConcurrencyShares",
@@ -65,7 +65,7 @@ class _PrioritySpec(CamelModel):
         return Queuing(queues, hand, 1 if self.queue_length_limit is None else self.queue_length_limit)
 
 
-class _Priority(CamelModel):
+class _Priority(Model):
     renamed: ClassVar[dict[str, str]] = {"metadata": "meta"}
 
     kind: str
@@ -78,14 +78,14 @@ class _Priority(CamelModel):
         return Level(self.meta.name, LevelShares(self.spec.assured_concurrency_shares or 0), self.spec.queuing())
 
 
-class _FlowDistinguisher(CamelModel):
+class _FlowDistinguisher(Model):
     renamed: ClassVar[dict[str, str]] = {"transformation": "transform", "regex": "transform"}
 
     source: Literal["user", "namespace"]
     transform: Transform | None = None
 
 
-class _SchemaSpec(CamelModel):
+class _SchemaSpec(Model):
     renamed: ClassVar[dict[str, str]] = {
         "matchingPrecedence": "matchingPriority",
         "priorityLevelConfiguration": "requestPriority",
@@ -97,7 +97,7 @@ class _SchemaSpec(CamelModel):
     match: list[Any]
 
 
-class _Schema(CamelModel):
+class _Schema(Model):
     renamed: ClassVar[dict[str, str]] = {"metadata": "meta"}
 
     kind: str

@@ -20,7 +20,7 @@ from apf_middleware.config.formats.rules import (
     ResourceRuleModel,
     precedence_rules,
 )
-from apf_middleware.config.model import CamelModel, Model, as_written, parse, report, without_nulls
+from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.settings import Violation
@@ -77,7 +77,7 @@ class _Status(Model):
             seen.add(condition.type)
 
 
-class _ServiceAccount(CamelModel):
+class _ServiceAccount(Model):
     namespace: DnsLabel
     name: NonEmpty
 
@@ -86,11 +86,11 @@ class _ServiceAccount(CamelModel):
             yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
 
 
-class _Named(CamelModel):
+class _Named(Model):
     name: NonEmpty
 
 
-class _Subject(CamelModel):
+class _Subject(Model):
     kind: Literal["User", "Group", "ServiceAccount"]
     user: _Named | None = None
     group: _Named | None = None
@@ -116,7 +116,7 @@ class _Subject(CamelModel):
         return ServiceAccountSubject(account.namespace, account.name) if account else UserSubject("")
 
 
-class _Rule(CamelModel):
+class _Rule(Model):
     subjects: list[_Subject] = Field(default_factory=list)
     resource_rules: list[ResourceRuleModel] = Field(default_factory=list)
     non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
@@ -140,18 +140,18 @@ class _Rule(CamelModel):
         )
 
 
-class _DistinguisherMethod(CamelModel):
+class _DistinguisherMethod(Model):
     type: Literal["ByUser", "ByNamespace"]
 
 
-class _FlowSchemaSpec(CamelModel):
+class _FlowSchemaSpec(Model):
     priority_level_configuration: NameModel
     matching_precedence: int = 1000
     distinguisher_method: _DistinguisherMethod | None = None
     rules_: list[_Rule] = Field(default_factory=list, alias="rules")
 
 
-class _FlowSchema(CamelModel):
+class _FlowSchema(Model):
     api_version: str
     kind: str
     metadata: _Metadata
@@ -171,7 +171,7 @@ class _FlowSchema(CamelModel):
         )
 
 
-class _LimitResponse(CamelModel):
+class _LimitResponse(Model):
     type: Literal["Queue", "Reject"]
     queuing: QueuingModel | None = None
 
@@ -184,7 +184,7 @@ class _LimitResponse(CamelModel):
             yield Violation(("queuing",), as_written(self.queuing), "it must be absent where the type is Reject")
 
 
-class _Limited(CamelModel):
+class _Limited(Model):
     lendable_percent: Percent = 0
     borrowing_limit_percent: Amount | None = None
     limit_response: _LimitResponse
@@ -202,12 +202,12 @@ class _LimitedAssured(_Limited):
     assured_concurrency_shares: Amount | None = None
 
 
-class _Exempt(CamelModel):
+class _Exempt(Model):
     nominal_concurrency_shares: Amount = 0
     lendable_percent: Percent = 0
 
 
-class _LevelSpec(CamelModel):
+class _LevelSpec(Model):
     type: Literal["Exempt", "Limited"]
     limited: Any = None  # each version has its own
     exempt: _Exempt | None = None
@@ -234,7 +234,7 @@ class _LevelSpecAssured(_LevelSpec):
     limited: _LimitedAssured | None = None
 
 
-class _Level(CamelModel):
+class _Level(Model):
     api_version: str
     kind: str
     metadata: _Metadata

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from apf_middleware.classification.rules import NonResourceRule, ResourceRule
-from apf_middleware.config.model import CamelModel
+from apf_middleware.config.model import Model
 from apf_middleware.config.objects import Queuing
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import MAX_INT32, DnsSubdomain, StringSet, Verbs, WildcardSet, is_label
@@ -34,13 +34,13 @@ _ELSEWHERE: Final = "Move it to a rule of {}"
 _LABEL_RULE: Final = "each namespace must be a DNS label"
 
 
-class NameModel(CamelModel):
+class NameModel(Model):
     """A reference by name."""
 
     name: DnsSubdomain
 
 
-class ResourceRuleModel(CamelModel):
+class ResourceRuleModel(Model):
     """Verbs on resources."""
 
     renamed: ClassVar[dict[str, str]] = {"nonResourceURLs": _ELSEWHERE.format("nonResourceRules")}
@@ -68,7 +68,7 @@ class ResourceRuleModel(CamelModel):
         return ResourceRule(verbs, groups, resources, namespaces, cluster_scope=self.cluster_scope)
 
 
-class NonResourceRuleModel(CamelModel):
+class NonResourceRuleModel(Model):
     """Verbs on paths that aren't about a resource."""
 
     renamed: ClassVar[dict[str, str]] = {
@@ -103,7 +103,7 @@ def _url_rule(url: str) -> str:
     return ""
 
 
-class QueuingModel(CamelModel):
+class QueuingModel(Model):
     """Numbers of queues; 0 means the default, as in the API."""
 
     renamed: ClassVar[dict[str, str]] = {"queueLength": "queueLengthLimit", "hand": "handSize", "numQueues": "queues"}

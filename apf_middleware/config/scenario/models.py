@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from apf_middleware.config.model import CamelModel
+from apf_middleware.config.model import Model
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.scenario.arrivals import (
     AnyArrivals,
@@ -62,7 +62,7 @@ _ARRIVALS: Final[_Keys] = {
 }
 
 
-def _typed_rules(model: CamelModel, kind: str, keys: _Keys) -> Iterator[Violation]:
+def _typed_rules(model: Model, kind: str, keys: _Keys) -> Iterator[Violation]:
     """Each type requires some keys, and takes no others than its own."""
     required, more = keys[kind]
     given = model.model_fields_set - {"type"}
@@ -73,12 +73,12 @@ def _typed_rules(model: CamelModel, kind: str, keys: _Keys) -> Iterator[Violatio
         yield Violation((to_camel(key),), getattr(model, key), f"the type {kind} doesn't take it", f"It takes {taken}")
 
 
-class _Part(CamelModel):
+class _Part(Model):
     weight: Annotated[float, Field(gt=0)] = 1.0
     duration: "_Duration"
 
 
-class _Duration(CamelModel):
+class _Duration(Model):
     """A duration as text is constant; a mapping says by its ``type`` how it is drawn."""
 
     renamed: ClassVar[dict[str, str]] = {
@@ -136,7 +136,7 @@ def _constant(text: str) -> _Duration:
     return _Duration.model_validate({"type": "constant", "value": text})
 
 
-class _Arrivals(CamelModel):
+class _Arrivals(Model):
     renamed: ClassVar[dict[str, str]] = {
         "rps": "rate",
         "threads": "connections",
@@ -178,7 +178,7 @@ def _any_trouble() -> list[_Trouble]:
     return ["rejected", "timeout"]
 
 
-class _Retries(CamelModel):
+class _Retries(Model):
     renamed: ClassVar[dict[str, str]] = {"max": "most", "retryAfter": "obeyRetryAfter", "backoff": "backOff"}
 
     most: Annotated[int, Field(ge=1, le=100)]
@@ -201,7 +201,7 @@ class _Retries(CamelModel):
         )
 
 
-class _Request(CamelModel):
+class _Request(Model):
     renamed: ClassVar[dict[str, str]] = {"url": "path", "verb": "method"}
 
     method: NonEmpty = "GET"
@@ -217,12 +217,12 @@ class _Request(CamelModel):
             yield Violation(("method",), self.method, "it must be in upper case")
 
 
-class _Width(CamelModel):
+class _Width(Model):
     weight: Annotated[float, Field(gt=0)] = 1.0
     seats: Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class _Tenant(CamelModel):
+class _Tenant(Model):
     renamed: ClassVar[dict[str, str]] = {
         "clients": "count",
         "duration": "service",
@@ -289,7 +289,7 @@ class _Tenant(CamelModel):
         )
 
 
-class _Backend(CamelModel):
+class _Backend(Model):
     renamed: ClassVar[dict[str, str]] = {"capacity": "places", "seats": "places", "cpu": "overhead"}
 
     places: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
@@ -297,11 +297,11 @@ class _Backend(CamelModel):
     overhead: Duration = "0s"
 
 
-class _Metadata(CamelModel):
+class _Metadata(Model):
     name: DnsSubdomain = "scenario"
 
 
-class _Spec(CamelModel):
+class _Spec(Model):
     renamed: ClassVar[dict[str, str]] = {
         "clients": "tenants",
         "config": "configuration",
@@ -358,7 +358,7 @@ class _Spec(CamelModel):
             before.add(tenant.name)
 
 
-class ScenarioModel(CamelModel):
+class ScenarioModel(Model):
     """A scenario as it is written."""
 
     api_version: Literal["apf/v1"]
