@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial, EqualSerialQueue
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.fluid_model import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
-from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
-from apf_middleware.fairqueuing.ticket import Queue
+from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
 from tests.differential.discipline_twins import (
     AttainingQueue,
     PlainEqualSerial,
@@ -103,7 +102,9 @@ class Side:
                 return discipline._meter(queue, queue.seats_in_use)
             case AttainingQueue() if queue.length and isinstance(discipline, PlainEqualSerial):
                 return queue.meter(discipline.read_at)
-        return discipline.position(queue) if isinstance(discipline, VirtualWorld) else 0
+            case MaxMinQueue() if isinstance(discipline, MaxMinSerial | MaxMinConcurrent):
+                return discipline.fluid.position(queue)
+        return 0
 
 
 works = st.builds(
@@ -273,7 +274,7 @@ def test_the_twins_shares_solve_the_proposals_equation(capacity: int, demands: l
     changes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 12), st.integers(0, 30)), max_size=60),
 )
 def test_the_shares_are_those_of_a_division_from_scratch(capacity: int, changes: list[tuple[int, int, int]]) -> None:
-    queues = [MaxMinQueue(index) for index in range(8)]
+    queues = [ServiceMeter(index) for index in range(8)]
     shares = MaxMinShares(capacity, queues)
     for index, rho, other_capacity in changes:
         before = [queue.is_limited for queue in queues]

@@ -1,108 +1,219 @@
-"""`max-min-concurrent`: max-min fair shares, and many requests of a queue at once in the virtual world.
+"""`max-min-concurrent`: max-min fair shares, and many requests of a queue at once in the fluid model.
 
 The KEP's third solution. A queue's share mu is as in `max-min-serial`, but the requests that share it run side by side.
-In the virtual world a queue starts its requests in order of arrival as long as they occupy fewer seats than the level
-has, as if it were alone; ``occupied`` is how many they occupy. Each of these seats makes the same progress: the meter P
-runs at mu / occupied. A request that starts at P ends at P plus its length, however mu varies meanwhile, so a heap of
-ends on P tells what ends next. P is no faster than time itself, since mu is at most what is occupied: nothing ends
-earlier in the virtual world than it could in the real one. (A level that shrinks while many run is the exception, until
-its queues have no line any more: they ask for more than they may occupy.) While ``occupied`` stays the same, P is a
-straight line on the work meter W of `virtual_world`, and a position on the one is a position on the other.
+In the model a queue starts its requests in order of arrival as long as they occupy fewer seats than the level has, as
+if it were alone; ``occupied`` is how many they occupy. Each of these seats makes the same progress: the meter P runs at
+mu / occupied. A request that starts at P ends at P plus its length, however mu varies meanwhile, so a heap of ends on P
+gives the next end. P is no faster than time itself, since mu is at most what is occupied: nothing ends earlier in the
+model than it could really end. (A level that shrinks while many run is the exception, until no request of its queues
+stands in line any more: they demand more than they may occupy.) While ``occupied`` stays the same, P is a straight line
+on the work meter W of `fluid_model`, and each position on one is a position on the other.
 
-The KEP leaves open who leaves, what comes late, and how the next ticket to serve is found. Here:
+The KEP does not say what happens to requests that leave, to late events, and how the next ticket is found. Here:
 
-*Unknown lengths.* A request counts as the guess. When its guessed end comes and it hasn't finished, or hasn't even
-begun, in the real world, the guess is doubled: nothing ends in the virtual world before its length is known and its
-seats are free, so no past is ever revised. A length that is learned to be shorter than the progress made ends it now.
+*Unknown lengths.* A request counts as the guess. When its guessed end comes and it has not really finished, or not even
+begun, the guess is doubled: nothing ends in the model before its length is known and its seats are free, so the past is
+never revised. A length that turns out to be shorter than the progress made ends the request at once.
 
 *One iterator.* The next ticket to serve is the one with the least expected end by its first guess. A queue serves in
-order of arrival, so that of its oldest waiting ticket is all that is needed, and its start is known if it has started
+order of arrival, so only the expected end of its oldest waiting ticket is needed. Its start is known if it has started
 virtually; otherwise it is expected to start when the next request of its queue ends. No second iterator is kept:
-virtual ends are walked as time passes, and the queue's expected end moves along with them.
+virtual ends are reached as time passes, and the queue's expected end moves along with them.
 
-*Ghosts.* What is over in the real world leaves nothing behind but its end on P and its width.
+*Virtual ends.* A request that is really over leaves nothing behind but its end on P and its width.
 
-*Who need not be moved.* With more seats occupied a limited queue's P runs slower: what is ahead on it comes later. Then
-the queue stays where it stands on the agendas and is stale (see `timetable`). With fewer seats occupied, or when the
-oldest is overdue, it is moved. While all that a granted queue asks for runs, its P runs as time does, and neither
-brings anything forward.
+*Entries that stay.* With more seats occupied, a limited queue's P runs slower, and the positions ahead are reached
+later. Then the entries of the queue stay where they are, and are stale (see `fluid_model`). With fewer seats occupied,
+or when the oldest ticket is overdue, they are moved. While all that a granted queue demands runs, its P runs as time
+does, and neither makes anything earlier.
 
-*Leaving.* Who leaves while it runs virtually is taken out at once, with its demand, and the next in line starts. The
-progress that was made for it is lost: given to the others of its queue, it would let a flow gain by sending requests
-and taking them back.
+*Leaving.* A request that leaves while it runs virtually is taken out at once, with its demand, and the next in line
+starts. The progress that was made for it is lost: given to the other requests of its queue, it would let a flow gain by
+sending requests and taking them back.
 
-*Late calls.* Everything is caught up with by `advance`, in the order in which it was due.
+*Late calls.* `advance` catches up with all events, in the order in which they were due.
 
 A request's work is length times width for its whole stay, linger included, as in the KEP. Each call is
-O((1 + crossings) log n + log c), c being what a queue runs at once.
+O((1 + crossings) log n + log c), where c is the number of requests that a queue runs at once.
 """
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections import OrderedDict, deque
+from heapq import heapify, heappop, heappush
+from typing import Any, ClassVar, Final
 
-from apf_middleware.fairqueuing.disciplines.concurrent_queue import NOT_YET, MaxMinConcurrentQueue
-from apf_middleware.fairqueuing.disciplines.max_min import WIDEST, WIDTH_BITS
-from apf_middleware.fairqueuing.disciplines.timetable import GRAINS_PER_SEAT_NS
-from apf_middleware.fairqueuing.disciplines.virtual_world import VirtualWorld
-from apf_middleware.fairqueuing.ticket import TicketState
+from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.disciplines.base import Discipline
+from apf_middleware.fairqueuing.disciplines.fluid_model import (
+    GRAINS_PER_SEAT_NS,
+    NEVER,
+    WIDEST,
+    WIDTH_BITS,
+    FluidModel,
+    MaxMinQueue,
+)
+from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
-if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.ticket import Ticket
-
-__all__ = ["MaxMinConcurrent"]
-
+__all__ = ["MaxMinConcurrent", "MaxMinConcurrentQueue"]
 
 _RELEASED: Final = TicketState.RELEASED
 
+NOT_YET: Final = -1
+"""The position on P of a request that has not begun, or is over."""
 
-class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
+_MOST_STALE: Final = 64  # outdated entries; when there are more, they are cleared away
+
+_NO_LINE: Final = OrderedDict[Any, None]()  # shared, because few queues have more requests than may run virtually
+
+
+class MaxMinConcurrentQueue(MaxMinQueue):
+    """A queue, its meter P, and its requests that run or wait in the model.
+
+    For a request of unknown length, ``start_r`` is where it begins on P and ``charged`` where it is expected to end; an
+    entry that differs is outdated. A request of known length is really over, and only has a virtual end.
+    """
+
+    __slots__ = ("guess", "guesses", "line", "occupied", "overdue", "progress", "since", "soonest")
+
+    def __init__(self, index: int, guess: int) -> None:
+        super().__init__(index)
+        self.guess: int = guess  # what a request is taken to last, in grains
+        self.occupied: int = 0
+        self.progress: int = 0  # P when ``occupied`` changed last
+        self.since: int = 0  # W at that time, or R while it reads R
+        self.guesses: deque[tuple[int, Ticket]] = deque()  # ends on P by the first guess, which come in this order
+        self.overdue: list[tuple[int, int, Ticket]] = []  # a heap of (end on P by a later guess, serial, ticket)
+        self.soonest: int = 0  # the first end when it was looked for last; the true one isn't before
+        self.line: OrderedDict[Ticket, None] = _NO_LINE  # ordered, because tickets leave from anywhere
+
+    # A position P on the progress is this much on W, or on R: since + occupied * (P - progress).
+
+    def finish_of(self, first: Ticket) -> int:
+        begin = first.start_r
+        if begin == NOT_YET:  # when the next one of this queue ends
+            begin = self.first_end() if self.occupied else 0
+        return self.since + self.occupied * (begin + self.guess - self.progress)
+
+    def next_end(self) -> int | None:
+        if not self.occupied:
+            return None
+        self.soonest = end = self.first_end()
+        return self.since + self.occupied * (end - self.progress)
+
+    def shift_positions(self, way: int) -> None:
+        self.since += way
+
+    def meters(self) -> dict[str, int]:
+        return {"progress": self.progress, "rho": self.rho, "occupied": self.occupied}
+
+    def stand_in_line(self, ticket: Ticket) -> None:
+        """Let ``ticket`` start virtually when those before it have started."""
+        if self.line is _NO_LINE:
+            self.line = OrderedDict()
+        self.line[ticket] = None
+
+    def finish(self, ticket: Ticket, end: int) -> None:
+        """Keep the seats of ``ticket``, which is really over, occupied until ``end``."""
+        guesses = self.guesses
+        self.end_virtually(end, ticket.width)
+        ticket.charged = NOT_YET
+        if guesses and guesses[0][1] is ticket:  # mostly
+            guesses.popleft()
+        else:
+            self.tidy()
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        self.virtual_ends.clear()
+        self.guesses.clear()
+        self.overdue.clear()
+        self.line = _NO_LINE
+        self.occupied = 0
+
+    def first_end(self) -> int:
+        """Return where the next request ends on P, and drop outdated entries that come up."""
+        ends, guesses, overdue = self.virtual_ends, self.guesses, self.overdue
+        end = ends[0] >> WIDTH_BITS if ends else NEVER
+        while guesses:
+            guess, ticket = guesses[0]
+            if ticket.charged == guess:
+                if guess < end:  # noqa: PLR1730 - min() is slower
+                    end = guess
+                break
+            guesses.popleft()
+        while overdue:
+            guess, _, ticket = overdue[0]
+            if ticket.charged == guess:
+                return min(guess, end)
+            heappop(overdue)
+        return end
+
+    def tidy(self) -> None:
+        """Drop outdated entries: those in front, and all of them if they are too many."""
+        guesses = self.guesses
+        while guesses and guesses[0][1].charged != guesses[0][0]:
+            guesses.popleft()
+        if len(guesses) + len(self.overdue) > 2 * self.occupied + _MOST_STALE:
+            self.guesses = deque(entry for entry in guesses if entry[1].charged == entry[0])
+            self.overdue = [entry for entry in self.overdue if entry[2].charged == entry[0]]
+            heapify(self.overdue)
+
+
+class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     """The KEP's third solution. ``guess_ns`` is what a request is taken to last at first."""
 
-    __slots__ = ("_asked", "_guess", "_serial")
+    __slots__ = ("_asked", "_guess", "_guess_ns", "_serial", "fluid")
 
     name: ClassVar[str] = "max-min-concurrent"
 
+    is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
+
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
-        super().__init__(concurrency, guess_ns)
+        self.fluid: FluidModel[MaxMinConcurrentQueue] = FluidModel(concurrency)
+        self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
         self._guess = self._guess_ns * GRAINS_PER_SEAT_NS
         self._serial = 0
-        self._asked: dict[Ticket, int] = {}  # width on arrival, of those who may be cut at dispatch
+        self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
 
     def open_queue(self, index: int) -> MaxMinConcurrentQueue:
-        return self._open(MaxMinConcurrentQueue(index))
+        return self.fluid.open(MaxMinConcurrentQueue(index, self._guess))
 
-    # The virtual world
+    # The fluid model
 
-    def _move(self, queue: MaxMinConcurrentQueue, way: int) -> None:
-        queue.since += way
+    def begin(self, now: int) -> None:
+        self.fluid.now = now
+
+    def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
+        self.fluid.advance(elapsed_ns, self._reach)
 
     def progress(self, queue: MaxMinConcurrentQueue) -> int:
-        """How far the queue's meter P has come, in grains of a second on each seat."""
+        """Return the position of the queue's meter P, in grains for each seat."""
+        fluid = self.fluid
         if not queue.occupied:
             return queue.progress
-        position = self.r if queue.on_r else self.position(queue)
+        position = fluid.r if queue.on_r else fluid.position(queue)
         return queue.progress + (position - queue.since) // queue.occupied
 
     def _occupy(self, queue: MaxMinConcurrentQueue, seats: int) -> int:
-        """So many more seats are occupied virtually, or fewer: P goes on at another rate. Returns P."""
-        position, occupied = self.r if queue.on_r else self._here(queue), queue.occupied
+        """Let so many more seats be occupied virtually, or fewer, so that P goes on at another rate; return P."""
+        fluid = self.fluid
+        position, occupied = fluid.r if queue.on_r else fluid.here(queue), queue.occupied
         if occupied:
             queue.progress += (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied + seats
         return queue.progress
 
-    def _begin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def _begin(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
-            queue.pass_away(ticket, begin + ticket.settled)
+            queue.finish(ticket, begin + ticket.settled)
         else:
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
 
     def _outgrow(self, queue: MaxMinConcurrentQueue, end: int) -> None:
-        """What was guessed to end at ``end`` hasn't ended by then: the guess is doubled."""
+        """Double the guess of a request that has not ended by ``end``, where it was expected to."""
         guesses = queue.guesses
         ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.overdue)[2]
         if ticket.charged == end:
@@ -111,13 +222,13 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             heappush(queue.overdue, (later, self._serial, ticket))
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
-        """Start those whose turn it is."""
-        most = max(self._concurrency, 1)
+        """Start the requests in line, as far as there are seats."""
+        most = max(self.fluid.concurrency, 1)
         while queue.line and queue.occupied < most:
             ticket, _ = queue.line.popitem(last=False)
             self._begin(queue, ticket)
 
-    def _take_out(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def _take_out(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
         if ticket.start_r == NOT_YET:
             del queue.line[ticket]
         else:
@@ -128,12 +239,13 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
             self._fill(queue)
 
     def _reach(self, queue: MaxMinConcurrentQueue) -> None:
-        position, end, seats = self.r if queue.on_r else self.position(queue), queue.soonest, 0
+        fluid = self.fluid
+        position, end, seats = fluid.r if queue.on_r else fluid.position(queue), queue.soonest, 0
         progress = queue.progress + (position - queue.since) // queue.occupied
-        ghosts = queue.ghosts
+        ends = queue.virtual_ends
         while end <= progress:
-            if ghosts and ghosts[0] >> WIDTH_BITS == end:
-                seats += heappop(ghosts) & WIDEST
+            if ends and ends[0] >> WIDTH_BITS == end:
+                seats += heappop(ends) & WIDEST
             else:
                 self._outgrow(queue, end)
             end = queue.first_end()
@@ -145,49 +257,27 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                 self._fill(queue)
         rho = queue.rho - seats
         if has_line or not queue.on_r or rho < queue.at_least:
-            self._demand_anew(queue, rho)
+            fluid.demand_anew(queue, rho)
             return
         queue.rho = rho  # likewise, written out for speed
         queue.soonest = end
-        self._ends_on_r.put(queue.index, queue.since + queue.occupied * (end - queue.progress))
+        fluid.end_at(queue, queue.since + queue.occupied * (end - queue.progress))
         if queue.first is not None:
-            self._schedule_finish(queue)
-
-    # A position P on the queue's progress is this much on W, or on R: since + occupied * (P - progress).
-
-    def _end_of(self, queue: MaxMinConcurrentQueue) -> int | None:
-        if not queue.occupied:
-            return None
-        queue.soonest = end = queue.first_end()
-        return queue.since + queue.occupied * (end - queue.progress)
-
-    def _finish_of(self, queue: MaxMinConcurrentQueue, first: "Ticket") -> int:
-        begin = first.start_r
-        if begin == NOT_YET:  # when the next one of this queue ends
-            begin = queue.first_end() if queue.occupied else 0
-        return queue.since + queue.occupied * (begin + self._guess - queue.progress)
-
-    def _schedule_finish(self, queue: MaxMinConcurrentQueue) -> None:
-        first, agenda = queue.first, self._finishes_on_r
-        if first is None or not queue.on_r or first.width > 1 or agenda.wide or first.start_r == NOT_YET:
-            super()._schedule_finish(queue)
-            return
-        queue.finish_is_stale, queue.has_finish = False, True  # as inherited, written out for speed
-        way = first.start_r - queue.progress + self._guess
-        agenda.put(queue.index, queue.since + queue.occupied * way)
+            fluid.schedule_finish(queue)
 
     # What happens to tickets
 
-    def arrive(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def arrive(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+        fluid = self.fluid
         width, work, occupied = ticket.width, ticket.work, queue.occupied
         if work.final_seats > work.seats:
             self._asked[ticket] = width
-        if not queue.on_r or not occupied or queue.line or occupied >= self._concurrency:
+        if not queue.on_r or not occupied or queue.line or occupied >= fluid.concurrency:
             if queue.first is None:
                 queue.first = ticket
             self._enter(queue, ticket)
             return
-        position = self.r  # as `_begin`, written out for speed
+        position = fluid.r  # as `_begin`, written out for speed
         queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied = occupied + width
@@ -204,70 +294,69 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         elif first.width == 1 and first.start_r + self._guess >= begin:  # nor the finish, unless it is overdue
             queue.finish_is_stale = True
             return
-        self._schedule_finish(queue)
+        fluid.schedule_finish(queue)
 
-    def _enter(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        """``ticket`` starts virtually, or stands in line for it."""
+    def _enter(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+        """Start ``ticket`` virtually, or let it stand in line."""
+        fluid = self.fluid
         ticket.start_r = ticket.charged = NOT_YET
-        if not queue.line and queue.occupied < max(self._concurrency, 1):
+        if not queue.line and queue.occupied < max(fluid.concurrency, 1):
             self._begin(queue, ticket)
         else:
             queue.stand_in_line(ticket)
             if queue.on_r and queue.length:  # behind others in both worlds
-                self._demand(queue, queue.rho + ticket.width)
+                fluid.demand(queue, queue.rho + ticket.width)
                 return
-        self._demand_anew(queue, queue.rho + ticket.width)
+        fluid.demand_anew(queue, queue.rho + ticket.width)
 
-    def rejoin(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def rejoin(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
         if queue.oldest is ticket:
             queue.first = ticket
-            self._schedule(queue)
+            self.fluid.schedule(queue)
 
-    def serve(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
+    def serve(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+        fluid = self.fluid
         width, work, occupied = ticket.width, ticket.work, queue.occupied
-        self._turn = queue.index
-        self._used = used = self._used + width  # `_take`, written out for speed
-        if used > self._shares.capacity:
-            self._set_capacity()
+        fluid.turn = queue.index
+        fluid.used = used = fluid.used + width  # `_take`, written out for speed
+        if used > fluid.shares.capacity:
+            fluid.set_capacity()
         if work.final_seats > work.seats:
             self._asked[ticket] = width
-        if queue.on_r or occupied >= self._concurrency:
+        if queue.on_r or occupied >= fluid.concurrency:
             self._enter(queue, ticket)
             return
         # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
         if occupied:
-            position = self._here(queue)
+            position = fluid.here(queue)
             queue.progress += (position - queue.since) // occupied
             queue.since = position
         else:
-            queue.mark, queue.since = self.now, queue.base
+            queue.mark, queue.since = fluid.now, queue.base
         queue.occupied = occupied + width
         ticket.start_r = begin = queue.progress
         ticket.charged = end = begin + self._guess
         queue.guesses.append((end, ticket))
         if end < queue.soonest or not queue.has_end:
             queue.soonest = end
-            queue.has_end = True
-            expected = self.now + self._guess_ns
-            self._ends.put(queue.index, expected)
-            if expected < self._soonest:  # noqa: PLR1730 - min() is slower
-                self._soonest = expected
+            fluid.end_at_time(queue, fluid.now + self._guess_ns)
         queue.end_is_stale = True
-        crossed = self._shares.change(queue, queue.rho + width)  # as `_demand`, written out for speed
+        crossed = fluid.shares.change(queue, queue.rho + width)  # as `_demand`, written out for speed
         if crossed:
-            self._cross(crossed)
+            fluid.cross(crossed)
 
-    def leave(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", *, was_oldest: bool) -> None:  # noqa: ARG002
+    def leave(self, queue: MaxMinConcurrentQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
         self._asked.pop(ticket, None)
         self._take_out(queue, ticket)
         queue.first = queue.oldest
-        self._demand_anew(queue, queue.rho - ticket.width)
+        self.fluid.demand_anew(queue, queue.rho - ticket.width)
 
-    def dispatch(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        self._turn = queue.index
-        self._used = used = self._used + ticket.width  # `_take`, written out for speed
-        if used > self._shares.capacity:
-            self._set_capacity()
+    def dispatch(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+        fluid = self.fluid
+        fluid.turn = queue.index
+        fluid.used = used = fluid.used + ticket.width  # `_take`, written out for speed
+        if used > fluid.shares.capacity:
+            fluid.set_capacity()
         if self._asked:
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
@@ -275,39 +364,40 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
                     self._occupy(queue, -cut)
                     self._fill(queue)
                 queue.first = queue.oldest
-                self._demand_anew(queue, queue.rho - cut)
+                fluid.demand_anew(queue, queue.rho - cut)
                 return
         queue.first = queue.oldest
         if queue.first is not None:
-            self._schedule_finish(queue)
+            fluid.schedule_finish(queue)
         else:
-            self._unschedule_finish(queue)
+            fluid.unschedule_finish(queue)
 
-    def settle(self, queue: MaxMinConcurrentQueue, ticket: "Ticket", duration_ns: int) -> None:
+    def settle(self, queue: MaxMinConcurrentQueue, ticket: Ticket, duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
         if not ticket.work.linger_ns:
             self.vacate(queue, ticket)
 
-    def vacate(self, queue: MaxMinConcurrentQueue, ticket: "Ticket") -> None:
-        """``ticket`` is over in the real world, and its seats are free."""
+    def vacate(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+        """End ``ticket``, which is really over, or give it a virtual end."""
+        fluid = self.fluid
         width, begin = ticket.width, ticket.start_r
-        self._used -= width  # `_give`, written out for speed
-        if self._shares.capacity != self._concurrency and not self._follows:
-            self._set_capacity()
+        fluid.used -= width  # `_give`, written out for speed
+        if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
+            fluid.set_capacity()
         if queue.is_closed or begin == NOT_YET:
             return
         end = begin + ticket.settled
-        position = self.r if queue.on_r else self._here(queue)
+        position = fluid.r if queue.on_r else fluid.here(queue)
         progress = queue.progress + (position - queue.since) // queue.occupied
         if end > progress:
-            queue.pass_away(ticket, end)
+            queue.finish(ticket, end)
             if end >= queue.soonest:
                 queue.end_is_stale = True
             else:
                 self._end_first(queue, end)
             first = queue.first
             if first is not None and first.start_r == NOT_YET:
-                self._schedule_finish(queue)
+                fluid.schedule_finish(queue)
             return
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
         queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
@@ -320,40 +410,63 @@ class MaxMinConcurrent(VirtualWorld[MaxMinConcurrentQueue]):
         if in_time and (oldest is None or oldest.width == 1):
             queue.finish_is_stale = oldest is not None
             queue.end_is_stale = True
-            crossed = self._shares.change(queue, queue.rho - width)  # likewise
+            crossed = fluid.shares.change(queue, queue.rho - width)  # likewise
             if crossed:
-                self._cross(crossed)
+                fluid.cross(crossed)
         else:
-            self._demand_anew(queue, queue.rho - width)
+            fluid.demand_anew(queue, queue.rho - width)
 
     def _end_first(self, queue: MaxMinConcurrentQueue, end: int) -> None:
-        """What ends at ``end`` comes before all others of its queue."""
+        """Make ``end`` the first end of ``queue``."""
         queue.soonest = end
         queue.end_is_stale = False
-        self._end_at(queue, queue.since + queue.occupied * (end - queue.progress))
+        self.fluid.end_at(queue, queue.since + queue.occupied * (end - queue.progress))
+
+    def pick(self, widest: int | None = None) -> int:
+        return self.fluid.pick(widest)
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.fluid.is_at_rest
+
+    def catch_up(self, queue: MaxMinConcurrentQueue, work: int, last_work: int) -> None:  # noqa: ARG002
+        self.fluid.turn = queue.index
+
+    def follow(self) -> None:
+        self.fluid.follow()
 
     def resize(self, concurrency: int) -> None:
-        super().resize(concurrency)
-        for queue in self._queues:
+        fluid = self.fluid
+        fluid.resize(concurrency)
+        for queue in fluid.queues:
             if queue.line:
                 self._fill(queue)
-                self._schedule(queue)
+                fluid.schedule(queue)
 
     def close(self, queue: MaxMinConcurrentQueue, *, closing_up: bool) -> None:
         queue.clear()
-        self._close(queue, closing_up=closing_up)
+        self.fluid.close(queue, closing_up=closing_up)
+
+    def meters(self) -> dict[str, int]:
+        return self.fluid.meters()
 
     def check(self) -> None:
-        super().check()
-        for queue in self._queues:
+        self.fluid.check()
+        for queue in self.fluid.queues:
             if queue.is_closed:
                 continue
             entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.overdue)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
-            known, guessed = sum(ghost & WIDEST for ghost in queue.ghosts), sum(ticket.width for ticket in running)
+            known, guessed = (
+                sum(end & WIDEST for end in queue.virtual_ends),
+                sum(ticket.width for ticket in running),
+            )
             assert queue.occupied == known + guessed, f"occupied seats of {queue!r}"
             asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
             assert queue.rho == asked, f"the demand of {queue!r}"
-            assert not queue.line or queue.occupied >= self._concurrency, f"somebody could run virtually in {queue!r}"
+            assert not queue.line or queue.occupied >= self.fluid.concurrency, f"a request could start in {queue!r}"
             assert not queue.occupied or queue.soonest <= queue.first_end(), f"the soonest end of {queue!r}"
             assert [end for end, _ in queue.guesses] == sorted(end for end, _ in queue.guesses), f"guesses of {queue!r}"
+
+    def __repr__(self) -> str:
+        return f"<MaxMinConcurrent {self.fluid!r}>"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Ticket, Work
-from apf_middleware.fairqueuing.disciplines.max_min import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.fluid_model import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.testing import play
@@ -116,9 +116,9 @@ def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_bac
     first = level.arrive(0, 0)
     second = level.arrive(1, 1)
     assert level.release(SECOND, first) == ["flow 1"]
-    assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 20, "rho": 1, "ghosts": 1}
+    assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 20, "rho": 1, "virtual_ends": 1}
     level.release(2 * SECOND, second)
-    assert level.queueset.deck.queues[0].meters()["ghosts"] == 0
+    assert level.queueset.deck.queues[0].meters()["virtual_ends"] == 0
 
 
 @BOTH
@@ -131,7 +131,7 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
     assert queue.rho == 0
-    assert sum(len(getattr(queue, kept, ())) for kept in ("ghosts", "guesses", "overdue", "line")) < 100
+    assert sum(len(getattr(queue, kept, ())) for kept in ("virtual_ends", "guesses", "overdue", "line")) < 100
     level.queueset.check()
 
 
@@ -164,7 +164,7 @@ def test_of_who_is_over_only_a_ghost_remains(discipline: type[Discipline[Any]]) 
     for now, ticket in enumerate(mortals, 1):
         queueset.release(now * GUESS // 2, ticket)
     queue: Any = queueset.deck.queues[0]
-    assert queue.ghosts, "it had more than its share"
+    assert queue.virtual_ends, "it had more than its share"
     del mortals, ticket
     assert [memory() for memory in memories] == [None, None]
     queueset.check()
@@ -180,7 +180,7 @@ def test_of_who_had_no_more_than_its_share_nothing_remains(discipline: type[Disc
     del mortal
     assert memory() is None
     assert isinstance(queue, MaxMinQueue)
-    assert not queue.ghosts
+    assert not queue.virtual_ends
 
 
 @BOTH
@@ -206,12 +206,12 @@ def test_however_wide_it_was_its_ghost_is_as_wide(discipline: type[Discipline[An
     other = level.arrive(0, 1, seats=1 << 33)
     queue: Any = level.queueset.deck.queues[0]
     assert level.release(SECOND, giant) == ["flow 1"]
-    assert len(queue.ghosts) == 3
+    assert len(queue.virtual_ends) == 3
     assert queue.rho == 1 << 33
     level.release(2 * SECOND, other)
     level.queueset.tick(5 * SECOND)
     level.queueset.check()
-    assert (queue.rho, queue.ghosts) == (0, [])
+    assert (queue.rho, queue.virtual_ends) == (0, [])
 
 
 @BOTH

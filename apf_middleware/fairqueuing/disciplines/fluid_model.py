@@ -1,0 +1,536 @@
+"""A fluid model of a level in which every queue has its max-min fair share; both max-min disciplines consist of it.
+
+**Meters.** Each queue has a work meter W, the integral of its share mu over time. An event of a queue has a position on
+its meter. Positions don't change when other queues come and go; only the time at which they are reached does. The meter
+of a granted queue runs at rho, its own demand. The meters of all limited queues run at mu_fair, whose integral is the
+common meter R. So the queues are kept in two heaps, as the KEP has it: the granted by the time at which they reach
+their next position, the limited by the R at which they do. Neither entry moves when something happens in another queue,
+unless the queue crosses the boundary between the two. The earlier of the two firsts is the first of all.
+
+A queue stands in two such pairs of heaps: by its *finish*, the position at which its oldest waiting ticket would be
+finished, and by its *end*, the position of the next event of the model in this queue.
+
+**Stale entries.** What happens to a queue often makes its finish or its end later, and then something else happens to
+it before it comes to the top. So a discipline may leave the entry where it is and mark the finish or the end as
+*stale*. The entry may be too early then, but never too late. A stale one that comes to the top is put where it belongs,
+and the top is looked at again. The order of events is the same, with less work; a stale end is no event.
+
+**Exactness.** Positions are integers of *grains*, 2**-20 seat-nanoseconds. The meter of a granted queue is exact. R
+gains ``free * elapsed / limited``, rounded down to a grain at each step; since all limited queues read the same R, they
+never drift from each other, and a million steps cost them one seat-nanosecond together. Expected times are compared in
+1/1024 ns. Events of the model happen at whole nanoseconds, the first at which the position has been reached.
+
+**Late events.** No timer runs. Each call first advances the model to its time, event by event in the order in which
+they were due, and divides the seats anew after each; so late calls change nothing. A length that is learned late is
+different: positions further on in the same queue are corrected exactly, but how the seats were divided in the meantime
+is not revised, neither here nor in Kubernetes. The division depends only on which queues had demand, and a request
+that really runs or waits always has.
+
+**Rest.** A ticket that arrives when no queue has demand, and finishes before another one arrives, gets all that it asks
+for. It moves its own queue's meter and the start of the next ticket alike; only their distance matters. So `catch_up`
+leaves both.
+
+**Capacity** is the level's concurrency, or the seats really in use where these are more: a request wider than its level
+runs alone, and seats that are cut stay taken. A model that gave less than the level really gives would fall behind for
+ever, and count what it owes as demand. Where seats are steered (`follow`), the capacity is the seats in use and no
+more: seats that are lent to other levels are not this level's to divide. It grows at once and shrinks when time passes,
+so that seats which are given back and taken again at one instant change nothing.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from heapq import heappush
+from typing import Final, Generic, TypeVar
+
+from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.agenda import Agenda
+from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
+from apf_middleware.fairqueuing.ticket import Queue, Ticket
+
+__all__ = [
+    "GRAINS_PER_SEAT_NS",
+    "GRAINS_PER_UNIT",
+    "NEVER",
+    "TICKS_PER_NS",
+    "WIDEST",
+    "WIDTH_BITS",
+    "FluidModel",
+    "MaxMinQueue",
+]
+
+GRAINS_PER_SEAT_NS: Final = 1 << 20
+GRAINS_PER_UNIT: Final = 10 * GRAINS_PER_SEAT_NS
+"""Grains in the unit of work, 1e-8 seat-seconds."""
+
+TICKS_PER_NS: Final = 1 << 10
+
+NEVER: Final = 1 << 2048
+"""Later than any time or position."""
+
+WIDTH_BITS: Final = 32
+WIDEST: Final = (1 << WIDTH_BITS) - 1
+"""The greatest width of one virtual end; a wider ticket has several."""
+
+
+class MaxMinQueue(Queue, ABC):
+    """A queue with its demand and its meter in the fluid model.
+
+    ``rho``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed`` belong to `MaxMinShares`. While the queue is
+    ``on_r``, ``base`` is the lead of its meter over R; else ``base`` is where the meter stood at the time ``mark``.
+    ``first`` is its oldest ticket, or the one that is about to be. ``virtual_ends`` are requests that are really over
+    and not yet in the model: a heap of integers, each an end and a width side by side, which are faster to compare than
+    tuples and no work for the garbage collector.
+    """
+
+    __slots__ = (
+        "at_least",
+        "at_most",
+        "base",
+        "end_is_stale",
+        "finish_is_stale",
+        "first",
+        "has_end",
+        "has_finish",
+        "is_closed",
+        "is_limited",
+        "mark",
+        "on_r",
+        "rho",
+        "virtual_ends",
+    )
+
+    def __init__(self, index: int) -> None:
+        super().__init__(index)
+        self.rho: int = 0
+        self.is_limited: bool = False
+        self.at_least: int = 0
+        self.at_most: int = 0
+        self.is_closed: bool = False
+        self.base: int = 0
+        self.mark: int = 0
+        self.on_r: bool = False
+        self.first: Ticket | None = None
+        self.virtual_ends: list[int] = []
+        self.has_finish: bool = False  # it has an entry in a heap of finishes
+        self.finish_is_stale: bool = False
+        self.has_end: bool = False  # likewise for ends
+        self.end_is_stale: bool = False
+
+    @abstractmethod
+    def finish_of(self, first: Ticket) -> int:
+        """Return the position at which ``first`` would be finished: on R if the queue is limited, else on its meter."""
+
+    @abstractmethod
+    def next_end(self) -> int | None:
+        """Return the position of the next event of the model in this queue, likewise."""
+
+    def shift_positions(self, way: int) -> None:
+        """Add ``way`` to the positions that are kept, because the queue reads the other meter from now on."""
+
+    def end_virtually(self, end: int, width: int) -> None:
+        """Keep the seats of a request that is really over taken until ``end``."""
+        while width > WIDEST:
+            heappush(self.virtual_ends, end << WIDTH_BITS | WIDEST)
+            width -= WIDEST
+        heappush(self.virtual_ends, end << WIDTH_BITS | width)
+
+
+MaxMinQueueT = TypeVar("MaxMinQueueT", bound=MaxMinQueue)
+
+
+class FluidModel(Generic[MaxMinQueueT]):
+    """Meters, shares and time of one level's queues. The queues know their own positions."""
+
+    __slots__ = (
+        "_ends",
+        "_ends_on_r",
+        "_finishes",
+        "_finishes_on_r",
+        "_soonest",
+        "_soonest_on_r",
+        "_waiting_in_time",
+        "concurrency",
+        "follows",
+        "now",
+        "queues",
+        "r",
+        "shares",
+        "turn",
+        "used",
+    )
+
+    def __init__(self, concurrency: int) -> None:
+        self.concurrency = require_integer("concurrency", concurrency, least=0)
+        self.now: int = 0
+        self.r: int = 0
+        self.turn: int = 0  # the index of the queue served last
+        self.used: int = 0  # the seats in use
+        self.follows = False
+        self.queues: list[MaxMinQueueT] = []
+        self.shares: MaxMinShares[MaxMinQueueT] = MaxMinShares(concurrency, self.queues)
+        self._finishes, self._finishes_on_r = Lineup(), Lineup()
+        self._ends, self._ends_on_r = Agenda(), Agenda()
+        self._waiting_in_time = 0  # queues with an entry in the heap of finishes by time
+        self._soonest = self._soonest_on_r = NEVER  # no end comes before
+
+    def open(self, queue: MaxMinQueueT) -> MaxMinQueueT:
+        """Add ``queue``, a new one."""
+        if queue.index == len(self.queues):
+            self.queues.append(queue)
+        else:
+            self.queues[queue.index] = queue
+        return queue
+
+    # Time
+
+    def advance(self, elapsed_ns: int, reach: Callable[[MaxMinQueueT], None]) -> None:
+        """Let time pass, and call ``reach`` with each queue at its end, in the order of the ends."""
+        if self.follows:
+            self.set_capacity()
+        shares = self.shares
+        until, r, limited = self.now + elapsed_ns, self.r, shares.limited
+        if limited:
+            r += shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // limited
+        while until >= self._soonest or r >= self._soonest_on_r:
+            if not self._advance_to_end(until, r, reach):
+                break
+            r, limited = self.r, shares.limited
+            if limited:
+                r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
+        self.now = until
+        self.r = r
+
+    def _advance_to_end(self, until: int, r: int, reach: Callable[[MaxMinQueueT], None]) -> bool:
+        """Let time pass until the next end; return False if none comes by ``until``, when R will be ``r``."""
+        first, due, shares = None, until, self.shares
+        if until >= self._soonest:
+            first = self._soonest_of(self._ends)
+            self._soonest = due = self._ends.floor()
+            if due > until:
+                first = None
+        if r >= self._soonest_on_r:
+            queue = self._soonest_of(self._ends_on_r)
+            self._soonest_on_r = key = self._ends_on_r.floor()
+            if key <= r and shares.free:
+                way = (key - self.r) * shares.limited
+                at = self.now - (-way // (shares.free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
+                if first is None or at < due:
+                    first, due = queue, at
+        if first is None:
+            return False
+        if shares.limited:
+            self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
+        self.now = due
+        was_on_r = first.on_r
+        reach(first)
+        if was_on_r:
+            self._soonest_on_r = self._ends_on_r.floor()
+        else:
+            self._soonest = self._ends.floor()
+        return True
+
+    def _soonest_of(self, agenda: Agenda) -> MaxMinQueueT | None:
+        """Return the queue whose end comes first in this heap, at its `floor`."""
+        while (index := agenda.least()) is not None:
+            queue = self.queues[index]
+            if not queue.end_is_stale:
+                return queue
+            self.schedule_end(queue)
+        return None
+
+    def position(self, queue: MaxMinQueue) -> int:
+        """Return the position of the queue's work meter, in grains."""
+        if queue.on_r:
+            return queue.base + self.r
+        return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+
+    def here(self, queue: MaxMinQueueT) -> int:
+        """Return the same, and keep it as the queue's ``base`` if the meter runs at the queue's own rate."""
+        if queue.on_r:
+            return queue.base + self.r
+        if queue.mark != self.now:
+            queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+            queue.mark = self.now
+        return queue.base
+
+    # Shares
+
+    def demand(self, queue: MaxMinQueueT, rho: int) -> None:
+        """Set the demand of ``queue`` to ``rho``."""
+        if queue.on_r and rho >= queue.at_least:
+            queue.rho = rho  # it stays limited, the most frequent case
+        elif self._divide(queue, rho) and not queue.on_r:
+            if queue.has_finish and not queue.finish_is_stale:
+                self.schedule_finish(queue)
+            if queue.has_end and not queue.end_is_stale:
+                self.schedule_end(queue)
+
+    def demand_anew(self, queue: MaxMinQueueT, rho: int) -> None:
+        """Set the demand of ``queue``, whose finish or end has changed as well."""
+        if queue.on_r and rho >= queue.at_least:
+            queue.rho = rho
+            self.schedule(queue)
+        elif self._divide(queue, rho):
+            self.schedule(queue)
+
+    def _divide(self, queue: MaxMinQueueT, rho: int) -> bool:
+        """Divide the seats anew; return whether ``queue`` has stayed on its side of the boundary."""
+        was_on_r = queue.on_r
+        if not was_on_r and queue.mark != self.now:
+            queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+            queue.mark = self.now
+        crossed = self.shares.change(queue, rho)
+        if crossed:
+            self.cross(crossed)
+        return queue.on_r is was_on_r
+
+    def take(self, seats: int) -> None:
+        """Count so many more seats in use."""
+        self.used = used = self.used + seats
+        if used > self.shares.capacity:
+            self.set_capacity()
+
+    def give(self, seats: int) -> None:
+        """Count so many fewer seats in use."""
+        self.used -= seats
+        if self.shares.capacity != self.concurrency and not self.follows:
+            self.set_capacity()
+
+    def set_capacity(self) -> None:
+        """Bring the capacity up to date with the concurrency and the seats in use."""
+        capacity = self.used if self.follows else max(self.concurrency, self.used)
+        if capacity != self.shares.capacity:
+            self.cross(self.shares.resize(capacity))
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no queue has demand."""
+        return not self.shares.limited and self.shares.free == self.shares.capacity
+
+    def follow(self) -> None:
+        """Let the capacity be the seats in use."""
+        self.follows = True
+        self.set_capacity()
+
+    def resize(self, concurrency: int) -> None:
+        """Set the level's concurrency."""
+        self.concurrency = concurrency
+        self.set_capacity()
+
+    def cross(self, crossed: Iterable[MaxMinQueueT]) -> None:
+        """Let queues that crossed the boundary read the other meter, from their present position on."""
+        for one in crossed:
+            queue = self.queues[one.index]
+            if queue.on_r is queue.is_limited:
+                continue
+            position = self.position(queue)
+            if queue.has_finish:
+                self.unschedule_finish(queue)
+            if queue.has_end:
+                self._remove_end(queue)
+            queue.on_r = queue.is_limited
+            if queue.on_r:
+                queue.base = position - self.r
+                queue.shift_positions(-queue.base)
+            else:
+                queue.shift_positions(queue.base)
+                queue.base, queue.mark = position, self.now
+            if queue.rho:  # otherwise nothing is next for it
+                self.schedule(queue)
+
+    # Entries
+
+    def schedule(self, queue: MaxMinQueueT) -> None:
+        """Put both entries of ``queue`` where they belong."""
+        self.schedule_finish(queue)
+        self.schedule_end(queue)
+
+    def schedule_finish(self, queue: MaxMinQueueT) -> None:
+        """Put the finish of ``queue`` where it belongs."""
+        queue.finish_is_stale = False
+        first = queue.first
+        if queue.on_r and first is not None and first.width == 1 and not self._finishes_on_r.wide:
+            queue.has_finish = True  # the most frequent case, as below
+            self._finishes_on_r.put(queue.index, queue.finish_of(first))
+            return
+        if first is None:
+            if queue.has_finish:
+                self.unschedule_finish(queue)
+            return
+        key, width, agenda = queue.finish_of(first), first.width, self._finishes_on_r
+        if not queue.on_r:
+            agenda, rate = self._finishes, queue.rho * GRAINS_PER_SEAT_NS
+            way = key - queue.base - rate * (self.now - queue.mark)
+            key = self.now * TICKS_PER_NS + way * TICKS_PER_NS // rate
+            if not queue.has_finish:
+                self._waiting_in_time += 1
+        queue.has_finish = True
+        if width > 1 or agenda.wide:
+            agenda.place(queue.index, key, width)
+        else:
+            agenda.put(queue.index, key)
+
+    def schedule_end(self, queue: MaxMinQueueT) -> None:
+        queue.end_is_stale = False
+        end = queue.next_end()
+        if end is not None:
+            self.end_at(queue, end)
+        elif queue.has_end:
+            self._remove_end(queue)
+
+    def end_at(self, queue: MaxMinQueueT, end: int) -> None:
+        """Put the end of ``queue`` at ``end``."""
+        queue.has_end = True
+        if queue.on_r:
+            if end < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
+                self._soonest_on_r = end
+            self._ends_on_r.put(queue.index, end)
+            return
+        rate = queue.rho * GRAINS_PER_SEAT_NS
+        way = end - queue.base - rate * (self.now - queue.mark)
+        key = self.now - (-way // rate) if way > 0 else self.now
+        self.end_at_time(queue, key)
+
+    def end_at_time(self, queue: MaxMinQueueT, time: int) -> None:
+        """Put the end of a granted ``queue`` at this ``time``."""
+        queue.has_end = True
+        if time < self._soonest:  # noqa: PLR1730 - likewise
+            self._soonest = time
+        self._ends.put(queue.index, time)
+
+    def unschedule_finish(self, queue: MaxMinQueueT) -> None:
+        """Remove the finish of ``queue``."""
+        queue.has_finish = False
+        if queue.on_r:
+            self._finishes_on_r.drop(queue.index)
+        else:
+            self._waiting_in_time -= 1
+            self._finishes.drop(queue.index)
+
+    def _remove_end(self, queue: MaxMinQueueT) -> None:
+        queue.has_end = False
+        (self._ends_on_r if queue.on_r else self._ends).drop(queue.index)
+
+    # Picking
+
+    def pick(self, widest: int | None = None) -> int:
+        """Return the index of the queue with the first finish; LookupError without any."""
+        agenda = self._finishes_on_r
+        if self._waiting_in_time or agenda.wide:
+            return self._pick_of_both(widest)
+        while (index := agenda.first(self.turn)) is not None:  # as `_next_of`, written out for speed
+            queue = self.queues[index]
+            if not queue.finish_is_stale:
+                return index
+            self.schedule_finish(queue)
+        raise LookupError("no request waits")
+
+    def _pick_of_both(self, widest: int | None) -> int:
+        in_time = self._next_of(self._finishes, widest) if self._waiting_in_time else None
+        shares = self.shares
+        if in_time is not None and not shares.free:
+            return in_time.index  # without free seats the limited queues never finish
+        on_r = self._next_of(self._finishes_on_r, widest)
+        if in_time is None:
+            if on_r is None:
+                raise LookupError("no request waits")
+            return on_r.index
+        if on_r is None:
+            return in_time.index
+        way = (self._finishes_on_r.finish_of(on_r.index) - self.r) * shares.limited * TICKS_PER_NS
+        expected = self.now * TICKS_PER_NS + way // (shares.free * GRAINS_PER_SEAT_NS)
+        ahead = expected - self._finishes.finish_of(in_time.index)
+        if ahead:
+            return on_r.index if ahead < 0 else in_time.index
+        return min(in_time.index, on_r.index, key=lambda index: (index <= self.turn, index))  # the next one in turn
+
+    def _next_of(self, agenda: Lineup, widest: int | None) -> MaxMinQueueT | None:
+        while True:
+            index = agenda.first_within(self.turn, widest) if agenda.wide else agenda.first(self.turn)
+            if index is None:
+                return None
+            queue = self.queues[index]
+            if not queue.finish_is_stale:
+                return queue
+            self.schedule_finish(queue)
+
+    # Closing and inspection
+
+    def close(self, queue: MaxMinQueueT, *, closing_up: bool) -> None:
+        """Remove ``queue``, with all that it still has in the model."""
+        queue.first = None
+        queue.finish_is_stale = queue.end_is_stale = False
+        if queue.has_finish:
+            self.unschedule_finish(queue)
+        if queue.has_end:
+            self._remove_end(queue)
+        queue.is_closed = True
+        if closing_up:
+            del self.queues[queue.index]
+            for agenda in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
+                agenda.close_up(queue.index)
+            if self.turn >= queue.index:
+                self.turn -= 1
+        self.cross(self.shares.forget(queue, closing_up=closing_up))
+
+    def meters(self) -> dict[str, int]:
+        """Return the model's numbers, by name."""
+        shares = self.shares
+        return {
+            "current_r": self.r,
+            "robin_index": self.turn,
+            "free_seats": shares.free,
+            "limited_queues": shares.limited,
+        }
+
+    def check(self) -> None:
+        """Raise AssertionError unless each queue reads the right meter and its entries are right."""
+        self.shares.check()
+        queues = [queue for queue in self.queues if not queue.is_closed]
+        for queue in queues:
+            assert queue.on_r is queue.is_limited, f"{queue!r} reads the wrong meter"
+        self._check_agendas(queues)
+
+    def _check_agendas(self, queues: list[MaxMinQueueT]) -> None:
+        for agenda in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
+            agenda.check()
+        for queue in queues:
+            assert queue.first is queue.oldest, f"the first ticket of {queue!r}"
+            self._check_finish(queue)
+            self._check_end(queue)
+        waiting = sum(queue.has_finish and not queue.on_r for queue in queues)
+        assert self._waiting_in_time == waiting, f"{waiting} queues wait in time, not {self._waiting_in_time}"
+
+    def _check_finish(self, queue: MaxMinQueueT) -> None:
+        """Check that the entry is where it should be, or too early if it is stale."""
+        assert queue.has_finish is (queue.first is not None), f"whether {queue!r} has a finish"
+        if queue.first is None:
+            return
+        finish = queue.finish_of(queue.first)
+        if queue.on_r:
+            key, true = self._finishes_on_r.finish_of(queue.index), finish
+        else:
+            key, way = self._finishes.finish_of(queue.index), finish - self.position(queue)
+            true = self.now * TICKS_PER_NS + way * TICKS_PER_NS // (queue.rho * GRAINS_PER_SEAT_NS)
+        in_place = key == true or (queue.finish_is_stale and key < true)
+        assert in_place, f"the finish of {queue!r} is {true} and stands at {key}"
+
+    def _check_end(self, queue: MaxMinQueueT) -> None:
+        """Check the same of the end."""
+        end = queue.next_end()
+        if end is None or not queue.has_end:
+            assert end is None, f"the end of {queue!r} is missing"
+            assert not queue.has_end or queue.end_is_stale, f"{queue!r} has an entry and no end"
+            return
+        if queue.on_r:
+            key, true, soonest = self._ends_on_r.finish_of(queue.index), end, self._soonest_on_r
+        else:
+            way, rate = end - self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
+            true, soonest = max(self.now, self.now - (-way // rate)), self._soonest
+            key = self._ends.finish_of(queue.index)
+        assert key == true or (queue.end_is_stale and key < true), f"the end of {queue!r} is {true} and stands at {key}"
+        assert key >= soonest, f"the end of {queue!r} comes before the soonest of all"
+
+    def __repr__(self) -> str:
+        return f"<FluidModel R={self.r} last served={self.turn} {self.shares!r}>"
