@@ -108,3 +108,19 @@ def test_full_buckets_are_forgotten_first() -> None:
         gate.acquire(number * SECOND, REQUEST, number, 1)
 
     assert len(gate._full_at) <= 64
+
+
+class _Later:
+    async def __call__(self, _: GateRequest) -> bool:
+        return False
+
+
+def test_a_condition_that_is_an_object_with_an_async_call_is_asked_as_an_asynchronous_gate() -> None:
+    """It used to be called, and the coroutine, was taken for a lease."""
+    world = GateWorld(Condition("later", _Later(), Terms()))
+    questions: list[object] = []
+    world.ask = lambda _now, check: questions.append(check)
+    world.arrive("asked", "later")
+
+    assert len(questions) == 1
+    assert world.served == []
