@@ -18,7 +18,7 @@ TITLE: Final = "API Priority and Fairness"
 
 
 def _variables() -> list[Json]:
-    """What can be chosen at the top: Prometheus, job, instances, levels."""
+    """Return the variables that can be chosen at the top: Prometheus, job, instances, levels."""
     return [
         {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus", "hide": 0},
         _variable("job", "Job", "label_values(apf_nominal_limit_seats, job)"),

@@ -31,7 +31,7 @@ def with_prefix(text: str, prefix: str) -> str:
 
 
 def render(prefix: str = PREFIX) -> dict[str, str]:
-    """The files by name."""
+    """Return the files by name."""
     board = json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"
     if prefix != PREFIX:  # both can stand in one Grafana
         board = board.replace(f'"uid": "{PREFIX}"', f'"uid": "{prefix}"')

@@ -152,7 +152,7 @@ def bars(title: str, told: str, query: Query, *, unit: str = "short", width: int
 
 
 def table(title: str, told: str, columns: Sequence[tuple[str, Query]], *, width: int = WIDTH) -> Json:
-    """A line per set of labels, a column per query, each with its name."""
+    """Return a table with a row for each set of labels and a named column for each query."""
     targets = [query.target(_ref(n), instant=True, shape="table") for n, (_, query) in enumerate(columns)]
     renamed = {f"Value #{_ref(n)}" if len(columns) > 1 else "Value": name for n, (name, _) in enumerate(columns)}
     fields = _fields("short", None, {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False})

@@ -119,7 +119,7 @@ def _recording(path: Path, by: Listing) -> Recording:
 
 
 def chosen_configuration(name: str, configuration: Configuration) -> Configuration:
-    """A variant of the scenario's configuration, or what is in a file; a scenario in it is passed over."""
+    """Return a variant of the scenario's configuration, or the configuration of a file; its scenario is ignored."""
     if name in VARIANTS:
         return variant(name, configuration)
     if not is_there(Path(name), "--compare"):

@@ -161,12 +161,12 @@ class Stream:
         return watch
 
     def forget(self, watch: "Watch") -> None:
-        """It doesn't watch that any more."""
+        """End one watch early."""
         self._tracker.forget(watch)
         self._watches = tuple(one for one in self._watches if one is not watch)
 
     def close(self) -> None:
-        """The response has ended; again does nothing."""
+        """End the stream with its response; further calls do nothing."""
         self.is_over = True
         self.leave()
         for watch in self._watches:

@@ -71,7 +71,7 @@ class Callers:
             await asyncio.sleep(0.1)
 
     async def told(self, name: str, *labels: str) -> float:
-        """What the server's metrics say from now on: all series of that name with labels like ``name="value"``."""
+        """Return the sum of the series of a name with labels like ``name="value"``, as of the next scrape."""
         self.waiting.append(asyncio.get_running_loop().create_future())
         metrics, series = await self.waiting[-1], f"{self.prefix}_{name}{{"
         return sum(
@@ -343,7 +343,7 @@ REASONS = {"queue-full", "concurrency-limit", "time-out", "cancelled"}
 
 
 def reasons(loaded: Loaded) -> dict[str, float]:
-    """The reasons for which requests were rejected, and the highest rate of each."""
+    """Return the reasons of rejections, and the highest rate of each."""
     rates = most(loaded, "Rejected, by reason", "reason")
     return {reason: rate for reason, rate in rates.items() if rate > 0}
 
@@ -353,12 +353,12 @@ def borrowed(loaded: Loaded) -> dict[str, float]:
 
 
 def smoothed(loaded: Loaded) -> dict[str, float]:
-    """The demand of each level, which is nothing before the first periodic adjustment."""
+    """Return the demand of each level, which is 0 before the first periodic adjustment."""
     return most(loaded, "Demand and target", "priority_level", 3)
 
 
 def bounds(loaded: Loaded, histogram: str, label: str, at: float | None = None) -> tuple[float, float]:
-    """The bounds of the first bucket of the servers' own counts that has anything, and of the last one."""
+    """Return the bounds of the first and the last bucket with any count in the servers' own histograms."""
     query = f"sum by (le) ({histogram}_bucket{{{label}}})"
     rows = loaded.prometheus.ask("query", query=query, time=at or loaded.end)["result"]
     counts = sorted((float(row["metric"]["le"]), float(row["value"][1])) for row in rows)
@@ -451,7 +451,7 @@ def test_every_recorded_series_exists_for_each_level(loaded: Loaded) -> None:
 
 
 def pending(loaded: Loaded) -> set[tuple[str, str | None]]:
-    """The alerts that Prometheus is about to raise, each with its level."""
+    """Return the alerts that are pending in Prometheus, each with its level."""
     return {
         (rule["name"], alert["labels"].get("priority_level"))
         for rule in loaded.prometheus.rules()

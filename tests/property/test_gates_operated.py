@@ -169,7 +169,7 @@ class _Server:
             assert used == held.get(place, 0), f"{used} are used of {place}, and {held.get(place, 0)} are leased"
 
     def end(self) -> None:
-        """What an operator must do for all to be served; time passes, but less than would rescue anybody often."""
+        """Do what an operator must do for all to be served; little time passes, so that few are rescued."""
         settings, self.settings = self.settings, (GateSettings("db", 4, max_parked=10_000),)
         adopt_gates(self.gates, settings, self.settings)
         self.gates.resize("shard", 2)

@@ -230,7 +230,7 @@ class WatchedWorld(GateWorld):
                     assert earlier.cost_at(slot) not in costs, f"{name} has passed {slot!r} before {other}"
 
     def _check_bypasses(self, names: list[str]) -> None:
-        """The first request of a slot is passed by no more than its gate says, while it doesn't wait for a seat.
+        """Check that the first request of a slot is passed no more often than its gate allows, while it is bounded.
 
         An earlier one of the same flow, level and cost goes before it, and so does an earlier one that has been passed
         as often.
