@@ -36,8 +36,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from apf_middleware.fairqueuing.agenda import Agenda
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
+from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
 
 __all__ = ["Guarantee", "RiseLog"]
@@ -99,7 +99,6 @@ class Guarantee:
     """
 
     __slots__ = (
-        "_agenda",
         "_earliest",
         "_former",
         "_free_meters",
@@ -114,6 +113,7 @@ class Guarantee:
         "_now",
         "_overdue",
         "_postponed",
+        "_queue_heap",
         "_queues",
         "_quiet",
         "_remaining",
@@ -152,8 +152,8 @@ class Guarantee:
         self._share_rounded_up = 0
         self._rises = RiseLog()
         self._in_order: OrderedDict[ServiceMeter, None] = OrderedDict()  # waiting queues, by rising `listed`
-        self._agenda = Agenda()  # other waiting queues, by `listed`
-        self._postponed = Agenda()  # the rest of them: `listed` tells when to look again
+        self._queue_heap = QueueHeap()  # other waiting queues, by `listed`
+        self._postponed = QueueHeap()  # the rest of them: `listed` tells when to look again
         self._earliest = self._last_listed = self.r  # no queue is listed before the former
         self._has_fallen = False  # whether `r` has ever gone back, because less was billed than held
 
@@ -237,7 +237,7 @@ class Guarantee:
                 self._last_listed = r
                 self._in_order[meter] = None
             else:  # `r` has gone back
-                self._agenda.put(meter.index, r)
+                self._queue_heap.put(meter.index, r)
                 self._earliest = min(self._earliest, r)
         self._is_decided = False
 
@@ -308,7 +308,7 @@ class Guarantee:
         elif meter in self._in_order:
             del self._in_order[meter]
         else:
-            self._agenda.drop(meter.index)
+            self._queue_heap.drop(meter.index)
 
     def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
         """A request is about to give back the seats of ``queue`` that it has held for so long."""
@@ -402,7 +402,7 @@ class Guarantee:
         self._unlist(meter)
         meter.listed = at
         meter.is_postponed = is_postponed
-        (self._postponed if is_postponed else self._agenda).put(meter.index, at)
+        (self._postponed if is_postponed else self._queue_heap).put(meter.index, at)
         self._earliest = min(self._earliest, at)
 
     def overdue(self, now: int) -> Queue | None:
@@ -455,7 +455,7 @@ class Guarantee:
 
     def _first(self) -> ServiceMeter | None:
         """Return the meter that is listed first, and not postponed."""
-        index = self._agenda.least()
+        index = self._queue_heap.least()
         listed = None if index is None else self._meters[index]
         if not self._in_order:
             return listed
@@ -465,9 +465,9 @@ class Guarantee:
     def check(self) -> None:
         """Raise AssertionError where the meters are not those of the queues."""
         self._shares.check()
-        self._agenda.check()
+        self._queue_heap.check()
         self._postponed.check()
-        in_heaps = self._agenda.members() | self._postponed.members()
+        in_heaps = self._queue_heap.members() | self._postponed.members()
         held, listed = 0, self._in_order.keys() | {self._meters[index] for index in in_heaps}
         for meter, queue in zip(self._meters, self._queues, strict=True):
             if queue.service_meter is meter:

@@ -19,7 +19,7 @@ nothing at all.
 from collections.abc import Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from apf_middleware.fairqueuing.agenda import Agenda
+from apf_middleware.fairqueuing.queue_heap import QueueHeap
 
 __all__ = ["Demander", "MaxMinShares"]
 
@@ -56,8 +56,8 @@ class MaxMinShares(Generic[DemanderT]):
         self.capacity = self.free = capacity
         self.limited: int = 0
         self._queues = queues
-        self._most = Agenda()  # by falling demand: all granted that ask for anything, and others
-        self._least = Agenda()  # by rising demand: all limited, and others
+        self._most = QueueHeap()  # by falling demand: all granted that ask for anything, and others
+        self._least = QueueHeap()  # by rising demand: all limited, and others
         self._greatest = 0  # no granted queue asks for more
         self._bound = 1  # no limited queue asks for less
 

@@ -24,7 +24,7 @@ running: C requests in all, whatever happened before. The guarantee (see `guaran
 **Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
 seat-time of requests that are over and ``starts`` the sum of the times at which the running ones began, by seats.
 
-**Cost.** Meters of requests that take longer than guessed run on at different rates. The agenda holds each queue under
+**Cost.** Meters of requests that take longer than guessed run on at different rates. The heap holds each queue under
 its meter as it was when something last happened to the queue. Without that, a meter only grows, so an outdated entry is
 too early, never too late: a queue that comes to the top is put where it belongs, and the next one is looked at. Each
 call is O(log n) amortised. The turn passes to another queue only when a ticket arrives, leaves, or gives its seats
@@ -37,7 +37,7 @@ from typing import ClassVar, Final
 
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
@@ -51,7 +51,7 @@ _NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 s
 class EqualSerialQueue(Queue):
     """A queue and the parts of its meter, in seat-nanoseconds; they are outdated unless ``period`` is the discipline's.
 
-    ``guess_ns`` is how long its requests take on average, ``listed`` the meter under which it is on the agenda.
+    ``guess_ns`` is how long its requests take on average, ``listed`` the meter under which it is on the heap.
     """
 
     __slots__ = ("finished", "guess_ns", "listed", "period", "starts")
@@ -72,7 +72,6 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     """Serve the queue that has attained the least. ``guess_ns`` is what requests are taken to last at first."""
 
     __slots__ = (
-        "_agenda",
         "_concurrency",
         "_guess_ns",
         "_joined",
@@ -80,6 +79,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         "_period",
         "_period_began_at",
         "_period_r",
+        "_queue_heap",
         "_queues",
         "_read_at",
         "_served_at",
@@ -107,7 +107,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._waiting_queues = 0
         self._turn = 0  # the queue served last; as upstream, the first turn is the second queue's
         self._queues: list[EqualSerialQueue] = []
-        self._agenda = Lineup()
+        self._queue_heap = WidthIndexedHeap()
 
     def open_queue(self, index: int) -> EqualSerialQueue:
         queue = EqualSerialQueue(index, self._guess_ns)
@@ -139,13 +139,13 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Put ``queue``, in which ``oldest`` is next and which has so many ``seats``, where it belongs."""
-        agenda = self._agenda
+        heap = self._queue_heap
         attained, guessed = seats * self._read_at - queue.starts, seats * queue.guess_ns  # `_meter`
         queue.listed = meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
-        if oldest.width == 1 and not agenda.wide:
-            agenda.put(queue.index, meter)
+        if oldest.width == 1 and not heap.wide:
+            heap.put(queue.index, meter)
         else:
-            agenda.place(queue.index, meter, oldest.width)
+            heap.place(queue.index, meter, oldest.width)
 
     def _virtual_time(self) -> int:
         """Return what the queue that was served last had attained then, and what all seats have done since.
@@ -198,7 +198,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if queue.oldest is not None:
             self._list(queue, queue.oldest, queue.seats_in_use)
         else:
-            self._agenda.drop(queue.index)
+            self._queue_heap.drop(queue.index)
             self._waiting_queues -= 1
 
     def dispatch(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
@@ -214,7 +214,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if oldest is not None:
             self._list(queue, oldest, seats)
         else:
-            self._agenda.drop(queue.index)
+            self._queue_heap.drop(queue.index)
             self._waiting_queues -= 1
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
@@ -242,7 +242,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         # Where all requests are narrow, a meter that has grown is put right when the queue comes to the top.
         attained, guessed = seats * now - queue.starts, seats * guess
         meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
-        if meter < queue.listed or oldest.width > 1 or self._agenda.wide:
+        if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:
             self._list(queue, oldest, seats)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
@@ -271,14 +271,14 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def close(self, queue: EqualSerialQueue, *, closing_up: bool) -> None:
         if closing_up:
             del self._queues[queue.index]
-            self._agenda.close_up(queue.index)
+            self._queue_heap.close_up(queue.index)
             if self._turn >= queue.index:
                 self._turn -= 1
 
     def pick(self, widest: int | None = None) -> int:
-        agenda, queues = self._agenda, self._queues
+        heap, queues = self._queue_heap, self._queues
         while True:
-            index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+            index = heap.first_within(self._turn, widest) if heap.wide else heap.first(self._turn)
             if index is None:
                 raise LookupError("no queue has anything waiting")
             queue = queues[index]
@@ -290,18 +290,18 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             queue.listed = meter
             oldest = queue.oldest
             assert oldest is not None, "a listed queue has something waiting"
-            agenda.place(index, meter, oldest.width)
+            heap.place(index, meter, oldest.width)
 
     def meters(self) -> dict[str, int]:
         active = sum(bool(queue.length or queue.executing) for queue in self._queues)
         return {"current_r": self.r // _NS_PER_UNIT, "robin_index": self._turn, "active_queues": active}
 
     def check(self) -> None:
-        self._agenda.check()
+        self._queue_heap.check()
         waiting = [queue for queue in self._queues if queue.length]
         assert self._waiting_queues == len(waiting), f"{len(waiting)} queues wait, not {self._waiting_queues}"
         for queue in waiting:
-            listed = self._agenda.finish_of(queue.index)
+            listed = self._queue_heap.finish_of(queue.index)
             assert listed == queue.listed <= self._meter(queue, queue.seats_in_use), f"{queue!r} is listed too late"
 
     def __repr__(self) -> str:

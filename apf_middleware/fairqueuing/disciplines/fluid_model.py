@@ -43,9 +43,9 @@ from heapq import heappush
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.exceptions import require_integer
-from apf_middleware.fairqueuing.agenda import Agenda
-from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
+from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 
 __all__ = [
@@ -169,8 +169,8 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.follows = False
         self.queues: list[MaxMinQueueT] = []
         self.shares: MaxMinShares[MaxMinQueueT] = MaxMinShares(concurrency, self.queues)
-        self._finishes, self._finishes_on_r = Lineup(), Lineup()
-        self._ends, self._ends_on_r = Agenda(), Agenda()
+        self._finishes, self._finishes_on_r = WidthIndexedHeap(), WidthIndexedHeap()
+        self._ends, self._ends_on_r = QueueHeap(), QueueHeap()
         self._waiting_in_time = 0  # queues with an entry in the heap of finishes by time
         self._soonest = self._soonest_on_r = NEVER  # no end comes before
 
@@ -230,9 +230,9 @@ class FluidModel(Generic[MaxMinQueueT]):
             self._soonest = self._ends.floor()
         return True
 
-    def _soonest_of(self, agenda: Agenda) -> MaxMinQueueT | None:
+    def _soonest_of(self, heap: QueueHeap) -> MaxMinQueueT | None:
         """Return the queue whose end comes first in this heap, at its `floor`."""
-        while (index := agenda.least()) is not None:
+        while (index := heap.least()) is not None:
             queue = self.queues[index]
             if not queue.end_is_stale:
                 return queue
@@ -358,18 +358,18 @@ class FluidModel(Generic[MaxMinQueueT]):
             if queue.has_finish:
                 self.unschedule_finish(queue)
             return
-        key, width, agenda = queue.finish_of(first), first.width, self._finishes_on_r
+        key, width, heap = queue.finish_of(first), first.width, self._finishes_on_r
         if not queue.on_r:
-            agenda, rate = self._finishes, queue.rho * GRAINS_PER_SEAT_NS
+            heap, rate = self._finishes, queue.rho * GRAINS_PER_SEAT_NS
             way = key - queue.base - rate * (self.now - queue.mark)
             key = self.now * TICKS_PER_NS + way * TICKS_PER_NS // rate
             if not queue.has_finish:
                 self._waiting_in_time += 1
         queue.has_finish = True
-        if width > 1 or agenda.wide:
-            agenda.place(queue.index, key, width)
+        if width > 1 or heap.wide:
+            heap.place(queue.index, key, width)
         else:
-            agenda.put(queue.index, key)
+            heap.put(queue.index, key)
 
     def schedule_end(self, queue: MaxMinQueueT) -> None:
         queue.end_is_stale = False
@@ -416,10 +416,10 @@ class FluidModel(Generic[MaxMinQueueT]):
 
     def pick(self, widest: int | None = None) -> int:
         """Return the index of the queue with the first finish; LookupError without any."""
-        agenda = self._finishes_on_r
-        if self._waiting_in_time or agenda.wide:
+        heap = self._finishes_on_r
+        if self._waiting_in_time or heap.wide:
             return self._pick_of_both(widest)
-        while (index := agenda.first(self.turn)) is not None:  # as `_next_of`, written out for speed
+        while (index := heap.first(self.turn)) is not None:  # as `_next_of`, written out for speed
             queue = self.queues[index]
             if not queue.finish_is_stale:
                 return index
@@ -445,9 +445,9 @@ class FluidModel(Generic[MaxMinQueueT]):
             return on_r.index if ahead < 0 else in_time.index
         return min(in_time.index, on_r.index, key=lambda index: (index <= self.turn, index))  # the next one in turn
 
-    def _next_of(self, agenda: Lineup, widest: int | None) -> MaxMinQueueT | None:
+    def _next_of(self, heap: WidthIndexedHeap, widest: int | None) -> MaxMinQueueT | None:
         while True:
-            index = agenda.first_within(self.turn, widest) if agenda.wide else agenda.first(self.turn)
+            index = heap.first_within(self.turn, widest) if heap.wide else heap.first(self.turn)
             if index is None:
                 return None
             queue = self.queues[index]
@@ -468,8 +468,8 @@ class FluidModel(Generic[MaxMinQueueT]):
         queue.is_closed = True
         if closing_up:
             del self.queues[queue.index]
-            for agenda in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
-                agenda.close_up(queue.index)
+            for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
+                heap.close_up(queue.index)
             if self.turn >= queue.index:
                 self.turn -= 1
         self.cross(self.shares.forget(queue, closing_up=closing_up))
@@ -493,8 +493,8 @@ class FluidModel(Generic[MaxMinQueueT]):
         self._check_agendas(queues)
 
     def _check_agendas(self, queues: list[MaxMinQueueT]) -> None:
-        for agenda in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
-            agenda.check()
+        for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
+            heap.check()
         for queue in queues:
             assert queue.first is queue.oldest, f"the first ticket of {queue!r}"
             self._check_finish(queue)

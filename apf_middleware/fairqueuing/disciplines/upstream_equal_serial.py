@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
 
@@ -46,12 +46,12 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     __slots__ = (
         "_active",
-        "_agenda",
         "_concurrency",
         "_dispatch_r",
         "_epoch_end",
         "_guess_ns",
         "_latest_s",
+        "_queue_heap",
         "_turn",
         "epochs",
         "r",
@@ -70,7 +70,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         self._active = 0
         self._turn = 0  # the queue served last; upstream begins after the first one too
         self._dispatch_r = self._latest_s = self.r  # R and virtual start of the latest dispatch
-        self._agenda = Lineup()
+        self._queue_heap = WidthIndexedHeap()
 
     @property
     def current_r(self) -> int:
@@ -116,11 +116,11 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
                 queue.next_dispatch_r = r
             elif queue.next_dispatch_r < r:
                 queue.next_dispatch_r = r  # anti-windup
-            agenda = self._agenda
-            if ticket.width == 1 and not agenda.wide:
-                agenda.put(queue.index, queue.next_dispatch_r + ticket.total_work)
+            heap = self._queue_heap
+            if ticket.width == 1 and not heap.wide:
+                heap.put(queue.index, queue.next_dispatch_r + ticket.total_work)
             else:
-                agenda.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
+                heap.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
 
     def rejoin(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
@@ -144,7 +144,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
             if queue.oldest is not None:
                 self._schedule(queue, queue.oldest)
                 return
-            self._agenda.drop(queue.index)
+            self._queue_heap.drop(queue.index)
             if not queue.executing:
                 self._active -= 1
 
@@ -157,7 +157,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         if oldest is not None:
             self._schedule(queue, oldest)
         else:
-            self._agenda.drop(queue.index)
+            self._queue_heap.drop(queue.index)
 
     def settle(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         seats = ticket.work.seats
@@ -175,15 +175,15 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
             self._active -= 1
 
     def _schedule(self, queue: UpstreamEqualSerialQueue, oldest: Ticket) -> None:
-        """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the agenda."""
-        agenda = self._agenda
+        """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the heap."""
+        heap = self._queue_heap
         start = queue.next_dispatch_r
         if start < oldest.arrival_r:
             queue.next_dispatch_r = start = oldest.arrival_r
-        if oldest.width == 1 and not agenda.wide:
-            agenda.put(queue.index, start + oldest.total_work)
+        if oldest.width == 1 and not heap.wide:
+            heap.put(queue.index, start + oldest.total_work)
         else:
-            agenda.place(queue.index, start + oldest.total_work, oldest.width)
+            heap.place(queue.index, start + oldest.total_work, oldest.width)
 
     def vacate(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         """R depends on the sum of all seats alone, which the queue set keeps."""
@@ -206,13 +206,13 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     def close(self, queue: UpstreamEqualSerialQueue, *, closing_up: bool) -> None:
         if closing_up:
-            self._agenda.close_up(queue.index)
+            self._queue_heap.close_up(queue.index)
             if self._turn >= queue.index:
                 self._turn -= 1
 
     def pick(self, widest: int | None = None) -> int:
-        agenda = self._agenda
-        index = agenda.first_within(self._turn, widest) if agenda.wide else agenda.first(self._turn)
+        heap = self._queue_heap
+        index = heap.first_within(self._turn, widest) if heap.wide else heap.first(self._turn)
         if index is None:
             raise LookupError("nobody is to be served")
         return index
@@ -228,7 +228,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         }
 
     def check(self) -> None:
-        self._agenda.check()
+        self._queue_heap.check()
 
     def __repr__(self) -> str:
         return f"<UpstreamEqualSerial R={self.current_r} active={self._active} last served={self._turn}>"

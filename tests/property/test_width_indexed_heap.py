@@ -1,9 +1,9 @@
-"""A lineup finds what looking at every queue finds."""
+"""A heap finds what looking at every queue finds."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing.disciplines.lineup import Lineup
+from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
 from tests.support.examples import examples
 
 QUEUES = 7
@@ -23,39 +23,39 @@ steps = st.lists(
 def test_the_first_within_a_width_is_found(
     steps: list[tuple[str, int, int, int]], after: int, widest: int | None
 ) -> None:
-    lineup = Lineup()
+    heap = WidthIndexedHeap()
     plain: dict[int, tuple[int, int]] = {}  # finish and width
     for what, index, finish, width in steps:
         if what == "place":
             plain[index] = (finish, width)
-            if width == 1 and not lineup.wide:
-                lineup.put(index, finish)
+            if width == 1 and not heap.wide:
+                heap.put(index, finish)
             else:
-                lineup.place(index, finish, width)
+                heap.place(index, finish, width)
         elif what == "drop":
             plain.pop(index, None)
-            lineup.drop(index)
+            heap.drop(index)
         else:
             plain = {other - (other > index): known for other, known in plain.items() if other != index}
-            lineup.close_up(index)
-        lineup.check()
+            heap.close_up(index)
+        heap.check()
         fitting = [
             (finish, index <= after, index)
             for index, (finish, width) in plain.items()
             if widest is None or width <= widest
         ]
         if fitting:
-            assert lineup.first_within(after, widest) == min(fitting)[2]
+            assert heap.first_within(after, widest) == min(fitting)[2]
         else:
-            assert lineup.first_within(after, widest) is None
+            assert heap.first_within(after, widest) is None
 
 
 def test_of_widths_on_both_sides_of_the_bound_only_the_first_is_looked_at() -> None:
-    lineup = Lineup()
-    lineup.place(0, 5, 30)
-    lineup.place(1, 6, 18)
+    heap = WidthIndexedHeap()
+    heap.place(0, 5, 30)
+    heap.place(1, 6, 18)
 
-    assert lineup.first_within(0, 32) == 0
-    assert lineup.first_within(0, 20) is None
-    lineup.place(1, 4, 18)
-    assert lineup.first_within(0, 20) == 1
+    assert heap.first_within(0, 32) == 0
+    assert heap.first_within(0, 20) is None
+    heap.place(1, 4, 18)
+    assert heap.first_within(0, 20) == 1

@@ -1,7 +1,7 @@
-"""An agenda that can also be asked for the first of those whose oldest ticket isn't too wide.
+"""A heap that can also be asked for the first of those whose oldest ticket isn't too wide.
 
 Behind a wide ticket that waits for seats, others may pass that fit into those that are free (see `reservation`). Where
-all tickets have a width of 1 this is a plain agenda. Queues whose oldest ticket is wider stand on other agendas, one
+all tickets have a width of 1 this is a plain heap. Queues whose oldest ticket is wider stand on other heaps, one
 for each class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first of all is the first of the firsts;
 there are as many as classes, not queues. Of a class whose widths lie on both sides of the bound only its first is
 looked at, so one that fits may be missed there behind one that doesn't.
@@ -9,9 +9,9 @@ looked at, so one that fits may be missed there behind one that doesn't.
 
 from typing import Final
 
-from apf_middleware.fairqueuing.agenda import OFF, Agenda
+from apf_middleware.fairqueuing.queue_heap import OFF, QueueHeap
 
-__all__ = ["Lineup"]
+__all__ = ["WidthIndexedHeap"]
 
 _SINGLE: Final = 16  # up to this width each has a class of its own
 
@@ -25,8 +25,8 @@ def _least(place: int) -> int:
     return place + 1 if place < _SINGLE else (1 << place - _SINGLE + _SINGLE.bit_length() - 1) + 1
 
 
-class Lineup(Agenda):
-    """An agenda of queues by finish and width. ``wide`` are the queues whose oldest ticket takes more than one seat.
+class WidthIndexedHeap(QueueHeap):
+    """A heap of queues by finish and width. ``wide`` are the queues whose oldest ticket takes more than one seat.
 
     While there are none, `put` and `first` will do; otherwise `place` and `first_within`.
     """
@@ -36,7 +36,7 @@ class Lineup(Agenda):
     def __init__(self) -> None:
         super().__init__()
         self.wide: dict[int, int] = {}  # queue index -> width
-        self._classes: list[Agenda] = [self]
+        self._classes: list[QueueHeap] = [self]
 
     def place(self, index: int, finish: int, width: int) -> None:
         """As `put`, for a queue whose oldest ticket has this ``width``."""
@@ -48,7 +48,7 @@ class Lineup(Agenda):
             return
         classes = self._classes
         while len(classes) <= new:
-            classes.append(Agenda())
+            classes.append(QueueHeap())
         self.wide[index] = width
         classes[new].put(index, finish)
 
@@ -66,27 +66,27 @@ class Lineup(Agenda):
     def first_within(self, after: int, widest: int | None = None) -> int | None:
         """As `first`, of queues whose oldest ticket is no wider than ``widest``."""
         best: tuple[int, bool, int] | None = None
-        for place, agenda in enumerate(self._classes):
+        for place, heap in enumerate(self._classes):
             if widest is not None and _least(place) > widest:
                 break
-            index = agenda.first(after)
+            index = heap.first(after)
             if index is None or (widest is not None and self.wide.get(index, 1) > widest):
                 continue
-            rank = (agenda.finish_of(index), index <= after, index)  # among equals, the next one round
+            rank = (heap.finish_of(index), index <= after, index)  # among equals, the next one round
             if best is None or rank < best:
                 best = rank
         return None if best is None else best[2]
 
     def close_up(self, index: int) -> None:
         super().close_up(index)
-        for agenda in self._classes[1:]:
-            agenda.close_up(index)
+        for heap in self._classes[1:]:
+            heap.close_up(index)
         self.wide = {other - (other > index): width for other, width in self.wide.items() if other != index}
 
     def check(self) -> None:
         super().check()
-        for place, agenda in enumerate(self._classes[1:], 1):
-            agenda.check()
+        for place, heap in enumerate(self._classes[1:], 1):
+            heap.check()
             members = {index for index, width in self.wide.items() if _class_of(width) == place}
-            assert agenda.members() == members, f"queues of class {place} in {self!r}"
+            assert heap.members() == members, f"queues of class {place} in {self!r}"
         assert not self.members() & self.wide.keys(), f"queues that stand twice in {self!r}"

@@ -1,4 +1,4 @@
-"""Which queue comes next: the one with the least virtual finish, and among equals the next one round.
+"""A heap of queues by virtual finish, in which equals take turns.
 
 A heap of (finish, queue index) with lazy deletion: the true finish of each queue stands in a table, and an entry that
 disagrees with it is dropped when it comes to the top. Every operation costs O(log n) amortised, also when thousands of
@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-__all__ = ["OFF", "Agenda"]
+__all__ = ["OFF", "QueueHeap"]
 
 _INDEX_BITS: Final = 24  # an entry is one integer, finish and index side by side: quicker to compare than a tuple
 _INDEX: Final = (1 << _INDEX_BITS) - 1
@@ -20,10 +20,10 @@ _LAST: Final = 1 << 4096 | _NOBODY  # no finish is so late
 _BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there always is a top, and two below it
 
 OFF: Final = -_LAST
-"""Instead of an entry, for a queue that isn't on the agenda."""
+"""Instead of an entry, for a queue that isn't on the heap."""
 
 
-class Agenda:
+class QueueHeap:
     """The queues that have somebody to serve, by the finish that their oldest ticket would have."""
 
     __slots__ = ("_crowded", "_entries", "_groups", "_heap")
@@ -94,7 +94,7 @@ class Agenda:
     def least(self) -> int | None:
         """As `first`, where it doesn't matter which of equals it is: the one with the least index, without gathering.
 
-        None when nobody is to be served. An agenda is asked either this or `first`, and not now this and now that.
+        None when nobody is to be served. A heap is asked either this or `first`, and not now this and now that.
         """
         heap, entries = self._heap, self._entries
         while True:
@@ -107,17 +107,17 @@ class Agenda:
             heappop(heap)
 
     def floor(self) -> int:
-        """No queue on the agenda has a lesser finish."""
+        """No queue on the heap has a lesser finish."""
         return self._heap[0] >> _INDEX_BITS
 
     def finish_of(self, index: int) -> int:
-        """The finish of a queue that is on the agenda."""
+        """The finish of a queue that is on the heap."""
         entry = self._entries[index]
-        assert entry != OFF, f"queue {index} is not on the agenda"
+        assert entry != OFF, f"queue {index} is not on the heap"
         return entry >> _INDEX_BITS
 
     def members(self) -> set[int]:
-        """The indexes of the queues that are on the agenda."""
+        """The indexes of the queues that are on the heap."""
         return {index for index, entry in enumerate(self._entries) if entry != OFF}
 
     def _gather(self, finish: int) -> None:
@@ -184,4 +184,4 @@ class Agenda:
 
     def __repr__(self) -> str:
         entries = len(self._heap) - len(_BOTTOM)
-        return f"<Agenda of {len(self.members())} queues, {entries} entries, {len(self._groups)} groups>"
+        return f"<QueueHeap of {len(self.members())} queues, {entries} entries, {len(self._groups)} groups>"

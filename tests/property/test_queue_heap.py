@@ -1,4 +1,4 @@
-"""The agenda against a plain sorted scan, and what a crowd of equals costs."""
+"""The heap against a plain sorted scan, and what a crowd of equals costs."""
 
 import heapq
 import random
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing import agenda as agenda_module
-from apf_middleware.fairqueuing.agenda import Agenda
+from apf_middleware.fairqueuing import queue_heap as heap_module
+from apf_middleware.fairqueuing.queue_heap import QueueHeap
 
 
-class PlainAgenda:
+class PlainQueueHeap:
     """The twin: one finish for each queue, all looked at each time."""
 
     def __init__(self) -> None:
@@ -36,38 +36,38 @@ class PlainAgenda:
         self.finish = {other - (other > index): finish for other, finish in self.finish.items() if other != index}
 
 
-def first_of(agenda: Agenda | PlainAgenda, after: int) -> int:
+def first_of(heap: QueueHeap | PlainQueueHeap, after: int) -> int:
     """Whose turn it is, when somebody is to be served."""
-    index = agenda.first(after)
+    index = heap.first(after)
     assert index is not None
     return index
 
 
 class Pair:
-    """Both agendas, and the queue served last."""
+    """Both heaps, and the queue served last."""
 
     def __init__(self) -> None:
-        self.agenda, self.plain = Agenda(), PlainAgenda()
+        self.heap, self.plain = QueueHeap(), PlainQueueHeap()
         self.known = 0  # queues that have been put once; no other is ever dropped
         self.turn = 0
 
     def put(self, index: int, finish: int) -> None:
         self.known = max(self.known, index + 1)
-        self.agenda.put(index, finish)
+        self.heap.put(index, finish)
         self.plain.put(index, finish)
 
     def drop(self, index: int) -> None:
         if index < self.known:
-            self.agenda.drop(index)
+            self.heap.drop(index)
             self.plain.drop(index)
 
     def close_up(self, index: int) -> None:
         self.known -= index < self.known
-        self.agenda.close_up(index)
+        self.heap.close_up(index)
         self.plain.close_up(index)
 
     def ask(self, after: int) -> None:
-        assert self.agenda.first(after) == self.plain.first(after)
+        assert self.heap.first(after) == self.plain.first(after)
 
     def serve(self, charge: int) -> None:
         """Take the next turn; afterwards the queue has this much more waiting, or nothing if that is 0."""
@@ -98,7 +98,7 @@ def test_whatever_is_put_and_dropped_the_plain_scan_finds_the_same(plan: list[tu
     pair = Pair()
     for step, *numbers in plan:
         step(pair, *numbers)
-        pair.agenda.check()
+        pair.heap.check()
     for after in range(-1, 10):
         pair.ask(after)
 
@@ -118,18 +118,18 @@ def test_in_a_long_life_with_many_ties_the_plain_scan_finds_the_same(queues: int
             pair.close_up(index)
         else:
             pair.serve(rng.choice((0, 1, 1, different)))
-    pair.agenda.check()
+    pair.heap.check()
 
 
 @pytest.mark.parametrize("last", [0, 1, 1234, 2999, 3000])
 def test_three_thousand_equals_are_served_round_from_the_one_after_the_last(last: int) -> None:
-    agenda, queues = Agenda(), 3000
+    heap, queues = QueueHeap(), 3000
     for index in random.Random(last).sample(range(queues), queues):
-        agenda.put(index, 7)
+        heap.put(index, 7)
 
     served, turn = [], last
     for _ in range(2 * queues):
-        turn = first_of(agenda, turn)
+        turn = first_of(heap, turn)
         served.append(turn)
 
     first_round = [*range(last + 1, queues), *range(min(last + 1, queues))]
@@ -137,21 +137,21 @@ def test_three_thousand_equals_are_served_round_from_the_one_after_the_last(last
 
 
 def test_one_that_leaves_a_crowd_of_equals_is_passed_over_and_may_come_back() -> None:
-    agenda, queues = Agenda(), 2000
+    heap, queues = QueueHeap(), 2000
     for index in range(queues):
-        agenda.put(index, 7)
-    assert agenda.first(0) == 1
+        heap.put(index, 7)
+    assert heap.first(0) == 1
 
     for index in range(1, queues, 2):
-        agenda.drop(index)
-    assert agenda.first(0) == 2
-    agenda.put(1, 7)
-    assert agenda.first(0) == 1
-    agenda.put(1, 6)
-    assert agenda.first(1) == 1
-    agenda.put(1, 8)
-    assert agenda.first(0) == 2
-    agenda.check()
+        heap.drop(index)
+    assert heap.first(0) == 2
+    heap.put(1, 7)
+    assert heap.first(0) == 1
+    heap.put(1, 6)
+    assert heap.first(1) == 1
+    heap.put(1, 8)
+    assert heap.first(0) == 2
+    heap.check()
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             counts[name] += len(entries) if all_at_once else 1
             return original(entries, *rest)
 
-        monkeypatch.setattr(agenda_module, name, counted, raising=False)
+        monkeypatch.setattr(heap_module, name, counted, raising=False)
 
     count("heappop", heapq.heappop)
     count("heappush", heapq.heappush)
@@ -180,15 +180,15 @@ def test_a_serving_handles_few_entries_however_many_are_tied(
     queues: int, charges: tuple[int, ...], touched: Counter[str]
 ) -> None:
     """Not timed but counted, so it can't flicker: a crowd that were gathered anew for each serving would show."""
-    agenda, rng, servings, turn = Agenda(), random.Random(1), 20_000, 0
+    heap, rng, servings, turn = QueueHeap(), random.Random(1), 20_000, 0
     finish = [7] * queues
     for index in range(queues):
-        agenda.put(index, 7)
+        heap.put(index, 7)
 
     for _ in range(servings):
-        turn = first_of(agenda, turn)
+        turn = first_of(heap, turn)
         finish[turn] += rng.choice(charges)
-        agenda.put(turn, finish[turn])
+        heap.put(turn, finish[turn])
 
     assert touched["heappop"] > servings / 2, "what is counted is what is done"
     assert touched.total() <= 4 * (servings + queues)
@@ -197,23 +197,23 @@ def test_a_serving_handles_few_entries_however_many_are_tied(
 @pytest.mark.parametrize("queues", [100, 1000, 10_000])
 def test_who_joins_a_crowd_of_equals_costs_it_nothing(queues: int, touched: Counter[str]) -> None:
     """As it is with flows that come and go while all are served alike."""
-    agenda, comings, turn, gone = Agenda(), 20_000, 0, [0]
+    heap, comings, turn, gone = QueueHeap(), 20_000, 0, [0]
     for index in range(1, queues):
-        agenda.put(index, 7)
+        heap.put(index, 7)
 
     for _ in range(comings):
-        turn = first_of(agenda, turn)
-        agenda.drop(turn)
+        turn = first_of(heap, turn)
+        heap.drop(turn)
         gone.append(turn)
-        agenda.put(gone.pop(0), 7)
+        heap.put(gone.pop(0), 7)
 
     assert touched.total() <= 4 * (comings + queues)
 
 
 def test_stale_entries_do_not_pile_up() -> None:
-    agenda, queues, most = Agenda(), 50, 0
+    heap, queues, most = QueueHeap(), 50, 0
     for finish in range(20_000):
-        agenda.put(finish * 7 % queues, finish * 31 % 1009)
-        most = max(most, len(agenda._heap))
+        heap.put(finish * 7 % queues, finish * 31 % 1009)
+        most = max(most, len(heap._heap))
 
     assert most <= 2 * queues + 64
