@@ -123,7 +123,8 @@ class TwinQueueSet:
             self._reject(ticket, Reason.QUEUE_CLOSED)
         elif self.settings.queues:
             self._join(ticket)
-            seated += self._dispatch(now)
+            if ticket.state is TicketState.WAITING:  # a rejection changes nothing for the others
+                seated += self._dispatch(now)
         elif self.settings.exempt or (self.settings.concurrency and self._fits(ticket)):
             self._seat(now, ticket)
             seated.append(ticket)
