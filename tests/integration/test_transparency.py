@@ -42,12 +42,14 @@ class Server:
         self.messages = list(messages)
         self.sent: list[Message] = []
         self.answered = anyio.Event()
+        self.emptied = anyio.Event()  # all messages have been received, and more is asked for
         self.gone: Message = {"type": "http.disconnect"}
 
     async def receive(self) -> Message:
         await anyio.lowlevel.checkpoint()
         if self.messages and not self.answered.is_set():
             return self.messages.pop(0)
+        self.emptied.set()
         await self.answered.wait()
         return self.gone
 
@@ -86,8 +88,10 @@ class Guard:
             yield self._free.set
 
 
-async def run(app: ASGIApp, scope: Scope, server: Server, way: Way, settings: str = NONE) -> None:
-    """Run one request behind the middleware."""
+async def run(
+    app: ASGIApp, scope: Scope, server: Server, way: Way, settings: str = NONE, *, is_emptied: bool = False
+) -> None:
+    """Run one request behind the middleware; a queued one until its whole body has come, if it ``is_emptied``."""
     guard = Guard(app, settings)
     if way == "admitted":
         await guard.middleware(scope, server.receive, server.send)
@@ -95,6 +99,8 @@ async def run(app: ASGIApp, scope: Scope, server: Server, way: Way, settings: st
     async with guard.full() as free, anyio.create_task_group() as tasks:
         tasks.start_soon(guard.middleware, scope, server.receive, server.send)
         await anyio.sleep(0.02)  # until its client is listened to
+        with anyio.move_on_after(10 if is_emptied else 0):
+            await server.emptied.wait()
         free()
 
 
@@ -364,7 +370,7 @@ async def test_one_look_after_the_response_shows_that_it_is_over(settings: str) 
         seen.append(await at_once(receive))
 
     server = Server(REQUESTS["a body"])
-    await run(app, http_scope("/", "POST", {"Content-Length": "3"}), server, "queued", settings)
+    await run(app, http_scope("/", "POST", {"Content-Length": "3"}), server, "queued", settings, is_emptied=True)
 
     assert seen == [{"type": "http.disconnect"}]
 
