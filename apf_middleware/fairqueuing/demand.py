@@ -1,11 +1,11 @@
-"""How many seats a level would like to have: its demand, averaged over time.
+"""The demand of a level: the seats that it uses and waits for, averaged over time.
 
 Demand is the seats in use plus the seats that wait. It is a step function of time, so its mean and deviation over a
 period follow from two integrals, of x·dt and of x²·dt. With whole seats and whole nanoseconds both are exact integers:
 no error builds up however long a period lasts, and a variance can't come out below zero.
 
 A period begins with the value that the last one ended with. That value and every other that is set count for minimum
-and maximum, also when held for no time at all: a peak that lasts an instant has still been wanted.
+and maximum, also if held for no time at all: a momentary peak was a demand, too.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class DemandStatistics:
 class Demand:
     """One level's demand from ``now`` on, beginning with ``value`` seats.
 
-    `results` is its snapshot: what a period has been up to a moment can't be told without naming the moment.
+    `results` is its snapshot; it needs the time up to which the period is summed up.
     """
 
     __slots__ = ("_area", "_maximum", "_minimum", "_now", "_since", "_squares", "_value")
@@ -64,10 +64,10 @@ class Demand:
         self._minimum = self._maximum = self._value
 
     def set(self, now: int, value: int) -> None:
-        """From ``now`` on the demand is ``value`` seats.
+        """Set the demand from ``now`` on to ``value`` seats.
 
-        Called at each change of a level's state. So only the clock is checked; that ``value`` is an integer and not
-        negative is the caller's promise, and `check` tells whether it was kept.
+        This is called at each change of a level's state, so only the clock is checked. The caller promises that
+        ``value`` is an integer and not negative, which `check` verifies.
         """
         elapsed = now - self._now
         if elapsed:
@@ -86,7 +86,7 @@ class Demand:
             self._minimum = value
 
     def book(self, now: int, held_ns: int) -> None:
-        """It has been 0 and 1 by turns since it was set last, and was 1 for ``held_ns`` of that time; now it is 0."""
+        """Add the time since the last change, of which the demand was 1 for ``held_ns`` and otherwise 0."""
         self.set(now, 0)
         self._area += held_ns
         self._squares += held_ns
@@ -94,7 +94,7 @@ class Demand:
             self._maximum = 1
 
     def results(self, now: int) -> DemandStatistics:
-        """The statistics of the period so far; nothing changes."""
+        """Return the statistics of the period so far."""
         elapsed = require_integer("now", now) - self._now
         if elapsed < 0:
             raise self._backwards(now)
@@ -107,7 +107,7 @@ class Demand:
         return DemandStatistics(duration, area / duration, sqrt(variance), self._minimum, self._maximum)
 
     def reset(self, now: int) -> DemandStatistics:
-        """End the period and begin the next one; the statistics of the one that ended."""
+        """End the period, begin the next one, and return the statistics of the one that ended."""
         ended = self.results(now)
         self._begin(now)
         return ended

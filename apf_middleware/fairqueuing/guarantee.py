@@ -213,7 +213,7 @@ class Guarantee:
         return meter
 
     def wait(self, now: int, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
-        """A request of this ``width`` has joined ``queue``, one of ``queues``, to wait there."""
+        """Note that a request of this ``width`` waits in ``queue``, one of ``queues``."""
         if not self.is_tracking:
             self._track(queues)
         if now != self._now:
@@ -251,7 +251,7 @@ class Guarantee:
                 self._demand(self._open_meter(queue), queue.seats_in_use)
 
     def occupy(self, now: int, queue: Queue, width: int, queues: int) -> None:
-        """A request has been seated that did not have to wait, and there are so many ``queues``."""
+        """Note that a request was seated without a wait, while there are so many ``queues``."""
         if now != self._now:
             self._pass_time(now)
         self._held += width
@@ -270,7 +270,7 @@ class Guarantee:
         self._forget()
 
     def leave(self, now: int, queue: Queue, width: int) -> None:
-        """A request has left ``queue`` unserved."""
+        """Note that a request has left ``queue`` unserved."""
         if now != self._now:
             self._pass_time(now)
         meter = queue.service_meter
@@ -281,7 +281,7 @@ class Guarantee:
         self._is_decided = False
 
     def dispatch(self, now: int, queue: Queue, width: int, cut: int) -> None:
-        """A request has left ``queue`` for seats: ``width`` of them, and ``cut`` fewer than it waited for."""
+        """Note that a request of ``queue`` got ``width`` seats, ``cut`` fewer than it waited for."""
         if now != self._now:
             self._pass_time(now)
         self._held += width
@@ -311,7 +311,7 @@ class Guarantee:
             self._queue_heap.drop(meter.index)
 
     def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
-        """A request is about to give back the seats of ``queue`` that it has held for so long."""
+        """Note that a request of ``queue`` is about to give back seats that it has held for so long."""
         self._remaining -= 1
         if width * held_ns > self._most_work or held_ns > self._longest or not self._remaining:
             self._remember(width * held_ns, held_ns)
@@ -339,7 +339,7 @@ class Guarantee:
         self._is_decided = False
 
     def _remember(self, work: int, held_ns: int) -> None:
-        """A request has done so much work, more than any before, or it is time to forget what was long ago."""
+        """Note the work of a request that did more than any before, or forget old ones."""
         self._most_work, self._longest = max(work, self._most_work), max(held_ns, self._longest)
         if not self._remaining:
             self._remaining = _REMEMBERED
@@ -373,7 +373,7 @@ class Guarantee:
         self._threshold = (2 * work + self._seats_at_most * longest) << _GRAIN_BITS - 2
 
     def resize(self, now: int, seats: int) -> None:
-        """The level has at most so many ``seats`` from now on."""
+        """Change the seats of the level."""
         if now != self._now:
             self._pass_time(now)
         self._seats_at_most = seats

@@ -1,19 +1,19 @@
-"""Max-min fair shares of one server's seats, kept up to date while the demands change one by one.
+"""Max-min fair shares of a level's seats, kept up to date while the demands change one by one.
 
 With capacity C and demands rho, a queue gets mu = min(rho, mu_fair), and mu_fair is the least number that solves
 
     min(C, sum of rho) = sum of min(rho, mu_fair).
 
-So the queues fall into two categories: the *granted* get all they ask for, and the *limited* get mu_fair each, which
-is less than they ask for. Sorted by demand, the granted come first, and all that has to be kept is where the boundary
-runs: ``free``, the capacity that the granted leave, and ``limited``, how many share it. mu_fair is the fraction
+There are two categories of queues: the *granted* get their whole demand, and the *limited* get mu_fair each, which is
+less than their demand. Sorted by demand, the granted come first, so only the boundary has to be kept: ``free``, the
+capacity that the granted leave, and ``limited``, the number of queues that share it. mu_fair is the fraction
 ``free / limited``, and it is never written as anything else, so nothing is rounded and no sum can drift.
 
 The boundary is right exactly if rho * limited <= free for every granted queue and rho * limited > free for every
 limited one. When a demand changes, the greatest granted and the least limited tell whether it must move; queues cross
-it one by one until it is right. That costs O((1 + crossings) log n). The limited are listed under demands that are true
-or too little, and that would leave them limited, too: one that stays limited without falling below its own changes
-nothing at all.
+it one by one until it is right. That costs O((1 + crossings) log n). The limited are listed under demands that may be
+less than the actual ones, but with which they would be limited as well: a change that leaves the demand of a limited
+queue above its listed one costs nothing.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ _NONE: Final = ()
 
 
 class Demander(Protocol):
-    """What shares are divided among; it stands in a list at its ``index`` and demands ``rho``.
+    """A queue that gets a share: it is in a list at its ``index``, and its demand is ``rho``.
 
-    ``at_least`` and ``at_most`` are the demands under which it is listed: the true one isn't less than the former while
-    it is limited, nor more than the latter while it is granted; 0 when it isn't listed.
+    ``at_least`` and ``at_most`` are the demands under which it is listed: the actual one isn't less than the former
+    while it is limited, nor more than the latter while it is granted; they are 0 when it isn't listed.
     """
 
     index: int
@@ -45,7 +45,7 @@ DemanderT = TypeVar("DemanderT", bound=Demander)
 
 
 class MaxMinShares(Generic[DemanderT]):
-    """Divides ``capacity`` among ``queues`` by their ``rho``. A queue stands in the list at its index."""
+    """Divides ``capacity`` among ``queues`` by their ``rho``. A queue is in the list at its index."""
 
     __slots__ = ("_bound", "_greatest", "_least", "_most", "_queues", "capacity", "free", "limited")
 
@@ -56,13 +56,13 @@ class MaxMinShares(Generic[DemanderT]):
         self.capacity = self.free = capacity
         self.limited: int = 0
         self._queues = queues
-        self._most = QueueHeap()  # by falling demand: all granted that ask for anything, and others
-        self._least = QueueHeap()  # by rising demand: all limited, and others
-        self._greatest = 0  # no granted queue asks for more
-        self._bound = 1  # no limited queue asks for less
+        self._most = QueueHeap()  # by falling demand: all granted with any demand, and outdated entries
+        self._least = QueueHeap()  # by rising demand: all limited, and outdated entries
+        self._greatest = 0  # no granted queue demands more
+        self._bound = 1  # no limited queue demands less
 
     def change(self, queue: DemanderT, rho: int) -> Sequence[DemanderT]:
-        """``queue`` asks for ``rho`` from now on. Returns the queues that are in the other category now."""
+        """Set the demand of ``queue`` to ``rho``, and return the queues that have changed category."""
         if queue.is_limited:
             queue.rho = rho
             if not rho:
@@ -74,11 +74,11 @@ class MaxMinShares(Generic[DemanderT]):
             return _NONE if rho * self.limited > self.free else self._balance()
         left = self.free + queue.rho
         queue.rho = rho
-        if rho * (self.limited + 1) > left:  # more than the fair share, be it divided with this one
+        if rho * (self.limited + 1) > left:  # more than the fair share, also with this queue in it
             self.free = left
             self.limited += 1
             queue.is_limited = True
-            if not 0 < queue.at_least <= rho:  # if it is listed still, no limited queue was found to ask for less
+            if not 0 < queue.at_least <= rho:  # if it is still listed, no limited queue demands less
                 self._list_limited(queue, rho)
             return self._with_others(queue)
         self.free = left - rho
@@ -89,7 +89,7 @@ class MaxMinShares(Generic[DemanderT]):
         return self._balance() if self.limited or self.free < 0 else _NONE
 
     def resize(self, capacity: int) -> Sequence[DemanderT]:
-        """There are ``capacity`` seats from now on. Returns the queues that are in the other category now."""
+        """Set the capacity, and return the queues that have changed category."""
         self.free += capacity - self.capacity
         self.capacity = capacity
         return self._balance() if self.limited or self.free < 0 else _NONE
@@ -97,14 +97,14 @@ class MaxMinShares(Generic[DemanderT]):
     # The boundary
 
     def _with_others(self, queue: DemanderT) -> Sequence[DemanderT]:
-        """``queue`` has crossed the boundary; who else has to."""
+        """Return ``queue``, which has crossed the boundary, and the others that have to cross it as well."""
         crossed = self._balance()
         return [queue, *crossed] if crossed else (queue,)
 
     def _balance(self) -> Sequence[DemanderT]:
         limited, free = self.limited, self.free
         if self._greatest * limited <= free and (free < self._bound * limited or not limited):
-            return _NONE  # which can be told without looking at any queue, most of the time
+            return _NONE  # usually decided without looking at any queue
         crossed: list[DemanderT] = []
         while self._greatest * self.limited > self.free:
             greatest = self._greatest_granted()
@@ -176,7 +176,7 @@ class MaxMinShares(Generic[DemanderT]):
         self._list_granted(queue, queue.rho)
 
     def forget(self, queue: DemanderT, *, closing_up: bool) -> Sequence[DemanderT]:
-        """``queue`` is closed. When ``closing_up``, those behind it have moved up, in the list of queues as well."""
+        """Remove a closed queue. If ``closing_up``, the queues behind it have moved up in the list as well."""
         if queue.is_limited:
             queue.is_limited = False
             self.limited -= 1

@@ -1,6 +1,6 @@
 """A heap of queues by virtual finish, in which equals take turns.
 
-A heap of (finish, queue index) with lazy deletion: the true finish of each queue stands in a table, and an entry that
+A heap of (finish, queue index) with lazy deletion: a table has the actual finish of each queue, and an entry that
 disagrees with it is dropped when it comes to the top. Every operation costs O(log n) amortised, also when thousands of
 queues are tied: entries with the same finish that meet at the top are gathered, once each, into a sorted group that
 the heap knows by one marker, and the turn goes round that group by bisection.
@@ -20,11 +20,11 @@ _LAST: Final = 1 << 4096 | _NOBODY  # no finish is so late
 _BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there always is a top, and two below it
 
 OFF: Final = -_LAST
-"""Instead of an entry, for a queue that isn't on the heap."""
+"""The entry of a queue that isn't on the heap."""
 
 
 class QueueHeap:
-    """The queues that have somebody to serve, by the finish that their oldest ticket would have."""
+    """The queues with waiting tickets, by the finish that their oldest ticket would have."""
 
     __slots__ = ("_crowded", "_entries", "_groups", "_heap")
 
@@ -35,7 +35,7 @@ class QueueHeap:
         self._crowded = 64
 
     def put(self, index: int, finish: int) -> None:
-        """The queue with this index now has this finish, whatever it had before."""
+        """Set the finish of the queue with this index."""
         entry = finish << _INDEX_BITS | index
         entries = self._entries
         try:
@@ -64,13 +64,13 @@ class QueueHeap:
             group.insert(place, index)
 
     def drop(self, index: int) -> None:
-        """The queue with this index has nobody to serve any more."""
+        """Remove the queue with this index: nothing waits there any more."""
         self._entries[index] = OFF
 
     def first(self, after: int) -> int | None:
-        """The index of the queue with the least finish; among equals the first one after ``after``, going round.
+        """Return the index of the queue with the least finish; among equals the first after ``after``, in a circle.
 
-        None when nobody is to be served.
+        Return None if the heap is empty.
         """
         heap, entries = self._heap, self._entries
         while True:
@@ -92,9 +92,9 @@ class QueueHeap:
                 return None
 
     def least(self) -> int | None:
-        """As `first`, where it doesn't matter which of equals it is: the one with the least index, without gathering.
+        """Return the index of the queue with the least finish; among equals the least index, without gathering.
 
-        None when nobody is to be served. A heap is asked either this or `first`, and not now this and now that.
+        Return None if the heap is empty. A heap is used with this method or with `first`, never with both.
         """
         heap, entries = self._heap, self._entries
         while True:
@@ -107,17 +107,17 @@ class QueueHeap:
             heappop(heap)
 
     def floor(self) -> int:
-        """No queue on the heap has a lesser finish."""
+        """Return a finish than which no queue on the heap has a lesser one."""
         return self._heap[0] >> _INDEX_BITS
 
     def finish_of(self, index: int) -> int:
-        """The finish of a queue that is on the heap."""
+        """Return the finish of a queue that is on the heap."""
         entry = self._entries[index]
         assert entry != OFF, f"queue {index} is not on the heap"
         return entry >> _INDEX_BITS
 
     def members(self) -> set[int]:
-        """The indexes of the queues that are on the heap."""
+        """Return the indexes of the queues that are on the heap."""
         return {index for index, entry in enumerate(self._entries) if entry != OFF}
 
     def _gather(self, finish: int) -> None:
@@ -135,7 +135,7 @@ class QueueHeap:
         heappush(heap, marker)
 
     def _next_of_group(self, finish: int, after: int) -> int | None:
-        """Whose turn it is in the group at the top; None when all of it is stale, and then the group is gone."""
+        """Return the next queue of the group at the top; None if all of it is stale, which removes the group."""
         group, entries, entry = self._groups[finish], self._entries, finish << _INDEX_BITS
         while group:
             place = bisect_right(group, after)
@@ -150,7 +150,7 @@ class QueueHeap:
         return None
 
     def _rebuild(self) -> None:
-        """Forget what is stale. The heap may grow to twice what is left before it happens again."""
+        """Drop stale entries. The heap may grow to twice the rest before this happens again."""
         self._groups.clear()
         self._heap = [entry for entry in self._entries if entry != OFF]
         self._crowded = 2 * max(len(self._entries), len(self._heap)) + 64
@@ -158,7 +158,7 @@ class QueueHeap:
         heapify(self._heap)
 
     def close_up(self, index: int) -> None:
-        """The queue with this index is gone, and those behind it have moved up by one."""
+        """Remove the queue with this index, and move those behind it up by one."""
         entries = self._entries
         for place in range(index + 1, len(entries)):
             if entries[place] != OFF:

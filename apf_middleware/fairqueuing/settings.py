@@ -1,4 +1,4 @@
-"""What can be set on a queue set, and the rules that the numbers must keep."""
+"""The settings of a queue set, and the rules for their values."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,12 @@ MAX_QUEUES = 10_000_000
 class QueueSetSettings:
     """A level's seats and queues.
 
-    With ``queues`` there are that many, and a flow may use ``hand_size`` of them; each holds ``queue_length_limit``
-    waiting requests. Without (0), nobody waits: a request that doesn't fit is rejected. An ``exempt`` level admits
-    everything and only counts. Where queues are ``fifo``, nobody overtakes an earlier request of the same flow that a
-    gate keeps waiting.
+    There are ``queues`` queues, of which a flow may use ``hand_size``; each holds ``queue_length_limit`` waiting
+    requests. With 0 queues no request waits: one that doesn't fit is rejected. An ``exempt`` level admits all requests
+    and only counts them. In ``fifo`` queues no request passes an earlier one of the same flow that waits for a gate.
 
-    So many flows as ``exact`` says have a queue each, and only those beyond them share the ``queues``. In so many
-    rounds as ``backfill`` says others may pass one that waits for more seats than are free (see `reservation`).
+    Up to ``exact`` flows have a queue each, and only further flows share the ``queues``. A request that waits for more
+    seats than are free may be passed in ``backfill`` rounds (see `seats.Reservation`).
     """
 
     concurrency: int
@@ -53,20 +52,20 @@ class QueueSetSettings:
 
     @classmethod
     def without_queues(cls, concurrency: int) -> "QueueSetSettings":
-        """Nobody waits: who doesn't fit is rejected."""
+        """Return the settings of a level without queues: a request that doesn't fit is rejected."""
         return cls(concurrency, queues=0, hand_size=0, queue_length_limit=0)
 
     @classmethod
     def without_limit(cls, concurrency: int = 0) -> "QueueSetSettings":
-        """An exempt level: everybody is admitted and counted."""
+        """Return the settings of an exempt level, which admits and counts all requests."""
         return cls(concurrency, queues=0, hand_size=0, queue_length_limit=0, exempt=True)
 
     def dealer(self) -> Dealer | None:
-        """Who deals the hands; nobody where there are no queues."""
+        """Return the dealer of the hands; None without queues."""
         return Dealer(self.queues, self.hand_size) if self.queues else None
 
 
 def require_settings(settings: object) -> None:
-    """InvalidValueError unless these are settings."""
+    """Raise InvalidValueError unless these are settings."""
     if not isinstance(settings, QueueSetSettings):
         raise InvalidValueError("settings", settings, "it must be a QueueSetSettings")

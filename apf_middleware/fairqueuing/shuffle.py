@@ -1,9 +1,9 @@
-"""Shuffle sharding: which few queues a flow may use, so that an elephant can't fill everyone's.
+"""Shuffle sharding: the few queues that a flow may use, so that a heavy flow can't fill those of all others.
 
 A level's queues are a deck of cards; 64 bits of entropy, hashed from the flow, deal a hand of distinct cards. The same
 flow always gets the same hand, and two flows rarely share a whole one. Hash and dealing equal upstream's bit by bit.
-The hash must have more entropy than the deal consumes, or the last cards are dealt unevenly: hence the bound of 60
-bits, which keeps the unevenness to about 32:33.
+The hash must have more entropy than the deal consumes, or the last cards are dealt unevenly. The bound of 60 bits keeps
+the unevenness to about 32:33.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _MOST_ELEPHANTS = 1000  # the distribution that is carried along grows with each
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
-    """64 bits of entropy for a flow, the (schema, distinguisher) pair."""
-    # Surrogates can't come from a well-formed request; let those of an ill-formed one be hashed rather than fatal.
+    """Return 64 bits of entropy for a flow, the (schema, distinguisher) pair."""
+    # A well-formed request has no surrogates; those of an ill-formed one must not raise.
     flow = f"{schema}\0{distinguisher}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(flow).digest()[:8], "little")
 
 
 def entropy_bits(deck_size: int, hand_size: int) -> int:
-    """Bits of entropy that a deal consumes."""
+    """Return the bits of entropy that a deal consumes."""
     require_integer("deck size", deck_size, least=1)
     require_integer("hand size", hand_size, least=1)
     return math.ceil(math.log2(deck_size) * hand_size)
@@ -71,7 +71,7 @@ class Dealer:
         return f"Dealer(deck_size={self.deck_size}, hand_size={self.hand_size})"
 
     def deal(self, entropy: int) -> tuple[int, ...]:
-        """The hand for these 64 bits, in the order dealt."""
+        """Return the hand for these 64 bits, in the order dealt."""
         require_integer("entropy", entropy, least=0, most=_MOST_ENTROPY)
         dealt: list[int] = []  # ascending
         hand = []
@@ -89,9 +89,9 @@ class Dealer:
 
 
 def collision_probabilities(deck_size: int, hand_size: int, elephants: int) -> list[float]:
-    """How likely a random mouse finds its whole hand inside the hands of 1, 2, … ``elephants`` elephants.
+    """Return the probabilities that 1, 2, … ``elephants`` heavy flows cover the whole hand of a random light one.
 
-    Fair dice and independent hands are assumed, which is not exactly what hashing gives, but close. The distribution
+    Uniform and independent hands are assumed, which hashing gives approximately. The distribution
     of how many distinct cards the elephants hold is carried from each elephant to the next.
     """
     Dealer(deck_size, hand_size)

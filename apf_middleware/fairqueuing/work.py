@@ -1,4 +1,4 @@
-"""How much a request asks for: seats, seat-seconds, and what stays taken after the reply.
+"""The work of a request: seats, seat-seconds, and seats that stay taken after the reply.
 
 Work is measured in seat-seconds, kept as integers of 1e-8 seat-seconds (one seat for ten nanoseconds) so that sums
 are exact and a trace replays to the last digit. Rounding is half away from zero, as upstream's; Python's own round()
@@ -22,17 +22,17 @@ __all__ = [
 ]
 
 UNITS_PER_SEAT_SECOND = 10**8
-"""Work is counted in this fraction of a seat-second."""
+"""The units of work in a seat-second."""
 
 DEFAULT_GUESS_NS = 3_000_000
-"""What a request is assumed to take until its real duration is known: 3 ms, upstream's constant."""
+"""The assumed duration of a request until the actual one is known: 3 ms, upstream's constant."""
 
 _NS_PER_UNIT = 10
 EXACT_BELOW = 2**53  # integers below this are doubles too, so integer arithmetic gives what upstream's doubles give
 
 
 def round_half_away(x: float) -> int:
-    """The nearest integer; of two that are equally near, the one farther from zero."""
+    """Return the nearest integer; of two that are equally near, the one farther from zero."""
     if not math.isfinite(x):
         raise InvalidValueError("x", x, "it must be finite to be rounded")
     fraction, whole = math.modf(x)
@@ -40,7 +40,7 @@ def round_half_away(x: float) -> int:
 
 
 def seat_seconds(seats: float, duration_ns: int) -> int:
-    """The work of so many seats over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
+    """Return the work of ``seats`` over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
     if isinstance(seats, int):
         units = seats * duration_ns
         if 0 <= units < EXACT_BELOW:
@@ -51,14 +51,14 @@ def seat_seconds(seats: float, duration_ns: int) -> int:
 
 
 def duration_per_seat(work: int, seats: float) -> int:
-    """Nanoseconds that ``work`` takes on so many seats, cut to whole ones."""
+    """Return the nanoseconds that ``work`` takes on so many seats, rounded down."""
     if not seats > 0:
         raise InvalidValueError("seats", seats, "it must be more than 0")
     return int(float(work) / seats * _NS_PER_UNIT)
 
 
 def format_seat_seconds(work: int) -> str:
-    """Work as people read it, say ``12.30000000ss``."""
+    """Return work as text, such as ``12.30000000ss``."""
     whole, fraction = divmod(abs(require_integer("work", work)), UNITS_PER_SEAT_SECOND)
     return f"{'-' if work < 0 else ''}{whole}.{fraction:08d}ss"
 
@@ -67,7 +67,7 @@ def format_seat_seconds(work: int) -> str:
 class Work:
     """A request's estimate: ``seats`` while it runs, then ``final_seats`` for ``linger_ns`` after the reply.
 
-    The larger of the two, its width, is what it occupies from dispatch until the end of its linger.
+    The larger of the two is its width: the seats that it occupies from dispatch until the end of its linger.
     """
 
     seats: int = 1
@@ -84,11 +84,11 @@ class Work:
         object.__setattr__(self, "final_work", seat_seconds(self.final_seats, self.linger_ns))
 
     def total(self, guess_ns: int) -> int:
-        """All the work that this request is expected to be, when it runs for ``guess_ns``."""
+        """Return the expected work of this request if it runs for ``guess_ns``."""
         return seat_seconds(self.seats, guess_ns) + self.final_work
 
     def within(self, concurrency: int) -> "Work":
-        """The same final work on at most ``concurrency`` seats: fewer of them, for longer."""
+        """Return the same final work on at most ``concurrency`` seats: fewer of them, for longer."""
         if self.final_seats <= concurrency:
             return self
         return Work(self.seats, concurrency, duration_per_seat(self.final_work, concurrency))

@@ -2,8 +2,9 @@
 
 One meter R runs for the whole queue set, at the rate of seats per active queue: min(demand, concurrency) / active. A
 queue's next ticket starts virtually at the queue's ``next_dispatch_r`` and would finish at that plus its total work;
-the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is replaced by the
-truth when the ticket finishes. A queue counts as active while something waits or runs in it; lingering is not running.
+the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is replaced by
+the actual duration when the ticket finishes. A queue counts as active while something waits or runs in it; lingering
+is not running.
 
 Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. It would save
 up credit without bound; anti-windup lifts ``next_dispatch_r`` to the arrival of the oldest waiting ticket. In the other
@@ -42,7 +43,7 @@ class UpstreamEqualSerialQueue(Queue):
 
 
 class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
-    """The KEP's first solution as Kubernetes has it; ``guess_ns`` is how long a request is taken to last at first."""
+    """The KEP's first solution as Kubernetes has it; ``guess_ns`` is the assumed duration of a request."""
 
     __slots__ = (
         "_active",
@@ -84,11 +85,11 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     @property
     def active_queues(self) -> int:
-        """How many queues have something waiting or running, and so share the seats."""
+        """The number of queues with anything waiting or running, which share the seats."""
         return self._active
 
     def as_upstream(self, meter: int) -> int:
-        """A meter of this epoch as upstream's 64 bits would hold it."""
+        """Return a meter of this epoch as upstream's 64 bits would hold it."""
         return meter - self.epochs * R_DECREMENT
 
     def open_queue(self, index: int) -> UpstreamEqualSerialQueue:
@@ -124,7 +125,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     def rejoin(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
-            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
+            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from the tickets behind
         if queue.oldest is ticket:
             self._schedule(queue, ticket)
 
@@ -175,7 +176,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
             self._active -= 1
 
     def _schedule(self, queue: UpstreamEqualSerialQueue, oldest: Ticket) -> None:
-        """The queue's oldest ticket or its meter is another one: bound it (anti-windup) and put it on the heap."""
+        """Put a queue on the heap after a change of its oldest ticket or meter, bounded by anti-windup."""
         heap = self._queue_heap
         start = queue.next_dispatch_r
         if start < oldest.arrival_r:
@@ -186,7 +187,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
             heap.place(queue.index, start + oldest.total_work, oldest.width)
 
     def vacate(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
-        """R depends on the sum of all seats alone, which the queue set keeps."""
+        """Do nothing: R depends only on the sum of all seats, which the queue set keeps."""
 
     @property
     def is_at_rest(self) -> bool:

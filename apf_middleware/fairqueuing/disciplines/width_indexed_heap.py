@@ -1,10 +1,10 @@
-"""A heap that can also be asked for the first of those whose oldest ticket isn't too wide.
+"""A heap of queues that also finds the first queue whose oldest ticket isn't too wide.
 
-Behind a wide ticket that waits for seats, others may pass that fit into those that are free (see `reservation`). Where
-all tickets have a width of 1 this is a plain heap. Queues whose oldest ticket is wider stand on other heaps, one
-for each class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first of all is the first of the firsts;
-there are as many as classes, not queues. Of a class whose widths lie on both sides of the bound only its first is
-looked at, so one that fits may be missed there behind one that doesn't.
+A wide ticket that waits for seats may be passed by tickets that fit into the free ones (see `seats.Reservation`). While
+all tickets have a width of 1 this is a plain heap. Queues whose oldest ticket is wider are on other heaps, one for each
+class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first queue is the least of the first ones of all
+classes. In a class whose widths lie on both sides of the bound only the first queue is looked at, so a ticket that fits
+may be missed there behind one that doesn't.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ def _class_of(width: int) -> int:
 
 
 def _least(place: int) -> int:
-    """The least width of a class."""
+    """Return the least width of a class."""
     return place + 1 if place < _SINGLE else (1 << place - _SINGLE + _SINGLE.bit_length() - 1) + 1
 
 
@@ -39,7 +39,7 @@ class WidthIndexedHeap(QueueHeap):
         self._classes: list[QueueHeap] = [self]
 
     def place(self, index: int, finish: int, width: int) -> None:
-        """As `put`, for a queue whose oldest ticket has this ``width``."""
+        """Do the same as `put`, for a queue whose oldest ticket has this ``width``."""
         new = _class_of(width)
         if new != _class_of(self.wide.get(index, 1)):
             self.drop(index)
@@ -64,7 +64,7 @@ class WidthIndexedHeap(QueueHeap):
         return super().finish_of(index)
 
     def first_within(self, after: int, widest: int | None = None) -> int | None:
-        """As `first`, of queues whose oldest ticket is no wider than ``widest``."""
+        """Do the same as `first`, among queues whose oldest ticket is no wider than ``widest``."""
         best: tuple[int, bool, int] | None = None
         for place, heap in enumerate(self._classes):
             if widest is not None and _least(place) > widest:
@@ -72,7 +72,7 @@ class WidthIndexedHeap(QueueHeap):
             index = heap.first(after)
             if index is None or (widest is not None and self.wide.get(index, 1) > widest):
                 continue
-            rank = (heap.finish_of(index), index <= after, index)  # among equals, the next one round
+            rank = (heap.finish_of(index), index <= after, index)  # equal queues take turns
             if best is None or rank < best:
                 best = rank
         return None if best is None else best[2]
