@@ -1,9 +1,9 @@
-"""The bound on requests that wait in all levels together, so that they fit into a bounded part of the memory.
+"""The bound on requests that wait in all levels together, which limits the memory that they use.
 
-A level may hold as many requests as there is room for more, and a queue an eighth of what then remains for its level:
-in a flood of one level the others still find room, and of the flows of a level the heaviest is rejected first, while
-one that has nothing waiting finds a place. Both bounds shrink as the room does, so no request that waits has to be
-removed, and a decision costs three subtractions and a shift.
+A level may hold as many requests as there is free room, and a queue may hold an eighth of what then remains for its
+level. If one level is flooded, the others thus still have room. Within a level the heaviest flow is rejected first,
+while a flow without waiting requests finds room. Both bounds shrink together with the room, so waiting requests never
+have to be removed, and a decision costs three subtractions and a shift.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["BYTES_PER_REQUEST", "Backlog"]
 
 BYTES_PER_REQUEST: Final = 2048
-"""What a waiting request takes, as ``benchmarks.overhead`` measures it, rounded up."""
+"""The memory that a waiting request uses, as measured by ``benchmarks.overhead``, rounded up."""
 
 _UNBOUNDED: Final = 1 << 60
 _EIGHTH: Final = 3
@@ -24,7 +24,7 @@ _ROUND_UP: Final = (1 << _EIGHTH) - 1
 
 
 class Backlog:
-    """Count the requests that are ``waiting``, parked ones too, of which there may be ``most``."""
+    """The number of ``waiting`` requests, including parked ones, and the maximum, ``most``."""
 
     __slots__ = ("most", "waiting")
 
@@ -35,12 +35,12 @@ class Backlog:
         self.adopt(settings)
 
     def adopt(self, settings: ServerSettings) -> None:
-        """Put other settings in force; requests that wait stay."""
+        """Put other settings in force; waiting requests stay."""
         size = settings.max_waiting_memory
         self.most = _UNBOUNDED if settings.strict_upstream else max(1, size // BYTES_PER_REQUEST)
 
     def room(self, queueset: "QueueSet") -> int:
-        """Return how many requests each queue of this level may hold now."""
+        """Return the number of requests that each queue of this level may hold now."""
         return (self.most - self.waiting - queueset.waiting - queueset.parked + _ROUND_UP) >> _EIGHTH
 
     def __repr__(self) -> str:

@@ -1,8 +1,7 @@
-"""The rate at which a level serves, and from that the time after which a rejected client should retry.
+"""The rate at which a level dispatches requests, and the time after which a rejected client should retry.
 
-The rate is that of the dispatches over the last seconds, from a few samples that are taken when requests are rejected;
-a level without rejections keeps none. Clients that all retry in the same second come back as a herd, so each gets a
-time that is a little longer or shorter.
+The rate is measured over the last seconds, from a few samples that are taken when requests are rejected, so it costs
+nothing while there are no rejections. The retry time is jittered, so that rejected clients don't all return at once.
 """
 
 from collections import deque
@@ -18,7 +17,7 @@ _JITTER: Final = 0.25
 
 
 class DrainMeter:
-    """The rate at which a count of dispatched requests grows."""
+    """A meter for the rate at which a count of requests grows."""
 
     __slots__ = ("_samples",)
 
@@ -26,7 +25,7 @@ class DrainMeter:
         self._samples = deque([(now, dispatched)])
 
     def sample(self, now: int, dispatched: int) -> float | None:
-        """Return the requests a second over the window up to ``now``; None if too little time has passed."""
+        """Return the requests per second over the window up to ``now``; None without samples of a suitable age."""
         samples = self._samples
         while len(samples) > 1 and samples[1][0] <= now - _WINDOW_NS:
             samples.popleft()
@@ -34,7 +33,7 @@ class DrainMeter:
         if now - samples[-1][0] >= _SPACING_NS:
             samples.append((now, dispatched))
         elapsed = now - since
-        if elapsed > 2 * _WINDOW_NS:  # what happened so long ago says nothing about now
+        if elapsed > 2 * _WINDOW_NS:  # such an old sample says nothing about the present rate
             samples.popleft()
             return None
         return (dispatched - before) * _SECOND / elapsed if elapsed >= _SPACING_NS else None

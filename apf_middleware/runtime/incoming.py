@@ -1,16 +1,17 @@
-"""Requests whose bodies are on their way and that have no seats meanwhile: bounded in number, in bytes and in time.
+"""Requests whose bodies are being received and that hold no seats meanwhile: bounded in number, bytes and time.
 
-A client decides how fast its body comes. So a request that waits for its body takes no seat and no place in a queue,
-but it has a connection, a task and a buffer, and there must be a bound to each:
+The client decides how fast a body arrives. A request that waits for its body therefore takes neither a seat nor a place
+in a queue. It still needs a connection, a task and a buffer, each of which is bounded:
 
-- **Time.** Of each body a least number of bytes must come in each window of the same length, or its request is ended.
-- **Number.** When there is one request too many, one is ended: of the level that has most in proportion to its nominal
-  seats, of the flow that has most there, the one that came first. So a flow that fills the places loses its own, and
-  another flow's request, which needs a moment only, finds one.
-- **Bytes.** A flow may keep as many bytes as are still free. So one flow has at most half of them, and n flows
-  1/(n + 1) each. A request that may keep no more asks for seats with what it has.
+- **Time.** A minimum number of bytes of each body must arrive in each window of fixed length; otherwise the request is
+  ended.
+- **Number.** When there is one request too many, one is ended: the oldest request of the largest flow of the level with
+  the most requests in proportion to its nominal seats. A flow that fills the places thus loses its own, and short
+  requests of other flows still find one.
+- **Bytes.** A flow may buffer as many bytes as are still free. One flow thus gets at most half of them, and n flows get
+  1/(n + 1) each. A request that may buffer no more asks for seats with what it has.
 
-All of this is O(1) per request, but for a look at all levels when one request must be ended.
+All of this is O(1) per request, except that all levels are compared when one request must be ended.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["HELD_NS", "Incoming", "IncomingBodies", "Suspendable"]
 
 HELD_NS: Final = 100_000_000
-"""An app that waits so long for more of a body, at most twice that, gives its seats back meanwhile."""
+"""The time after which a running request that waits for more of its body gives its seats back, at most twice this."""
 
 Flow = tuple[str, str]
 """A flow by its schema and its distinguisher."""
@@ -36,7 +37,7 @@ _USUAL: Final = BodySettings()
 
 
 class Suspendable(Protocol):
-    """What can give its seats back while it waits for more of a body."""
+    """A request that can give its seats back while it waits for more of its body."""
 
     def suspend(self) -> None: ...
 
@@ -46,13 +47,13 @@ def _suspend(one: Suspendable) -> None:
 
 
 def _nothing() -> None:
-    """Interrupt nothing: the request isn't waiting yet."""
+    """Do nothing, because the request isn't waiting yet."""
 
 
 class Incoming:
-    """One request whose body is on its way; ``reason`` is why it was ended, if it was.
+    """A request whose body is being received; ``reason`` is why it was ended, or None.
 
-    ``is_running`` means that its app has been called before and waits for more of the body.
+    ``is_running`` means that the app already runs and waits for more of the body.
     """
 
     __slots__ = ("arrived", "flow", "interrupt", "is_counted", "is_running", "kept", "level", "reason", "until")
@@ -73,7 +74,7 @@ class Incoming:
 
 
 class _Places:
-    """The requests of one level by flows, and the flows by how many they have."""
+    """The requests of one level by flow, and the flows by their number of requests."""
 
     __slots__ = ("_by_number", "_flows", "_most", "number")
 
@@ -97,7 +98,7 @@ class _Places:
         self.number -= 1
         if not own:
             del self._flows[incoming.flow]
-        if self._most not in self._by_number:
+        if self._most not in self._by_number:  # one step suffices, because this flow had one more
             self._most -= 1
 
     def _move(self, flow: Flow, before: int, after: int) -> None:
@@ -110,12 +111,12 @@ class _Places:
             self._by_number.setdefault(after, {})[flow] = None
 
     def first(self) -> Incoming:
-        """Return the oldest request of the flow that has most."""
+        """Return the oldest request of the flow with the most requests."""
         return next(iter(self._flows[next(iter(self._by_number[self._most]))]))
 
 
 class IncomingBodies:
-    """All requests whose bodies are on their way; ``now`` is the clock, and ``alarm`` makes its timer."""
+    """All requests whose bodies are being received; ``now`` is the clock, and ``alarm`` creates the timer."""
 
     __slots__ = (
         "_alarm",
@@ -142,26 +143,26 @@ class IncomingBodies:
         self._is_closed = False
         self._levels: dict[str, _Places] = {}
         self._weights: Mapping[str, int] = {}
-        self._windows: dict[Incoming, None] = {}  # the one that ends first comes first
+        self._windows: dict[Incoming, None] = {}  # ordered by the ends of their windows
         self._bytes: dict[Flow, int] = {}
         self._kept = 0
 
     @property
     def number(self) -> int:
-        """The requests that are being received now."""
+        """The number of requests that are being received now."""
         return len(self._windows)
 
     @property
     def kept(self) -> int:
-        """The bytes that are kept now."""
+        """The number of bytes that are buffered now."""
         return self._kept
 
     def adopt(self, settings: BodySettings, seats: Mapping[str, int]) -> None:
-        """Put ``settings`` in force, and the nominal ``seats`` of the levels."""
+        """Put ``settings`` and the nominal ``seats`` of the levels in force."""
         self.settings, self._weights = settings, seats
 
     def begin(self, incoming: Incoming) -> None:
-        """Count a request that waits for its body from now on, and end one if that is one too many."""
+        """Count a request that begins to wait for its body, and end one if there is one too many."""
         incoming.until = self._now() + self.settings.patience_ns
         incoming.arrived = 0
         incoming.is_counted = True
@@ -182,7 +183,7 @@ class IncomingBodies:
         return places.number / max(self._weights.get(name, 0), 0.5)
 
     def end(self, incoming: Incoming) -> None:
-        """Count a request no more; again does nothing."""
+        """Stop counting a request; further calls do nothing."""
         if not incoming.is_counted:
             return
         incoming.is_counted = False
@@ -193,14 +194,14 @@ class IncomingBodies:
             del self._levels[incoming.level]
 
     def keep(self, incoming: Incoming, size: int) -> bool:
-        """Note that ``size`` bytes more are kept; False if the flow may keep no more."""
+        """Record that ``size`` more bytes are buffered, and return whether the flow may buffer more."""
         incoming.kept += size
         own = self._bytes[incoming.flow] = self._bytes.get(incoming.flow, 0) + size
         self._kept += size
         return own <= self.settings.max_buffered - self._kept
 
     def give(self, incoming: Incoming, size: int) -> None:
-        """Note that ``size`` bytes aren't kept any more."""
+        """Record that ``size`` bytes are no longer buffered."""
         if not size:
             return
         incoming.kept -= size
@@ -217,9 +218,9 @@ class IncomingBodies:
         incoming.interrupt()
 
     def _look(self) -> None:
-        """End the requests of whose bodies too little has come, and begin the next window of the others."""
+        """End the requests whose bodies arrive too slowly, and begin the next window of the others."""
         now, least = self._now(), self.settings.least_bytes
-        due = []
+        due = []  # collected first, because ending a request changes the mapping
         for incoming in self._windows:
             if incoming.until > now:
                 break
@@ -236,21 +237,21 @@ class IncomingBodies:
             self._alarm.ask(first.until)
 
     def close(self) -> None:
-        """Let no request wait for its body that hasn't begun to run: the server stops."""
+        """End the requests that haven't begun to run, and those that come later, because the server stops."""
         self._is_closed = True
         for incoming in [one for one in self._windows if not one.is_running]:
             self._stop(incoming, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
-        """Let requests come again."""
+        """Accept requests again."""
         self._is_closed = False
 
     def counts(self, levels: Iterable[str]) -> dict[str, int]:
-        """Return how many requests are being received by level; of another than ``levels`` only where there are any."""
+        """Return the number of requests being received by level; other levels than ``levels`` only if there are any."""
         return dict.fromkeys(levels, 0) | {name: places.number for name, places in self._levels.items()}
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
+        """Raise AssertionError if the counts are inconsistent."""
         assert self.number == sum(places.number for places in self._levels.values()), f"the sum of {self!r}"
         assert self._kept == sum(self._bytes.values()) >= 0, f"the bytes of {self!r}"
         assert all(self._bytes.values()), f"flows without bytes in {self!r}"

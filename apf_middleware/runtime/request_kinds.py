@@ -1,9 +1,9 @@
-"""The numbers of requests that read and of those that write, executing and waiting in the whole server, over time.
+"""The numbers of read-only and mutating requests, executing and waiting in the whole server, over time.
 
-Levels count both kinds apart, so sampling them costs a request nothing. The times are estimated: while requests come
-and go the numbers are read twenty times a second, and each sample stands for the time until the next one. The first
-sample after a rest comes at a random time, so that a state that is shorter than the time between two samples is met in
-proportion to its length.
+Each level counts both kinds separately, so sampling adds no cost to a request. The times are estimates: while there is
+traffic the numbers are read twenty times a second, and each sample stands for the time until the next one. The first
+sample after an idle period is taken at a random time, so that a state shorter than the sampling period is observed with
+a probability in proportion to its length.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,9 +34,9 @@ _LABELS: Final = (
 
 
 class KindSampler:
-    """Sample the numbers of the ``levels``, from `begin` until nothing has happened between two samples.
+    """A sampler of the numbers of ``levels``, active from `begin` until nothing happens between two samples.
 
-    ``on_rest`` is called then, and `begin` has to be called when the next request comes. ``now`` is the clock.
+    ``on_rest`` is called then; `begin` has to be called again when the next request arrives. ``now`` is the clock.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class KindSampler:
         self._levels = levels
         self._now = now
         self._on_rest = on_rest
-        self._chance = Random() if chance is None else chance  # noqa: S311 - it guards nothing
+        self._chance = Random() if chance is None else chance  # noqa: S311 - not for security
         self._alarm = Alarm(self.sample, now)
         self._is_resting = True
         self._dispatched = 0
         self._occupancy = Occupancy(now(), RequestKinds(0, 0, 0, 0))
 
     def begin(self) -> None:
-        """Begin to sample; further calls do nothing, unless the event loop is another one than before."""
+        """Begin to sample; further calls do nothing, unless the event loop has changed."""
         first = int(self._chance.random() * _PERIOD_NS) if self._is_resting else _PERIOD_NS
         self._is_resting = False
         self._alarm.ask(self._now() + first)
 
     def sample(self) -> None:
-        """Take a sample, and ask for the next one unless the server rests."""
+        """Take a sample, and schedule the next one unless the server is idle."""
         levels = list(self._levels())
         kinds = RequestKinds(*map(sum, zip(*(level.count_kinds() for level in levels), strict=True)))
         dispatched = sum(level.dispatched for level in levels)
@@ -76,11 +76,11 @@ class KindSampler:
         self._dispatched = dispatched
 
     def times(self) -> "Mapping[tuple[str, str], Times]":
-        """Return, by phase and kind, for how many nanoseconds there were how many requests."""
+        """Return, by phase and kind, the nanoseconds for which there was each number of requests."""
         return dict(zip(_LABELS, self._occupancy.times(self._now()), strict=True))
 
     def end(self) -> None:
-        """Take no more samples."""
+        """Stop sampling."""
         self._alarm.cancel()
 
     def __repr__(self) -> str:

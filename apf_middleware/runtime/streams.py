@@ -1,11 +1,11 @@
-"""Requests that last: how many are open at each level and of each flow, what they watch, and who reads slowly.
+"""Long-lived requests: the number that is open by level and flow, their watches, and slow readers among them.
 
-A *stream* is a request that has given its seats back and goes on, or that holds a place for that because it was known
-to become one. Nobody knows how long it will, so it must not hold seats; but it holds memory and a socket, and so its
-level may say how many there can be.
+A *stream* is a request that has given its seats back and continues, or that has a place reserved because it is known to
+become one. Its duration is unbounded, so it must not hold seats. It still needs memory and a socket, so a level can
+limit its streams.
 
-A stream is counted where it begins, by the name of its level, and stays counted there until its response has ended.
-Levels come and go with configurations; a level that comes again finds its open streams again.
+A stream is counted under the name of the level where it begins, until its response has ended. Levels come and go with
+configurations; a level that is defined again has its open streams again.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -34,12 +34,12 @@ class Releasable(Protocol):
 
 
 def _release(request: Releasable) -> None:
-    """Release a request that has only writing left to do, and whose client doesn't read."""
+    """Release the seats of a request that is blocked because its client doesn't read the response."""
     request.release()
 
 
 class OpenStreams:
-    """The streams of one level. ``settings`` say everything: nothing in them is left to the server."""
+    """The streams of one level; ``settings`` are complete, with the server's defaults filled in."""
 
     __slots__ = ("_by_flow", "_now", "closed", "drain", "is_limited", "open", "settings", "writes")
 
@@ -48,13 +48,13 @@ class OpenStreams:
         self._by_flow: dict[Flow, int] = {}
         self.open: int = 0
         self.closed: int = 0
-        self.drain: DrainMeter = DrainMeter(now())  # of those that end
+        self.drain: DrainMeter = DrainMeter(now())  # for the rate at which streams end
         self.settings: StreamSettings = StreamSettings()
-        self.is_limited: bool = False  # as the settings say
+        self.is_limited: bool = False  # a copy from the settings, which is faster to read
         self.writes: StalledCalls[Releasable] | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
-        """From now on the configuration says this; streams that are open stay so, even if there are too many."""
+        """Put ``settings`` in force; open streams stay open, even if there are too many."""
         self.settings = settings
         self.is_limited = settings.is_limited
         limit_ns = settings.release_when_blocked_ns or 0
@@ -62,7 +62,7 @@ class OpenStreams:
             self.writes = StalledCalls(limit_ns, self._now, _release) if limit_ns else None
 
     def enter(self, flow: Flow) -> bool:
-        """One more of this flow, if there may be."""
+        """Count one more stream of this flow; False if the limits don't allow it."""
         settings, own = self.settings, self._by_flow.get(flow, 0)
         if settings.max_open is not None and self.open >= settings.max_open:
             return False
@@ -73,7 +73,7 @@ class OpenStreams:
         return True
 
     def leave(self, flow: Flow) -> None:
-        """One of those that entered is over."""
+        """Stop counting one stream of this flow."""
         self.open -= 1
         self.closed += 1
         left = self._by_flow[flow] - 1
@@ -83,7 +83,7 @@ class OpenStreams:
             del self._by_flow[flow]
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
+        """Raise AssertionError if the counts are inconsistent."""
         assert self.open == sum(self._by_flow.values()), f"the sum of {self!r}"
         assert all(self._by_flow.values()), f"flows without streams in {self!r}"
 
@@ -92,7 +92,7 @@ class OpenStreams:
 
 
 class StreamRegistry:
-    """The open streams of all levels by name; those of a level that has gone are kept until the last one has ended."""
+    """The open streams of all levels by name; those of a removed level are kept until the last one has ended."""
 
     __slots__ = ("_levels", "_now")
 
@@ -101,7 +101,7 @@ class StreamRegistry:
         self._levels: dict[str, OpenStreams] = {}
 
     def of(self, level: str, settings: StreamSettings) -> OpenStreams:
-        """Return the open streams of a level, with these settings from now on."""
+        """Put ``settings`` in force for a level, and return its open streams."""
         streams = self._levels.get(level)
         if streams is None:
             streams = self._levels[level] = OpenStreams(self._now)
@@ -125,7 +125,7 @@ _NOTHING: Final = ()
 
 
 class Stream:
-    """One request's place among the open streams of its level, and what it watches; until `close`."""
+    """A request's place among the open streams of its level, and its watches, until `close`."""
 
     __slots__ = ("_flow", "_streams", "_tracker", "_watches", "is_counted", "is_over")
 
@@ -139,23 +139,23 @@ class Stream:
 
     @property
     def watches(self) -> bool:
-        """Whether it watches anything."""
+        """Whether the request watches anything."""
         return bool(self._watches)
 
     def enter(self) -> bool:
-        """Take a place among the open streams, if it has none; False if there is none left."""
+        """Take a place among the open streams, unless the request has one; False if none is left."""
         if not self.is_counted and not self.is_over:
             self.is_counted = self._streams.enter(self._flow)
         return self.is_counted
 
     def leave(self) -> None:
-        """Give the place back, for it is no stream after all."""
+        """Give the place back, because the request is not a stream after all."""
         if self.is_counted:
             self.is_counted = False
             self._streams.leave(self._flow)
 
     def watch(self, resource: "Resource | None") -> "Watch":
-        """From now on it watches this, too; None is something of which no writer needs to know."""
+        """Add a watch on ``resource``; None is a resource whose writers need no count of watchers."""
         watch = self._tracker.register(resource)
         self._watches = (*self._watches, watch)
         return watch

@@ -1,19 +1,19 @@
-"""The heaviest of any number of flows, in a bounded memory.
+"""The heaviest of any number of flows, in bounded memory.
 
-**Space-saving, in batches.** Counting every flow would let a client that invents names fill the memory, so only some
-are counted. When there are four times as many as are to be kept, the heaviest are kept and the others forgotten, and
-the ``floor`` rises to the most that any of the forgotten ones had. A flow that comes (back) begins there, because so
-much may have been forgotten of it, and that is recorded as its error. So for each flow that is counted
+**Space-saving, in batches.** If every flow were counted, a client with ever new names could fill the memory, so only
+some are counted. When there are four times as many as are to be kept, the heaviest are kept and the others forgotten,
+and the ``floor`` rises to the largest total that was forgotten. A new or returning flow begins at the floor, because up
+to this amount may have been forgotten, and the floor is recorded as its error. For each counted flow
 
     total - error <= its true amount <= total,
 
-no flow that isn't counted had more than the floor, and the floor is at most the sum of all amounts divided by the
-number of flows that are kept: a flow that had more than that is surely among them. (The classic sketch of Metwally,
-Agrawal and El Abbadi evicts one flow for each that comes; its sum argument holds for batches too, because newcomers
-never begin with more than the flows had that were forgotten for them.) A batch costs as much as the sorting, rarely.
+No uncounted flow had more than the floor, and the floor is at most the sum of all amounts divided by the number of
+flows that are kept. A flow with a larger amount is therefore always counted. (The original sketch of Metwally, Agrawal
+and El Abbadi evicts one flow for each new one. Its argument about sums holds for batches too, because a new flow never
+begins with more than the flows had that were forgotten for it.) A batch costs a sort, and batches are rare.
 
-**Ageing.** What counts is which flows are heavy now. All totals are halved once in each half-life, and rounded down, so
-that a heavy flow that has gone is soon forgotten. The bounds hold for amounts that have aged in the same way.
+**Ageing.** The current load matters rather than the past. All totals are halved in each half-life and rounded down, so
+that a heavy flow without further requests is soon forgotten. The bounds hold for amounts that age in the same way.
 """
 
 from collections.abc import Hashable
@@ -28,19 +28,19 @@ FlowKey = tuple[str, str, str]
 """A flow by its level, its schema and its distinguisher."""
 
 KEPT: Final = 256
-"""The number of flows that are kept by default."""
+"""The default number of flows to keep."""
 
 HALF_LIFE_NS: Final = 60 * 10**9
-"""The time after which an amount counts half, by default."""
+"""The default time after which an amount is halved."""
 
-_BATCH: Final = 4  # times as many are counted before those that are light are forgotten
+_BATCH: Final = 4  # times ``kept`` flows are counted before the lightest are forgotten
 
 Flow = TypeVar("Flow", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class HeavyFlow(Generic[Flow]):
-    """A flow's total, of which at most ``error`` was never its own."""
+    """A flow's total, which exceeds the true amount by at most ``error``."""
 
     flow: Flow
     total: int
@@ -48,7 +48,7 @@ class HeavyFlow(Generic[Flow]):
 
 
 class TopFlows(Generic[Flow]):
-    """Sum up amounts by flow, and keep at least the heaviest ``kept``; ``now`` is the time to begin with.
+    """Totals by flow, of which at least the ``kept`` heaviest are retained; ageing starts at the time ``now``.
 
     Amounts are integers of any unit: seat-nanoseconds, or requests.
     """
@@ -61,7 +61,7 @@ class TopFlows(Generic[Flow]):
         self._half_life_ns = require_integer("half_life_ns", half_life_ns, least=1)
         self._most = kept * _BATCH
         self._totals: dict[Flow, int] = {}
-        self._errors: dict[Flow, int] = {}  # of those that began above 0
+        self._errors: dict[Flow, int] = {}  # only of flows that began above 0
         self.floor: int = 0
 
     def add(self, flow: Flow, amount: int) -> None:
@@ -83,14 +83,14 @@ class TopFlows(Generic[Flow]):
             self._errors[flow] = floor
 
     def _forget_the_light(self) -> None:
-        """Keep the heaviest flows, without those that have just as much as the heaviest of the others."""
+        """Keep the heaviest flows, except those whose totals equal the new floor."""
         self.floor = floor = sorted(self._totals.values())[-self.kept - 1]
         self._totals = {flow: total for flow, total in self._totals.items() if total > floor}
         errors = self._errors
         self._errors = {flow: errors[flow] for flow in self._totals if flow in errors}
 
     def age(self, now: int) -> None:
-        """Halve all amounts for each half-life that has passed since the last time; early calls do nothing."""
+        """Halve all amounts for each half-life that has passed since the last call; early calls do nothing."""
         ages = (now - self._aged_at) // self._half_life_ns
         if ages <= 0:
             return
@@ -108,14 +108,14 @@ class TopFlows(Generic[Flow]):
         self._totals, self._errors = totals, errors
 
     def top(self, most: int) -> list[HeavyFlow[Flow]]:
-        """Return the heaviest flows, at most so many, the heaviest first; of equals the one that came first."""
+        """Return the ``most`` heaviest flows, the heaviest first; flows of equal totals stay in order of arrival."""
         if most < 0:
             raise InvalidValueError("most", most, "it must be at least 0")
         by_total = sorted(self._totals.items(), key=_total, reverse=True)[:most]
         return [HeavyFlow(flow, total, self._errors.get(flow, 0)) for flow, total in by_total]
 
     def of(self, flow: Flow) -> HeavyFlow[Flow] | None:
-        """Return the total of one flow; None if it isn't counted, so that it had no more than the floor."""
+        """Return the total of one flow; None if it isn't counted, and so had no more than the floor."""
         total = self._totals.get(flow)
         return None if total is None else HeavyFlow(flow, total, self._errors.get(flow, 0))
 
@@ -123,9 +123,9 @@ class TopFlows(Generic[Flow]):
         return len(self._totals)
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
+        """Raise AssertionError if the totals are inconsistent."""
         assert len(self._totals) <= self._most, f"more than {self._most} flows in {self!r}"
-        assert set(self._errors) <= set(self._totals), f"errors of nobody in {self!r}"
+        assert set(self._errors) <= set(self._totals), f"errors without flows in {self!r}"
         assert all(0 < error <= self._totals[flow] for flow, error in self._errors.items()), f"errors in {self!r}"
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Who asks? A chain of authenticators, and the client's address behind proxies that are trusted to tell it."""
+"""Identification of callers: a chain of authenticators, and the client's address behind trusted proxies."""
 
 from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.build import build_chain

@@ -1,9 +1,9 @@
-"""Whose address is it? Of proxies, and of the client behind them.
+"""The addresses of trusted proxies and of the client behind them.
 
-A header that tells addresses can be written by anybody, and each proxy adds at its right end whom it saw. So it is
-walked from the right, from the peer outward, and only as far as each one passed is a proxy that is trusted. The first
-that isn't is the client; whatever stands left of it is the client's own invention. What can't be read ends the walk at
-the last one that could be believed.
+Any client can send a header with addresses, and each proxy appends the address of its own peer at the right end. The
+header is therefore read from right to left, starting at the peer, for as long as each address belongs to a trusted
+proxy. The first address that doesn't is the client's; entries to the left of it may be forged and are ignored. An entry
+that can't be parsed ends the walk at the last trustworthy address.
 """
 
 import ipaddress
@@ -20,7 +20,7 @@ from apf_middleware.config.authentication import TrustedProxySettings, network
 __all__ = ["MAX_HOPS", "TrustedNetworks", "TrustedProxies", "peer_address"]
 
 MAX_HOPS: Final = 64
-"""More proxies than this are not walked."""
+"""The maximum number of proxies that are followed."""
 
 _MOST_REMEMBERED: Final = 4096
 _MAX_ADDRESS: Final = 64
@@ -34,19 +34,19 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def peer_address(scope: Scope) -> str:
-    """The host of ``scope["client"]``; empty if there is none, as on a unix socket."""
+    """Return the host of ``scope["client"]``; empty if there is none, as on a Unix socket."""
     client = scope.get("client")
     host = client[0] if isinstance(client, list | tuple) and client else ""
     if not isinstance(host, str):
         return ""
-    if host.startswith("::ffff:"):  # how a socket for both families tells an IPv4 peer
+    if host.startswith("::ffff:"):  # the form that a dual-stack socket gives an IPv4 peer
         return _address(host) or host
     return host
 
 
 def _address(text: str) -> str | None:
-    """An address as it is usually written, IPv4 as such wherever it can be; None if it is none."""
-    if len(text) > _MAX_ADDRESS or "%" in text:  # a zone means something only on the machine that wrote it
+    """Return an address in its canonical form, IPv4-mapped IPv6 as IPv4; None if the text isn't an address."""
+    if len(text) > _MAX_ADDRESS or "%" in text:  # a zone is meaningful only on the machine that wrote it
         return None
     return _parsed(text)
 
@@ -63,7 +63,10 @@ def _parsed(text: str) -> str | None:
 
 
 class TrustedNetworks:
-    """Networks, asked for an address. Answers are remembered, for peers are few."""
+    """A set of networks that answers whether it contains an address.
+
+    Results are cached, because most servers have few distinct peers.
+    """
 
     __slots__ = ("_known", "_networks")
 
@@ -89,7 +92,7 @@ class TrustedNetworks:
         return known
 
     def _looked_up(self, address: str) -> bool:
-        plain = _address(address.partition("%")[0])  # but the peer's is ours, and no part of the network
+        plain = _address(address.partition("%")[0])  # the zone of a peer's address is local and not part of a network
         if plain is None:
             return False
         found = ipaddress.ip_address(plain)
@@ -97,7 +100,7 @@ class TrustedNetworks:
 
 
 class TrustedProxies:
-    """The proxies in front, and the one header that they write; the other one is never looked at."""
+    """The proxies in front of the server and the one header that they write; other headers are never read."""
 
     __slots__ = ("_forwarded", "_header", "_networks", "_unix", "headers")
 
@@ -113,12 +116,15 @@ class TrustedProxies:
         return f"TrustedProxies({self._networks!r}, header={self._header.decode()!r}, unix={self._unix})"
 
     def is_peer(self, scope: Scope) -> bool:
-        """Whether one of them is at the other end of the connection."""
+        """Return whether the peer of the connection is a trusted proxy."""
         here = peer_address(scope)
         return bool(self.headers) and (here in self._networks if here else self._unix)
 
     def client_address(self, scope: Scope) -> str:
-        """Whom the outermost trusted proxy saw; the peer if that is no trusted proxy, and empty if there is none."""
+        """Return the peer of the outermost trusted proxy.
+
+        This is the connection's own peer if that isn't a trusted proxy, and empty if there is none.
+        """
         here = peer_address(scope)
         if not self.headers or not (here in self._networks if here else self._unix):
             return here
@@ -131,7 +137,7 @@ class TrustedProxies:
         return here
 
     def _told(self, scope: Scope) -> Iterator[str | None]:
-        """The addresses that the header tells, the last first; None for what is no address."""
+        """Yield the addresses in the header, the last first; None for an entry that isn't an address."""
         for raw in reversed(header_values(scope, self._header)):
             if len(raw) > MAX_CREDENTIAL:
                 yield None
@@ -141,16 +147,17 @@ class TrustedProxies:
 
 
 def _node(text: str) -> str | None:
-    """The address in ``192.0.2.1:80``, ``[2001:db8::1]:80`` or, as many write it, ``2001:db8::1``."""
+    """Return the address in ``192.0.2.1:80``, ``[2001:db8::1]:80`` or the common bare form ``2001:db8::1``."""
     text = text.strip(" \t")
     found = _HOST_PORT.fullmatch(text)
     return _address((found[1] or found[2]) if found else text)
 
 
 def _forwarded(line: str) -> list[str | None]:
-    """The addresses of one ``Forwarded`` header, the last first. One that doesn't parse as a whole tells nothing.
+    """Return the addresses of one ``Forwarded`` header, the last first; one None if the header doesn't parse.
 
-    Each header by itself: a quote that a client leaves open must not swallow what a proxy adds in a header of its own.
+    Each header line is parsed separately: a quote that a client leaves open must not hide what a proxy adds in another
+    line.
     """
     found: list[str | None] = []
     node: str | None = None
@@ -177,6 +184,6 @@ def _forwarded(line: str) -> list[str | None]:
 
 
 def _strict_node(text: str) -> str | None:
-    """As `_node`, but IPv6 stands in brackets; ``unknown`` and ``_hidden`` are no addresses."""
+    """Return the address as `_node` does, but require brackets for IPv6; ``unknown`` and ``_hidden`` give None."""
     found = _HOST_PORT.fullmatch(text)
     return _address(found[1] or found[2]) if found else None

@@ -1,4 +1,4 @@
-"""From a configuration to a chain: here files are opened, functions imported and extras missed."""
+"""Construction of authenticator chains: files are opened, functions imported and optional packages checked here."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -26,7 +26,10 @@ __all__ = ["build_authenticator", "build_chain"]
 
 
 def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -> Chain:
-    """The chain that a configuration tells, ``scope["user"]`` if it tells none, after those that Python adds."""
+    """Build the chain of a configuration, with the authenticators in ``extra`` before it.
+
+    A configuration without authenticators uses ``scope["user"]``.
+    """
     chain = list(extra)
     for place, told in enumerate(settings.authentication or (UserSettings(),)):
         try:
@@ -38,7 +41,12 @@ def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -
 
 
 def build_authenticator(told: AuthenticatorSettings) -> Authenticator:
-    """One authenticator; InvalidValueError if a file or function isn't there, MissingExtraError if PyJWT isn't."""
+    """Build one authenticator.
+
+    Raises:
+        InvalidValueError: a file or a function is missing or unusable.
+        MissingExtraError: PyJWT is not installed.
+    """
     match told:
         case UserSettings():
             return UserAuthenticator(told)

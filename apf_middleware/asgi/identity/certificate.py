@@ -1,6 +1,7 @@
-"""The client's TLS certificate, as the ASGI TLS extension tells it: common name and organizations, as in Kubernetes.
+"""Authentication by TLS client certificates, which the ASGI TLS extension describes.
 
-Only what the server has verified counts: a name beside an error is worth nothing.
+As in Kubernetes, the common name is the user and the organizations are groups. A certificate counts only if the server
+has verified it: a name that comes with an error is not used.
 """
 
 from collections.abc import Hashable, Mapping
@@ -20,7 +21,7 @@ _MAX_NAME: Final = 16 * 1024
 
 
 def certificate_facts(scope: Scope) -> Hashable | None:
-    """Name and error of the client's certificate, as text; None if there is neither."""
+    """Return the name and the error of the client's certificate, as text; None if there is neither."""
     extensions = scope.get("extensions")
     told = extensions.get("tls") if isinstance(extensions, Mapping) else None
     if not isinstance(told, Mapping):
@@ -32,13 +33,13 @@ def certificate_facts(scope: Scope) -> Hashable | None:
 
 
 def _told(scope: Scope) -> tuple[str | None, bool]:
-    """The name that the certificate has, and whether it was verified."""
+    """Return the name in the certificate, and whether the certificate was verified."""
     facts = certificate_facts(scope)
     return (facts[1], facts[2] is None) if isinstance(facts, tuple) else (None, True)
 
 
 def common_name(scope: Scope) -> str | None:
-    """Of a verified certificate."""
+    """Return the common name of a verified certificate; None without one."""
     name, verified = _told(scope)
     if name is None or not verified or len(name) > _MAX_NAME:
         return None
@@ -46,7 +47,10 @@ def common_name(scope: Scope) -> str | None:
 
 
 class CertificateAuthenticator:
-    """The common name is the user, each organization is a group; of several common names the innermost counts."""
+    """An authenticator whose users are common names and whose groups are organizations.
+
+    Of several common names, the innermost is used.
+    """
 
     __slots__ = ()
 
@@ -58,7 +62,7 @@ class CertificateAuthenticator:
         return "CertificateAuthenticator()"
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
-        """Whose certificate it is; None without one, or if it names nobody."""
+        """Return the certificate's owner; None without a certificate or without a common name."""
         name, verified = _told(scope)
         if not verified:
             return refuse("bad-certificate", _SCHEME)
@@ -74,5 +78,5 @@ class CertificateAuthenticator:
         return Authenticated(Identity(user, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
 
     def refresh(self) -> bool:
-        """Nothing is kept here."""
+        """Return False, because there is no state to refresh."""
         return False

@@ -1,8 +1,9 @@
-"""The chain of authenticators: who is this?
+"""The chain of authenticators that identifies callers.
 
-They are asked in order. The first that knows the caller decides. One that refuses decides too, unless it says no more
-than that the credentials aren't of its kind: two kinds of bearer tokens come in one header, so then the next are asked,
-and the caller is refused only if none of them knows it. Who shows no credentials at all is anonymous.
+Authenticators run in order, and the first that recognizes the caller decides. A refusal is final too, unless its reason
+only says that the credentials may be of another kind: two kinds of bearer tokens share one header. In that case the
+next authenticators run, and the caller is refused only if none of them recognizes it. A caller without credentials is
+anonymous.
 """
 
 import logging
@@ -21,7 +22,7 @@ from apf_middleware.classification import ANONYMOUS
 __all__ = ["NOT_MINE", "Authenticator", "Chain", "Facts"]
 
 NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong-issuer"})
-"""Reasons after which the next authenticator is asked; all others are final."""
+"""Reasons after which the next authenticator runs; all others are final."""
 
 _ANY_FACTS: Final[tuple[Facts, ...]] = (user_facts, certificate_facts)
 _NOBODY: Final = Authenticated(ANONYMOUS)
@@ -29,12 +30,12 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Authenticator(Protocol):
-    """Knows one kind of credentials.
+    """An authenticator of one kind of credentials.
 
-    ``headers`` are the names, in lower case, of those that it reads. ``memorable``: its answer depends on nothing but
-    these, the peer's address, the name of ``scope["user"]``, the scopes of ``scope["auth"]`` and the TLS certificate,
-    so it may be remembered. One that needs less than these, or something else, says so in ``facts``, a tuple of
-    functions from the scope.
+    ``headers`` are the lower-case names of the headers that it reads. If ``memorable`` is true, its answers may be
+    cached: they depend only on these headers, the peer's address, the name of ``scope["user"]``, the scopes of
+    ``scope["auth"]`` and the TLS certificate. An authenticator that depends on fewer or on other facts lists them in
+    ``facts``, a tuple of functions of the scope.
     """
 
     @property
@@ -44,16 +45,19 @@ class Authenticator(Protocol):
     def memorable(self) -> bool: ...
 
     def authenticate(self, scope: Scope) -> Verdict | Awaitable[Verdict | None] | None:
-        """Who it is, or that the credentials are bad; None if there are none of this kind."""
+        """Return the caller's identity or a refusal; None if there are no credentials of this kind."""
         ...
 
     def refresh(self) -> bool:
-        """Called at most once a second, outside of decisions: re-read what has changed. True if answers may differ."""
+        """Re-read what has changed, and return whether answers may differ now.
+
+        The chain calls this at most once a second, never while a request is being decided.
+        """
         ...
 
 
 class Chain:
-    """All authenticators, and the proxies that are trusted with client addresses."""
+    """All authenticators, and the proxies that are trusted to report client addresses."""
 
     __slots__ = (
         *("_asked", "_authenticators", "_facts", "_proxies"),
@@ -73,8 +77,8 @@ class Chain:
         self.memorable: bool = all(one.memorable for one in self._authenticators)
         self.reads_user: bool = user_facts in self._facts
         self.reads_certificate: bool = certificate_facts in self._facts
-        # Whether an answer may depend on more than what stands under "user" and "extensions": on headers that begin
-        # in some way, or on ``scope["auth"]`` alone, which only our own reader of users never looks at by itself.
+        # Whether an answer may depend on more than scope["user"] and scope["extensions"]: on headers with a prefix, or
+        # on scope["auth"] without a user. Only `UserAuthenticator` is known never to read scope["auth"] on its own.
         self.reads_more: bool = any(
             fact is not certificate_facts and not (fact is user_facts and isinstance(one, UserAuthenticator))
             for one, facts in told
@@ -85,7 +89,7 @@ class Chain:
         return f"Chain({list(self._authenticators)!r}, trusted_proxies={self._proxies!r})"
 
     def identify(self, scope: Scope) -> Verdict | Awaitable[Verdict]:
-        """Who asks. Only where an authenticator has to be awaited is the answer to be awaited."""
+        """Return the caller's identity or a refusal, as an awaitable only if an authenticator has to be awaited."""
         refused: Refused | None = None
         for place, ask in enumerate(self._asked):
             answer = ask(scope)
@@ -103,7 +107,7 @@ class Chain:
     async def _continued(
         self, scope: Scope, pending: Awaitable[Verdict | None], place: int, refused: Refused | None
     ) -> Verdict:
-        """The same from the one on who has to be awaited."""
+        """Continue `identify` from the authenticator whose answer has to be awaited."""
         answer = await pending
         for ask in (*self._asked[place + 1 :], None):
             if isinstance(answer, Authenticated):
@@ -118,32 +122,32 @@ class Chain:
         return refused or _NOBODY
 
     def caller_facts(self, scope: Scope) -> tuple[Hashable, ...]:
-        """What beside headers and the peer's address `identify` depends on; empty in the common case."""
+        """Return the facts besides headers and the peer's address on which `identify` depends; usually empty."""
         if not self._facts:
             return ()
         return tuple(found for fact in self._facts if (found := fact(scope)) is not None)
 
     def client_address(self, scope: Scope) -> str:
-        """The client's address, behind proxies that are trusted to tell it; empty if there is none."""
+        """Return the client's address, behind trusted proxies; empty if there is none."""
         return self._proxies.client_address(scope)
 
     def comes_from_proxy(self, scope: Scope) -> bool:
-        """Whether a trusted proxy has passed a request on."""
+        """Return whether the request has come through a trusted proxy."""
         return self._proxies.is_peer(scope)
 
     def refresh(self) -> bool:
-        """Ask each to re-read what has changed; True if what was answered before may be answered otherwise now."""
+        """Refresh all authenticators, and return whether cached answers may be out of date."""
         changed = False
         for one in self._authenticators:
             try:
                 changed = one.refresh() or changed
-            except Exception:  # noqa: BLE001 (logged whole; what one of them can't do must not keep the others from it)
+            except Exception:  # noqa: BLE001 - it is logged; a failure of one must not keep the others from refreshing
                 _log.exception("%r could not refresh", one, extra={"event": "identity-refresh-failed"})
         return changed
 
 
 def _with_group(answer: Authenticated) -> Authenticated:
-    """Everybody who is known by name is in ``system:authenticated`` too."""
+    """Add the group ``system:authenticated`` to every identity that isn't anonymous."""
     identity = answer.identity
     groups = identity.groups
     if AUTHENTICATED_GROUP in groups or identity.name == ANONYMOUS.name or ANONYMOUS.groups[0] in groups:

@@ -1,6 +1,6 @@
-"""Taking a credential out of a request's headers, with suspicion: bytes from strangers never raise anything here.
+"""Extraction of credentials from request headers; no input from a client raises an exception here.
 
-Two headers where one belongs are refused, not chosen from: whoever stands before or behind us may choose the other.
+A duplicated header is refused: another server or proxy on the way might use the other value.
 """
 
 import re
@@ -14,7 +14,7 @@ from apf_middleware.asgi.scope import headers_of
 __all__ = ["MAX_CREDENTIAL", "HeaderCredential", "header_values", "is_plain"]
 
 MAX_CREDENTIAL: Final = 16 * 1024
-"""The longest credential, in bytes."""
+"""The maximum length of a credential, in bytes."""
 
 _MAX_SCHEME: Final = 64
 _SCHEME: Final = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -23,17 +23,17 @@ _VISIBLE: Final = re.compile(rb"[!-~]+")
 
 
 def is_plain(text: str) -> bool:
-    """Without control characters and halves of characters, which neither logs nor hashes would stand."""
+    """Return whether the text has no control characters or lone surrogates, which are unsafe to log or to encode."""
     return _UNPLAIN.search(text) is None
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
-    """All values of a header, in order."""
+    """Return all values of a header, in order."""
     return [value for key, value in headers_of(scope) if key == name]
 
 
 class HeaderCredential:
-    """Reads the credential in one header, after a scheme if there is to be one."""
+    """A reader of the credential in one header, after a scheme if one is configured."""
 
     __slots__ = ("_header", "_scheme", "challenge", "header")
 
@@ -47,7 +47,7 @@ class HeaderCredential:
         return f"HeaderCredential({self.header!r}, {self._scheme.decode()!r})"
 
     def read(self, scope: Scope) -> str | Refused | None:
-        """The credential; None if there is none, or one of another scheme, which is not for us to judge."""
+        """Return the credential or a refusal; None without a credential or with one of another scheme."""
         found = None
         for key, value in headers_of(scope):
             if key == self._header:
@@ -59,7 +59,7 @@ class HeaderCredential:
         if self._scheme:
             scheme, _, rest = found.partition(b" ")
             if scheme.lower() != self._scheme:
-                # A long word alone is rather a token whose scheme was forgotten, which had better be told.
+                # A long first word is probably a token without its scheme; a refusal makes this mistake visible.
                 foreign = len(scheme) <= _MAX_SCHEME and _SCHEME.fullmatch(scheme)
                 return None if foreign else self.refused("malformed")
             found = rest.strip(b" ")
@@ -73,5 +73,5 @@ class HeaderCredential:
         return found.decode("ascii")
 
     def refused(self, reason: str) -> Refused:
-        """A refusal that tells the scheme."""
+        """Return a refusal whose challenge names the scheme."""
         return refuse(reason, self.challenge)

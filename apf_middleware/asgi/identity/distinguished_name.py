@@ -1,5 +1,6 @@
-r"""Distinguished names as RFC 4514 writes them: ``CN=alice,O=staff\, first floor``. Strict, because they come from
-certificates whose owners may have chosen what stands in them: an escaped comma doesn't begin a new attribute.
+r"""A strict parser of distinguished names in the syntax of RFC 4514: ``CN=alice,O=staff\, first floor``.
+
+The owner of a certificate may have chosen parts of its name, so an escaped comma must not begin a new attribute.
 """
 
 import re
@@ -15,7 +16,7 @@ _ONLY_SPACES: Final = re.compile(r" *")
 
 
 def parse_name(text: str) -> list[tuple[str, str]] | None:
-    """Types, in upper case, and values, in the order in which they are written; None if it isn't such a name."""
+    """Return pairs of a type, in upper case, and a value in their order; None if the text isn't a valid name."""
     found: list[tuple[str, str]] = []
     place = 0
     if _ONLY_SPACES.fullmatch(text):
@@ -26,7 +27,7 @@ def parse_name(text: str) -> list[tuple[str, str]] | None:
         if kind is None or value is None:
             return None
         name = _OIDS.get(kind[1], kind[1].upper())
-        if not value[0].startswith("#"):  # encoded, as of types that have no text
+        if not value[0].startswith("#"):  # a hex-encoded value, of a type without a text form
             plain = _plain(value[0])
             if plain is None:
                 return None
@@ -40,9 +41,9 @@ def parse_name(text: str) -> list[tuple[str, str]] | None:
 
 
 def _plain(value: str) -> str | None:
-    """Without escapes and without the spaces around, which would have to be escaped to count."""
+    """Return the value without escapes and unescaped spaces at the end; None if it isn't valid UTF-8."""
     end = len(value.rstrip(" "))
-    if (end - len(value[:end].rstrip("\\"))) % 2:  # the last backslash escapes the space behind it
+    if (end - len(value[:end].rstrip("\\"))) % 2:  # the last backslash escapes the space after it
         end += 1
     try:
         raw = value[:end].encode("utf-8")

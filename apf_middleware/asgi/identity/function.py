@@ -1,6 +1,6 @@
-"""The user's own function, sync or async, from the scope to an identity.
+"""Authentication by a function of the application, sync or async, from the scope to an identity.
 
-What it raises is not caught: a defect there is the server's error, not the caller's bad credentials.
+Exceptions from the function are not caught: a defect in it is a server error, not a sign of bad credentials.
 """
 
 import importlib
@@ -18,11 +18,14 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["Answer", "FunctionAuthenticator"]
 
 Answer = Identity | Verdict | None
-"""What the function may return: who it is, a whole verdict, or None if it sees no credentials of its kind."""
+"""A function's result: an identity, a verdict, or None if there are no credentials of its kind."""
 
 
 class FunctionAuthenticator:
-    """Asks the function. With ``headers``, its answers depend on nothing else and may be remembered by them."""
+    """An authenticator that calls a function.
+
+    With ``headers``, the function must depend on nothing else, so that its answers may be cached.
+    """
 
     __slots__ = ("_function", "headers", "memorable")
 
@@ -35,7 +38,7 @@ class FunctionAuthenticator:
 
     @classmethod
     def of(cls, settings: FunctionSettings) -> "FunctionAuthenticator":
-        """As configured: the function is imported now."""
+        """Import the function that ``settings`` name; InvalidValueError if it can't be imported."""
         module, _, names = settings.callable.partition(":")
         hint = "Write package.module:function; it must be importable where the server runs"
         try:
@@ -43,7 +46,7 @@ class FunctionAuthenticator:
             for name in names.split("."):
                 found = getattr(found, name)
         except Exception as error:
-            # Importing runs other people's code, which may raise anything.
+            # Importing a module runs arbitrary code, which may raise any exception.
             rule = f"it must be importable: {type(error).__name__}: {error}"
             raise InvalidValueError("callable", settings.callable, rule, hint) from error
         if not callable(found):
@@ -54,7 +57,7 @@ class FunctionAuthenticator:
         return f"FunctionAuthenticator({self._function!r}, memorable={self.memorable})"
 
     def authenticate(self, scope: Scope) -> Verdict | Awaitable[Verdict | None] | None:
-        """The function's answer, at once unless it is to be awaited."""
+        """Call the function, and return its answer, as an awaitable only if the function returns one."""
         answer = self._function(scope)
         if isinstance(answer, Identity | Authenticated | Refused | None):
             return _verdict(answer)
@@ -73,7 +76,7 @@ class FunctionAuthenticator:
         return InvalidValueError(f"what {self._function!r} returned", answer, rule)
 
     def refresh(self) -> bool:
-        """What the function keeps is its own."""
+        """Return False, because the function manages its own state."""
         return False
 
 

@@ -1,10 +1,10 @@
-"""A JWKS from a URL: fetched in a thread of its own, never where requests are decided, and never the end of the world.
+"""A JWKS that is fetched from a URL, in a background thread.
 
-Keys that were fetched stay in force while the issuer can't be reached. It is asked again at an interval, and sooner
-when a token names a key that isn't known; but that is a stranger's word, so never more often than once in ten seconds.
-Failures are tried again at ten seconds, then at twice as long each time up to the interval.
+Fetched keys stay in force while the issuer can't be reached. The set is fetched again at an interval, and earlier when
+a token names an unknown key. Any client can send such a token, so there are at least ten seconds between two fetches.
+Failed fetches are repeated after ten seconds, then with a delay that doubles up to the interval.
 
-The threads live no longer than a fetch: a server that forks its workers later loses nothing.
+A thread ends with its fetch, so a server may fork its workers afterwards.
 """
 
 import http.client
@@ -22,25 +22,25 @@ from apf_middleware.asgi.identity.watched import BrokenLineError
 __all__ = ["MAX_BYTES", "RETRY_SECONDS", "FetchedKeys"]
 
 MAX_BYTES: Final = 2**20
-"""The longest JWKS."""
+"""The maximum size of a JWKS, in bytes."""
 
 RETRY_SECONDS: Final = 10.0
-"""Between two fetches, at least."""
+"""The minimum time between two fetches."""
 
 _TIMEOUT: Final = 5.0  # for each step of a fetch
-_DEADLINE: Final = 30.0  # for all of it, so that a server that drips doesn't hold the thread
+_DEADLINE: Final = 30.0  # for the whole fetch, so that a slow server can't occupy the thread
 _log: Final = logging.getLogger(__name__)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Where the keys are is configured; whoever answers there doesn't decide it."""
+    """Reject redirects: only the configuration decides where keys come from."""
 
     def redirect_request(self, *_told: Any) -> Never:  # noqa: ANN401 (urllib's arguments)
         raise urllib.error.URLError("it must not redirect; configure the URL to which it does")
 
 
 class FetchedKeys:
-    """The keys behind a URL, None before the first success."""
+    """The keys at a URL; ``keys`` is None before the first successful fetch."""
 
     __slots__ = (
         *("_clock", "_due", "_fresh", "_interval", "_last", "_read", "_thread", "_wait", "_wanted"),
@@ -60,7 +60,7 @@ class FetchedKeys:
         self._wait = RETRY_SECONDS
         self._last = self._due = clock()
         self._wanted = False
-        self._fresh: Keys | None = None  # what a thread has brought, until it is taken over
+        self._fresh: Keys | None = None  # written by the thread and taken over by `refresh`
         self._thread: threading.Thread | None = None
         self._start(self._last)
 
@@ -69,11 +69,11 @@ class FetchedKeys:
         return f"FetchedKeys({self.url!r}, {known}, fetches={self.fetches}, failures={self.failures})"
 
     def want(self) -> None:
-        """A token names a key that isn't here."""
+        """Request an early fetch, because a token names an unknown key."""
         self._wanted = True
 
     def refresh(self) -> bool:
-        """Take over what was fetched, and fetch again when it is time; True if the keys are others now."""
+        """Take over fetched keys, start a fetch that is due, and return whether the keys have changed."""
         fresh, self._fresh = self._fresh, None
         changed = fresh is not None and fresh != self.keys
         if fresh is not None:
@@ -107,7 +107,7 @@ class FetchedKeys:
 
     def _tell(self, why: str) -> None:
         _log.warning(
-            "the keys at %s could not be fetched: %s; those that are known stay in force, next try in %.0f s",
+            "the keys at %s could not be fetched: %s; known keys stay in force, next try in %.0f s",
             self.url,
             why,
             self._wait,

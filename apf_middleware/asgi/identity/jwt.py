@@ -1,7 +1,8 @@
-"""Signed tokens (JWT). The signature is PyJWT's business; what a token must say to be believed is decided here.
+"""Authentication by signed tokens (JWT). PyJWT verifies signatures; claims are validated here.
 
-A token chooses nothing: not the algorithm, which must be allowed and fit the key; not the key beyond naming one that is
-known; not where keys come from (jku, x5u and jwk are never read). Times are checked here because the clock is ours.
+A token can't influence its own verification: its algorithm must be allowed and fit the key, it can only name a key that
+is known already, and the headers jku, x5u and jwk are never read. Times are checked here, so that tests can replace the
+clock.
 """
 
 import time
@@ -22,18 +23,18 @@ from apf_middleware.config.authentication import JwtSettings, credential_scheme
 __all__ = ["JwtAuthenticator", "claim_at"]
 
 _MOST_TRIED: Final = 8  # keys, for a token that names none
-_LATEST: Final = 2**53  # a time beyond is none
+_LATEST: Final = 2**53  # larger numbers are not valid times
 _JWS: Final = jwt.PyJWS()
 _UNVERIFIED: Final[Any] = {"verify_signature": False}
 _Claims = Mapping[str, Any]
 
 
 class _BadTokenError(Exception):
-    """The token isn't believed; its argument is the reason."""
+    """A token is invalid; the argument is the reason."""
 
 
 def claim_at(claims: _Claims, path: str) -> object:
-    """A claim by its name, or, where no claim has that name, by its way through the claims inside: ``a.b.c``."""
+    """Return a claim by its name or, if no claim has this name, by its path through nested claims: ``a.b.c``."""
     if path in claims:
         return claims[path]
     found: object = claims
@@ -45,7 +46,7 @@ def claim_at(claims: _Claims, path: str) -> object:
 
 
 class JwtAuthenticator:
-    """Believes tokens that an issuer signed, for an audience that is ours, while they are valid."""
+    """An authenticator that accepts valid tokens of one issuer for the configured audiences."""
 
     __slots__ = ("_algorithms", "_clock", "_credential", "_leeway", "_settings", "_source", "headers")
 
@@ -81,11 +82,11 @@ class JwtAuthenticator:
 
     @property
     def failures(self) -> int:
-        """How often the keys could not be had."""
+        """The number of failed attempts to read or fetch the keys."""
         return self._source.failures
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
-        """Whom the token names, if it is believed."""
+        """Return the identity in a valid token, or a refusal; None without a token."""
         token = self._credential.read(scope)
         if not isinstance(token, str):
             return token
@@ -98,11 +99,11 @@ class JwtAuthenticator:
             return self._credential.refused(str(error))
 
     def refresh(self) -> bool:
-        """Take over keys that have changed."""
+        """Take over changed keys, and return whether there were any."""
         return self._source.refresh()
 
     def _verified(self, token: str) -> _Claims:
-        """The claims of a token that one of the keys has signed."""
+        """Return the claims of a token that is signed with one of the keys."""
         header, claims = _opened_unverified(token)
         if self._settings.issuer and claims.get("iss") != self._settings.issuer:
             raise _BadTokenError("wrong-issuer")
@@ -127,7 +128,7 @@ class JwtAuthenticator:
         return keys
 
     def _valid_until(self, claims: _Claims) -> float | None:
-        """When the token ends, if it has begun and not ended; the leeway counts on both sides."""
+        """Check the times of a token, with leeway on both sides, and return when it ends; None if it doesn't."""
         now = self._clock()
         expiry = _time(claims, "exp")
         if expiry is None and self._settings.require_expiry:
@@ -144,7 +145,7 @@ class JwtAuthenticator:
         audience = claims.get("aud")
         meant = [audience] if isinstance(audience, str) else audience
         ours = isinstance(meant, list) and any(one in self._settings.audiences for one in meant)
-        # A token that is meant for somebody isn't meant for us, also where we have been given no name.
+        # A token with an audience is meant for that audience only, also where the configuration names none.
         if not ours and (self._settings.audiences or audience is not None):
             raise _BadTokenError("wrong-audience")
         for path, value in self._settings.required_claims.items():
@@ -177,13 +178,13 @@ class JwtAuthenticator:
 
 
 def _opened_unverified(token: str) -> tuple[_Claims, _Claims]:
-    """Header and claims, which nobody vouches for yet."""
+    """Return header and claims, which are not verified yet."""
     try:
         whole = jwt.decode_complete(token, options=_UNVERIFIED)
-    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # what strangers' JSON may come to
+    except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # untrusted JSON can cause any of these
         raise _BadTokenError("malformed") from None
     header, claims = whole["header"], whole["payload"]
-    if "crit" in header or "b64" in header:  # extensions that must be understood, and aren't
+    if "crit" in header or "b64" in header:  # critical extensions, none of which is supported
         raise _BadTokenError("malformed")
     return header, claims
 
@@ -200,6 +201,6 @@ def _time(claims: _Claims, name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST:  # nor is NaN
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST:  # false for NaN too
         raise _BadTokenError("malformed")
     return float(value)

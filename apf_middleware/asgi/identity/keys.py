@@ -1,7 +1,7 @@
-"""Keys to check signatures with: from PEM, from a secret, from a JWKS. Each knows the algorithms that it may serve.
+"""Verification keys from PEM, from a secret or from a JWKS, each with the algorithms for which it may be used.
 
-That is what keeps a public key from ever being taken for a secret: which algorithms fit a key follows from what the key
-is, never from what a token says.
+The algorithms follow from the type of the key, never from a token. This prevents a public key from being used as an
+HMAC secret.
 """
 
 import json
@@ -31,14 +31,14 @@ _PUBLIC: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "k"})
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A key and what it may check. ``kid`` None fits tokens that name any key, or none."""
+    """A key and the algorithms for which it may be used; a ``kid`` of None fits tokens with any key ID or none."""
 
     key: Any
     algorithms: frozenset[str]
     kid: str | None = None
 
     def fits(self, algorithm: str, kid: str | None) -> bool:
-        """Whether it may have signed a token that says so."""
+        """Return whether the key may have signed a token with this algorithm and key ID."""
         return algorithm in self.algorithms and (self.kid is None or not kid or kid == self.kid)
 
 
@@ -46,7 +46,7 @@ Keys = tuple[VerificationKey, ...]
 
 
 def read_key(raw: bytes, algorithms: frozenset[str]) -> Keys:
-    """The one key of a file: a secret for HS algorithms, otherwise a public key or certificate in PEM."""
+    """Read the single key of a file: a secret for HS algorithms, otherwise a public key or certificate in PEM."""
     pem = b"-----BEGIN" in raw
     if algorithms & _SECRET_BYTES.keys():
         if pem:
@@ -61,7 +61,7 @@ def read_key(raw: bytes, algorithms: frozenset[str]) -> Keys:
             raise BrokenLineError(rule)
         return (VerificationKey(secret, algorithms),)
     if b"PRIVATE KEY" in raw:
-        raise BrokenLineError("it is a private key, which only the issuer should have; take the public key")
+        raise BrokenLineError("it is a private key, which only the issuer should have; use the public key")
     if not pem:
         raise BrokenLineError(f"it must be a public key or a certificate in PEM for {', '.join(sorted(algorithms))}")
     key = _public_key(raw)
@@ -78,12 +78,12 @@ def _public_key(raw: bytes) -> object:
         if b"-----BEGIN CERTIFICATE" in raw:
             return load_pem_x509_certificate(raw).public_key()
         return load_pem_public_key(raw)
-    except Exception as error:  # noqa: BLE001 (whatever kind cryptography's parsers raise)
+    except Exception as error:  # noqa: BLE001 - the parsers of cryptography document no common base class
         raise BrokenLineError(f"it must be a public key or a certificate in PEM: {error}") from None
 
 
 def _fitting(key: object) -> frozenset[str]:
-    """The algorithms that a key of this kind can serve; none for one that is too weak."""
+    """Return the algorithms for which a key of this type can be used; none if it is too weak."""
     if isinstance(key, RSAPublicKey):
         return _RSA if key.key_size >= _LEAST_RSA else frozenset()
     if isinstance(key, EllipticCurvePublicKey):
@@ -96,9 +96,10 @@ def _fitting(key: object) -> frozenset[str]:
 
 
 def read_jwks(raw: bytes, algorithms: frozenset[str]) -> Keys:
-    """The keys of a JWKS that fit; others, and what isn't understood, are passed over, as they should be.
+    """Read the keys of a JWKS that fit the algorithms; others are skipped, as RFC 7517 recommends.
 
-    A set without any that fit is broken. Whether secrets fit is decided by the algorithms: no URL is allowed those.
+    A set without a fitting key is an error. A set from a URL can't provide secrets, because the configuration doesn't
+    allow HS algorithms together with a URL.
     """
     try:
         told = json.loads(raw)
@@ -131,8 +132,8 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
 
 
 def _from_jwk(told: Mapping[str, object]) -> object:
-    """The public part alone, so that a set that gives away private keys is at least not used as such."""
+    """Read the public part of a key only, so that a private key in the set is never loaded; None if that fails."""
     try:
         return jwt.PyJWK.from_dict({key: value for key, value in told.items() if key in _PUBLIC}).key
-    except Exception:  # noqa: BLE001 (a key of a kind that isn't known, in whatever way it may be odd)
+    except Exception:  # noqa: BLE001 - malformed keys raise exceptions of many types
         return None

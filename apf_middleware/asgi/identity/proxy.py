@@ -1,7 +1,7 @@
-"""A front proxy that authenticates, and tells whom in headers: X-Remote-User, X-Remote-Group, X-Remote-Extra-….
+"""Authentication by a front proxy that sends X-Remote-User, X-Remote-Group and X-Remote-Extra-… headers.
 
-Anybody can write such headers, so they count only when the peer itself, the other end of the connection, is one that
-was listed. From anybody else they are no credentials at all, neither good nor bad.
+Any client can send such headers, so they are used only if the direct peer of the connection is listed in the
+configuration. From other peers they are ignored rather than refused.
 """
 
 from collections.abc import Hashable
@@ -27,7 +27,7 @@ _SCHEME: Final = "Proxy"
 
 
 class ProxyAuthenticator:
-    """Believes listed peers."""
+    """An authenticator that trusts the headers of the listed peers."""
 
     __slots__ = ("_groups", "_names", "_networks", "_prefixes", "_unix", "_users", "facts", "headers")
 
@@ -41,7 +41,7 @@ class ProxyAuthenticator:
         self._groups = _encoded(settings.group_headers)
         self._prefixes = _encoded(settings.extra_prefixes)
         self.headers: frozenset[bytes] = frozenset((*self._users, *self._groups))
-        # A prefix names no header that could be listed, so what begins with it is a fact of its own.
+        # The headers with a prefix can't be listed by name in `headers`, so they are a separate fact.
         extra = (self._extra_facts,) if self._prefixes else ()
         self.facts: tuple[Facts, ...] = (certificate_facts, *extra) if self._names else extra
 
@@ -49,13 +49,13 @@ class ProxyAuthenticator:
         return f"ProxyAuthenticator({self._networks!r}, unix={self._unix}, common_names={sorted(self._names)})"
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
-        """Whom the proxy names; None from a peer that isn't listed."""
+        """Return the identity in the proxy's headers, or a refusal; None from a peer that isn't listed."""
         if not self._believed(scope):
             return None
         user = None
         for name in self._users:
             values = header_values(scope, name)
-            if len(values) > 1:  # one that the proxy adds to may hold another that it let through
+            if len(values) > 1:  # a proxy that appends may have passed on a forged value
                 return refuse("duplicate-header", _SCHEME)
             if user is None and values and values[0].strip():
                 user = values[0]
@@ -100,12 +100,12 @@ class ProxyAuthenticator:
         return ("extra", found) if found else None
 
     def refresh(self) -> bool:
-        """Nothing is kept here."""
+        """Return False, because there is no state to refresh."""
         return False
 
 
 class _UnreadableError(Exception):
-    """A header's value isn't text."""
+    """A header's value isn't valid text."""
 
 
 def _encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
@@ -113,7 +113,7 @@ def _encoded(names: tuple[str, ...]) -> tuple[bytes, ...]:
 
 
 def _text(raw: bytes) -> str:
-    """A header's value: UTF-8 without control characters."""
+    """Decode a header's value, which must be UTF-8 without control characters."""
     if len(raw) > MAX_CREDENTIAL:
         raise _UnreadableError
     try:
@@ -126,7 +126,7 @@ def _text(raw: bytes) -> str:
 
 
 def _extra_key(raw: bytes) -> str:
-    """Keys are percent-encoded, for header names can't hold everything."""
+    """Decode a key, which is percent-encoded because header names allow few characters."""
     try:
         key = unquote(raw.decode("ascii"), errors="strict").lower()
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Static tokens: API keys and bearer tokens, from a file in Kubernetes' form or from Python.
+"""Authentication by static tokens: API keys and bearer tokens, from a file in Kubernetes' format or from Python.
 
-Neither the memory nor the time of a look-up tells anything of a token. Tokens are kept as SHA-256 digests, found by a
-BLAKE2b of the digest under a key that each process draws at random: to measure how far a look-up gets tells about that
-hash of a hash, which nobody outside can steer. What is found is then compared whole, in constant time.
+Neither the memory nor the timing of a look-up reveals a token. Tokens are stored as SHA-256 digests and indexed by a
+keyed BLAKE2b hash of the digest, with a random key for each process. The timing of the look-up depends on the keyed
+hash only, which a client can't predict. The digest that is found is compared in constant time.
 """
 
 import csv
@@ -34,7 +34,11 @@ _Digests = Mapping[bytes, Identity]
 
 
 def read_tokens(raw: bytes) -> _Digests:
-    """Identities by digest, from rows of ``token,user,uid,"group1,group2"``; tokens may be ``sha256:…`` in hex."""
+    """Read identities by digest from rows of ``token,user,uid,"group1,group2"``; a token may be ``sha256:…`` in hex.
+
+    Raises:
+        BrokenLineError: a row is invalid.
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -46,7 +50,7 @@ def read_tokens(raw: bytes) -> _Digests:
             if any(map(str.strip, row)):
                 digest, identity = _row(row, rows.line_num)
                 if digest in found:
-                    raise BrokenLineError("a token must not be there twice", rows.line_num)
+                    raise BrokenLineError("a token must not occur twice", rows.line_num)
                 found[digest] = identity
     except csv.Error as error:
         raise BrokenLineError(f"it must be CSV: {error}", rows.line_num) from None
@@ -71,11 +75,15 @@ def _identity(name: str, uid: str, groups: Iterable[str]) -> Identity:
 
 
 def _digest(token: str) -> bytes:
-    """A token's digest, also of one that is kept as such; ValueError, which doesn't repeat it, if it can't be one."""
+    """Return the digest of a token, which may be given as ``sha256:…`` itself.
+
+    Raises:
+        ValueError: the token is malformed. The message doesn't contain the token.
+    """
     if token.startswith(_HASHED):
         digits = token.removeprefix(_HASHED)
         if not _HEX.fullmatch(digits):
-            raise ValueError("behind sha256: there must be 64 hexadecimal digits")
+            raise ValueError("sha256: must be followed by 64 hexadecimal digits")
         return bytes.fromhex(digits)
     if not _VISIBLE.fullmatch(token):
         raise ValueError("a token must be visible ASCII characters without spaces")
@@ -94,7 +102,7 @@ def _given(tokens: Mapping[str, Identity]) -> _Digests:
 
 
 class TokenAuthenticator:
-    """Knows callers by tokens: of a file, or of a mapping, whose keys may be ``sha256:…`` too."""
+    """An authenticator with tokens from a file or from a mapping, whose keys may be ``sha256:…`` too."""
 
     __slots__ = ("_credential", "_file", "_key", "_known", "headers")
 
@@ -129,7 +137,7 @@ class TokenAuthenticator:
         return hashlib.blake2b(digest, key=self._key, digest_size=32).digest()
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
-        """Whose token it is."""
+        """Return the owner of the token, or a refusal; None without a token."""
         token = self._credential.read(scope)
         if not isinstance(token, str):
             return token
@@ -140,7 +148,7 @@ class TokenAuthenticator:
         return known[1]
 
     def refresh(self) -> bool:
-        """Read the file again if it has changed."""
+        """Read the file again if it has changed, and return whether its content is different."""
         if self._file is None or not self._file.refresh():
             return False
         self._learn(self._file.content)

@@ -1,4 +1,4 @@
-"""``scope["user"]``: whoever stands outside of this middleware may have authenticated the caller already."""
+"""Authentication by ``scope["user"]``, which an outer middleware may have set."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -14,18 +14,18 @@ __all__ = ["UserAuthenticator", "user_facts"]
 
 
 def user_facts(scope: Scope) -> Hashable | None:
-    """Name and scopes of an authenticated user, as far as they are there."""
+    """Return the name and the scopes of an authenticated user; None if the scope has neither user nor auth."""
     user = scope.get("user")
     if user is None and scope.get("auth") is None:
         return None
     return ("user", _name(user), _scopes(scope))
 
 
-def _name(user: Any) -> str | None:  # noqa: ANN401 (any object may stand there)
-    """What the user is called; None for who isn't authenticated."""
+def _name(user: Any) -> str | None:  # noqa: ANN401 - applications may set any object
+    """Return the name of the user; None if the user isn't authenticated or has no usable name."""
     if getattr(user, "is_authenticated", False) is not True:
         return None
-    for attribute in ("identity", "display_name"):  # Starlette's base class raises where a class leaves one out
+    for attribute in ("identity", "display_name"):  # Starlette's BaseUser raises if a subclass doesn't define one
         try:
             name = getattr(user, attribute, None)
         except NotImplementedError:
@@ -47,10 +47,10 @@ def _scopes(scope: Scope) -> tuple[str, ...]:
 
 
 class UserAuthenticator:
-    """Believes ``scope["user"]``, and by option takes the scopes of ``scope["auth"]`` as groups.
+    """An authenticator that trusts ``scope["user"]`` and optionally uses the scopes of ``scope["auth"]`` as groups.
 
-    Scopes that begin with ``system:`` are left out: they name groups with meanings of their own, and an application
-    that lets its users ask for scopes doesn't think of those.
+    Scopes that begin with ``system:`` are ignored: groups of these names have special meanings, and an application
+    that lets users choose their scopes doesn't expect this.
     """
 
     __slots__ = ("_scopes_as_groups",)
@@ -66,7 +66,7 @@ class UserAuthenticator:
         return f"UserAuthenticator(scopes_as_groups={self._scopes_as_groups})"
 
     def authenticate(self, scope: Scope) -> Authenticated | None:
-        """The user, if somebody has set one who is authenticated."""
+        """Return the user in the scope; None if there is none, or one that isn't authenticated."""
         user = scope.get("user")
         name = None if user is None else _name(user)
         if name is None:
@@ -76,5 +76,5 @@ class UserAuthenticator:
         return Authenticated(Identity(name, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
 
     def refresh(self) -> bool:
-        """Nothing is kept here."""
+        """Return False, because there is no state to refresh."""
         return False

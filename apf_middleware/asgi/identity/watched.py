@@ -1,7 +1,8 @@
-"""Files that are read again when they change: tokens, keys.
+"""Files with tokens or keys that are read again when they change.
 
-A file that has become unreadable or broken leaves what was read before in force, and is told once: a typing error must
-not lock everybody out, nor fill the log. At the start there is no before, so there it is an error.
+If a changed file is unreadable or invalid, the previous content stays in force and one warning is logged: a typing
+error must neither lock all callers out nor fill the log. At the start there is no previous content, so there an invalid
+file is an error.
 """
 
 import logging
@@ -15,16 +16,16 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["MAX_BYTES", "BrokenLineError", "WatchedFile"]
 
 MAX_BYTES: Final = 16 * 2**20
-"""The longest file."""
+"""The maximum size of a file, in bytes."""
 
 _log: Final = logging.getLogger(__name__)
 _Content = TypeVar("_Content")
-_Look = tuple[int, ...]  # what changes when a file does
+_Look = tuple[int, ...]  # metadata that changes when a file does
 _NO_FILE: Final[_Look] = ()
 
 
 class BrokenLineError(ValueError):
-    """What a reader says about a file: the rule that is broken, and in which line (0: the whole). It never gets out."""
+    """A file is invalid: the broken rule, and its line (0 for the whole file). Internal to the authenticators."""
 
     def __init__(self, rule: str, line: int = 0) -> None:
         super().__init__(rule, line)
@@ -33,7 +34,7 @@ class BrokenLineError(ValueError):
 
 
 class WatchedFile(Generic[_Content]):
-    """A file's content as ``read`` understands it, which raises BrokenLineError for what it doesn't."""
+    """The content of a file, parsed by ``read``, which raises BrokenLineError for invalid content."""
 
     __slots__ = ("_look", "_name", "_read", "content", "failures", "path")
 
@@ -47,7 +48,7 @@ class WatchedFile(Generic[_Content]):
             self.content: _Content = self._taken()
         except BrokenLineError as error:
             rule = f"line {error.line}: {error.rule}" if error.line else error.rule
-            raise InvalidValueError(name, path, rule, "Mend the file") from None
+            raise InvalidValueError(name, path, rule, "Fix the file") from None
         except OSError as error:
             hint = "Check path and permissions; a relative path starts in the working directory"
             raise InvalidValueError(name, path, f"it must be readable: {error.strerror or error}", hint) from None
@@ -56,9 +57,9 @@ class WatchedFile(Generic[_Content]):
         return f"WatchedFile({self.path!r}, failures={self.failures})"
 
     def refresh(self) -> bool:
-        """Read it again if it looks changed; True if its content is another now."""
+        """Read the file again if its metadata has changed, and return whether its content is different."""
         try:
-            seen = _look_of(os.stat(self.path))  # noqa: PTH116 (no object each second)
+            seen = _look_of(os.stat(self.path))  # noqa: PTH116 - avoids an object for each call
         except (OSError, ValueError):
             seen = _NO_FILE
         if seen == self._look:
@@ -74,11 +75,11 @@ class WatchedFile(Generic[_Content]):
         return self.content != before
 
     def _taken(self) -> _Content:
-        # Asked before opening, because opening a pipe would wait for its writer.
+        # The type is checked before the file is opened, because opening a pipe would block until it has a writer.
         if not stat.S_ISREG(os.stat(self.path).st_mode):  # noqa: PTH116
             raise BrokenLineError("it must be a regular file")
         with open(self.path, "rb") as file:  # noqa: PTH123
-            # How it looked before it was read: what is written meanwhile will look different next time.
+            # The metadata is taken before reading: a write during the read then shows as a change at the next refresh.
             self._look = _look_of(os.fstat(file.fileno()))
             raw = file.read(MAX_BYTES + 1)
         if len(raw) > MAX_BYTES:
@@ -88,7 +89,7 @@ class WatchedFile(Generic[_Content]):
     def _tell(self, place: str, rule: str) -> None:
         self.failures += 1
         _log.warning(
-            "%s: %s; what was read before stays in force until the file is mended",
+            "%s: %s; the previous content stays in force until the file is fixed",
             place,
             rule,
             extra={"event": "identity-file-rejected", "setting": self._name, "place": place, "rule": rule},

@@ -267,7 +267,7 @@ def test_a_broken_file_leaves_the_old_tokens_and_is_told_once(
     assert record.levelno == logging.WARNING
     assert record.__dict__["event"] == "identity-file-rejected"
     assert f"{path}:2: " in record.getMessage()
-    assert "until the file is mended" in record.getMessage()
+    assert "until the file is fixed" in record.getMessage()
     assert "secret" not in record.getMessage()
 
     write("secret-z,zoe,9\n")
