@@ -1,4 +1,4 @@
-"""The edges: where requests come in, and what clients are told."""
+"""The ASGI middleware: classification of requests, waiting, responses, identity and administration."""
 
 from apf_middleware.asgi.dependencies import get_admission
 from apf_middleware.asgi.middleware import APFMiddleware

@@ -1,4 +1,4 @@
-"""The admission of the request at hand, typed: for handlers, and as a dependency of FastAPI.
+"""Typed access to the admission of the current request, for handlers and as a dependency of FastAPI.
 
 @app.get("/report")
 async def report(admission: Annotated[Admission, Depends(get_admission)]) -> ...
@@ -13,7 +13,7 @@ __all__ = ["get_admission"]
 
 
 async def get_admission(connection: HTTPConnection) -> Admission:
-    """The admission of this request or WebSocket."""
+    """Return the admission of this request or WebSocket; MissingAdmissionError if the middleware is not in place."""
     admission = connection.scope.get("apf")
     if not isinstance(admission, Admission):
         raise MissingAdmissionError(connection.scope.get("path", ""))

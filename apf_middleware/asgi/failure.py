@@ -1,8 +1,8 @@
-"""A middleware that couldn't be set up: the server is told at its startup, and each request by a response.
+"""Handling of a middleware whose set-up has failed: it fails the server's startup, and answers requests with 503.
 
-Starlette makes its middleware when the first message comes, which is the lifespan's. A server that sees an exception
-there takes the app for one without lifespan, and serves on. So a middleware keeps what its set-up has raised, and
-fails the startup.
+Starlette constructs its middleware when the first message arrives, which belongs to the lifespan. A server that gets
+an exception at that time concludes that the app doesn't support lifespan, and continues to serve. The middleware
+therefore stores the exception of its set-up, and fails the startup explicitly.
 """
 
 import inspect
@@ -35,12 +35,12 @@ _SetUp = TypeVar("_SetUp", bound=Callable[..., None])
 
 
 async def answer_unavailable(scope: Scope, send: Send) -> None:
-    """Answer 503, with a reason that tells nothing of the configuration."""
+    """Answer 503, with a text that reveals nothing about the configuration."""
     await send_answer(_UNAVAILABLE, scope, send)
 
 
 class Failure:
-    """Takes the place of an app that can't be protected, because of ``error``."""
+    """A replacement for an app that can't be protected because of ``error``."""
 
     __slots__ = ("_app", "_is_logged", "error")
 
@@ -50,7 +50,7 @@ class Failure:
         self._is_logged = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Fail the startup, or answer 503; the first request is where the log tells why."""
+        """Fail the startup, or answer 503; the error is logged at the first request."""
         if scope["type"] == "lifespan":
             await receive()
             await refuse_to_start(send, self.error)
@@ -68,7 +68,7 @@ class Failure:
 
 
 def keeps_failure(set_up: _SetUp) -> _SetUp:
-    """Decorate the ``__init__`` of a middleware: what it raises is given to the method ``_fail``, with the app."""
+    """Decorate the ``__init__`` of a middleware: its exceptions are passed to the method ``_fail``, with the app."""
     signature = inspect.signature(set_up)
 
     @wraps(set_up)
@@ -78,7 +78,7 @@ def keeps_failure(set_up: _SetUp) -> _SetUp:
             _check_arguments(signature, middleware, given, named)
             set_up(middleware, *given, **named)
         except Exception as error:  # noqa: BLE001 - a configuration may name code that raises anything
-            middleware._fail(app, error)  # noqa: SLF001 - it is the decorated class's own
+            middleware._fail(app, error)  # noqa: SLF001 - a method of the decorated class
 
     return cast("_SetUp", wrapper)
 
@@ -86,7 +86,7 @@ def keeps_failure(set_up: _SetUp) -> _SetUp:
 def _check_arguments(
     signature: inspect.Signature, middleware: object, given: tuple[object, ...], named: dict[str, object]
 ) -> None:
-    """Raise UnknownArgumentError with the arguments that there are, unless these can be passed."""
+    """Raise UnknownArgumentError, with the names of the parameters, unless the arguments fit the signature."""
     try:
         signature.bind(middleware, *given, **named)
     except TypeError as error:

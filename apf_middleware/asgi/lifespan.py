@@ -1,8 +1,9 @@
-"""The startup and the shutdown of a server, as the lifespan protocol and signals tell of them.
+"""The startup and the shutdown of a server, as reported by the lifespan protocol and by signals.
 
-A server that is told to stop first waits for all requests that it has, and only then tells the app. Requests that wait
-in a queue would hold it up, or be cut off when it waits no longer. So the signal itself is listened to from startup to
-shutdown: requests that wait are rejected, those that run finish. The server's own handler is called as before.
+When a server receives a signal to stop, it first waits for all of its requests and only then sends the app the
+lifespan's shutdown. Queued requests would delay it, or be cut off when its patience ends. The middleware therefore
+handles the signal itself from startup to shutdown: queued requests are rejected, and running ones finish. The server's
+own handler is called as before.
 """
 
 import asyncio
@@ -26,39 +27,39 @@ from apf_middleware.runtime.alarm import Alarm
 __all__ = ["ParentWatch", "Serving", "Signals", "caller_on_loop", "live", "live_beside", "refuse_to_start"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-_POLL_NS: Final = 100_000_000  # as often as hypercorn's worker itself
+_POLL_NS: Final = 100_000_000  # the interval at which hypercorn's worker polls, too
 
 
 class Serving(Protocol):
-    """What runs until it is cancelled, and tells when it has begun; it doesn't raise."""
+    """A task that reports when it has started and runs until it is cancelled; it doesn't raise."""
 
     async def __call__(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None: ...
 
 
 def _nothing() -> None:
-    """Before anybody listens."""
+    """Do nothing, where no callback is set."""
 
 
 def caller_on_loop(function: Callable[[], None]) -> Callable[[], None]:
-    """A function that has ``function`` called by the running event loop, and that a signal handler may call."""
+    """Return a function that schedules ``function`` in the running event loop; signal handlers may call it."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        from trio.lowlevel import current_trio_token  # noqa: PLC0415 - whoever runs trio has it, others needn't
+        from trio.lowlevel import current_trio_token  # noqa: PLC0415 - installed only where trio runs
 
         return partial(current_trio_token().run_sync_soon, function)
     return lambda: None if loop.is_closed() else _discard(loop.call_soon_threadsafe(function))
 
 
 def _discard(_handle: object) -> None:
-    """What a signal handler has no use for."""
+    """Discard a handle that the caller doesn't need."""
 
 
 class Signals:
-    """Calls a function when the process is asked to stop, and then the handler that was there before.
+    """A handler of signals that calls a function and then the handler that was installed before.
 
-    Other ``numbers`` may be named in place of SIGTERM and SIGINT. Unless they ``may_end`` the process, the system's own
-    action isn't taken where there was no handler.
+    The default ``numbers`` are SIGTERM and SIGINT. If there was no handler before, the default action of the system is
+    taken only if the signals ``may_end`` the process.
     """
 
     __slots__ = ("_before", "_leave", "_may_end", "_numbers", "_perish")
@@ -71,16 +72,16 @@ class Signals:
         self._before: dict[signal.Signals, Any] = {}
 
     def listen(self, leave: Callable[[], None], perish: Callable[[], None] = _nothing) -> None:
-        """Call ``leave`` at a signal from now on, and ``perish`` if the signal is about to kill the process.
+        """Call ``leave`` at each signal from now on, and ``perish`` if the signal is about to kill the process.
 
-        Only the main thread may; elsewhere nothing happens.
+        Python allows this only in the main thread; in other threads this method does nothing.
         """
         self._leave, self._perish = leave, perish
         if threading.current_thread() is not threading.main_thread() or self._before:
             return
         for one in self._numbers:
             before = signal.getsignal(one)
-            if before is not None:  # None: not Python's, so it can't be called from here
+            if before is not None:  # None: installed by C code, which can't be called from here
                 self._before[one] = before
                 signal.signal(one, self._asked)
 
@@ -95,7 +96,7 @@ class Signals:
             signal.raise_signal(number)
 
     def forget(self) -> None:
-        """Give the signals back, unless somebody else has taken them since."""
+        """Restore the previous handlers, except where a signal has got another handler since."""
         for one, before in self._before.items():
             if signal.getsignal(one) == self._asked:
                 signal.signal(one, before)
@@ -103,11 +104,11 @@ class Signals:
 
 
 class ParentWatch:
-    """Calls a function when the parent process asks this worker to stop by an event, as hypercorn's does.
+    """A watch for the event with which a parent process stops its workers, as hypercorn does.
 
-    Such a worker gets no signal, and the server tells its apps nothing before their requests have ended. The event is
-    an argument of the worker's process. It is polled: a process that is killed while it waits for an event of
-    `multiprocessing` blocks the process that sets the event.
+    Such a worker receives no signal, and its app receives no lifespan message before all requests have ended. The event
+    is an argument of the worker's process. It is polled, because a process that is killed while it waits for an event
+    of `multiprocessing` blocks the process that sets the event.
     """
 
     __slots__ = ("_alarm", "_event", "_leave", "_now")
@@ -120,7 +121,7 @@ class ParentWatch:
         self._alarm = Alarm(self._look, now)
 
     def start(self, leave: Callable[[], None]) -> None:
-        """Call ``leave`` once when the event is set; in other processes nothing happens."""
+        """Call ``leave`` once when the event is set; do nothing in a process without such an event."""
         self._leave = leave
         if callable(getattr(self._event, "is_set", None)):
             self._alarm.ask(self._now() + _POLL_NS)
@@ -133,7 +134,7 @@ class ParentWatch:
             self._alarm.ask(self._now() + _POLL_NS)
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._alarm.cancel()
 
 
@@ -151,10 +152,10 @@ async def live(
 ) -> None:
     """Run the lifespan of ``app``.
 
-    ``begin`` is called before the startup of the app. ``ready`` is called after it; what it raises is told to the
-    server as a failed startup, and raised in the app, which can clean up. ``end`` is called before the shutdown, or
-    when the startup has failed. ``finish`` is awaited before the shutdown of the app. ``close`` is called before the
-    server is told that the app has ended: a server may end the process at once.
+    ``begin`` is called before the startup of the app, and ``ready`` after it. An exception from ``ready`` is reported
+    to the server as a failed startup, and raised in the app, which can clean up. ``end`` is called before the shutdown,
+    or when the startup has failed. ``finish`` is awaited before the shutdown of the app. ``close`` is called before the
+    app's last message is passed to the server, because the server may end the process at once.
     """
     lifespan = _Lifespan(receive, send, begin=begin, end=end, ready=ready, close=close, finish=finish)
     try:
@@ -164,7 +165,7 @@ async def live(
 
 
 class _Lifespan:
-    """The messages between a server and an app, and what is called when they pass."""
+    """The lifespan messages between a server and an app, with callbacks at each step."""
 
     __slots__ = ("_begin", "_close", "_end", "_finish", "_has_begun", "_is_refused", "_ready", "_receive", "_send")
 
@@ -196,7 +197,7 @@ class _Lifespan:
 
     async def send(self, message: Message) -> None:
         if self._is_refused:
-            return  # the server knows already that the startup has failed
+            return  # the server has already received the failure of the startup
         if message["type"] == "lifespan.startup.complete":
             try:
                 self._ready()
@@ -221,19 +222,19 @@ class _Lifespan:
 
 
 async def refuse_to_start(send: Send, error: Exception) -> None:
-    """Tell the server that the startup has failed, and why."""
+    """Report a failed startup and its reason to the server."""
     told = str(error) if isinstance(error, APFError) else "".join(traceback.format_exception(error))
     await send({"type": "lifespan.startup.failed", "message": told})
 
 
 async def live_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:
-    """``living``, with ``serve`` begun before it and ended after it. What ``living`` raises comes out as it is."""
+    """Run ``living`` while ``serve`` runs beside it; an exception from ``living`` is raised unwrapped."""
     failure: Exception | None = None
     async with create_task_group() as tasks:
         await tasks.start(serve)
         try:
             await living()
-        except Exception as error:  # noqa: BLE001 - it is raised below, where no group wraps it
+        except Exception as error:  # noqa: BLE001 - raised below, outside of the task group, which would wrap it
             failure = error
         tasks.cancel_scope.cancel()
     if failure is not None:

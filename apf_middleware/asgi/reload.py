@@ -1,8 +1,9 @@
-"""Another configuration while the server runs: read again from where it came, and put in force in one step.
+"""Reload of the configuration while the server runs: it is read again from its files and put in force in one step.
 
-Reading takes its time, and is done in a thread. What is read is checked there as at the start, and everything that can
-be made of it beforehand is made there. Then it is put in force between two steps of the event loop, so no request sees
-half of it. If anything is wrong, nothing changes; what it was is logged with its place, counted, and kept to be shown.
+Reading is slow and happens in a thread. The new configuration is checked there as at the start, and all objects that
+can be built in advance are built there. It is then put in force between two steps of the event loop, so no request sees
+a mixture of both. If there is an error, nothing changes; the error is logged with its place, counted, and kept for
+display.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ _WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 
 
 class Fresh(NamedTuple):
-    """A configuration, and what is made of it before it comes in force; ``files`` is without live changes."""
+    """A configuration and the objects built from it before it is in force; ``files`` is without live changes."""
 
     files: Configuration
     configuration: Configuration
@@ -52,25 +53,25 @@ class Fresh(NamedTuple):
 
 
 class Target(Protocol):
-    """What a configuration is put in force at."""
+    """The object that puts configurations in force."""
 
     @property
     def configuration(self) -> Configuration: ...
 
     def prepare(self, configuration: Configuration) -> Fresh:
-        """Make what can be made beforehand; this is called in a thread."""
+        """Build the objects that can be built in advance; this is called in a thread."""
         ...
 
     def adopt(self, fresh: Fresh) -> None:
-        """Put it in force in one step, or raise and change nothing."""
+        """Put a configuration in force in one step, or raise and change nothing."""
         ...
 
 
 class Origin(NamedTuple):
-    """Where a configuration was read from, and what that reading found.
+    """The sources of a configuration and the findings of its first reading.
 
-    With ``watch``, the files are read again when they change. ``has_server`` says whether they had a Server document;
-    ``allow_empty`` lets them define nothing, and lets that document go.
+    With ``watch``, the files are read again when they change. ``has_server`` is whether they had a Server document.
+    With ``allow_empty``, the files may define nothing, and a reload may remove the Server document.
     """
 
     sources: tuple[str | PathLike[str], ...] = ()
@@ -81,11 +82,11 @@ class Origin(NamedTuple):
 
 
 NO_FILES: Final = Origin()
-"""The origin of a configuration that came from no files."""
+"""The origin of a configuration that was not read from files."""
 
 
 class _Outcome(NamedTuple):
-    """What was read and is ready to be put in force, with its warnings; or nothing, with its errors."""
+    """A configuration that is ready to be put in force, with its warnings; or None, with the errors."""
 
     fresh: Fresh | None
     problems: tuple[Problem, ...]
@@ -93,12 +94,12 @@ class _Outcome(NamedTuple):
 
 
 class Reloader:
-    """Reads the files of ``origin`` again for ``target``; without any, there is nothing to be read again.
+    """A reader that reloads the files of ``origin`` for ``target``; it does nothing if there are no files.
 
     Files that define nothing are refused, and so are files without a Server document while the configuration in force
     has one: a file that was emptied by mistake must not remove authentication.
 
-    ``loads`` counts how readings ended, ``error`` is what was wrong with the last one unless it is in force, and
+    ``loads`` counts readings by result, ``error`` is the error of the last reading or None if it is in force, and
     ``warnings`` are those of the configuration in force.
     """
 
@@ -120,10 +121,10 @@ class Reloader:
         self.warnings: tuple[Problem, ...] = origin.warnings
 
     async def reload(self) -> bool:
-        """Read again, and put in force what was read; False if something is wrong, and all stays as it was.
+        """Read the files again and put their configuration in force; False if there is an error and nothing changes.
 
-        One reading runs at a time. All calls that come while it runs share the result of one that begins after it, for
-        that one sees the files as they were when each of them called.
+        One reading runs at a time. All calls that arrive during a reading share the result of the next one. They can't
+        share the current one, which may have read the files before they were changed for the later call.
         """
         self._require_sources("config", value=self._target.configuration)
         begun = self._begun
@@ -131,13 +132,13 @@ class Reloader:
             if self._completed > begun:
                 return self.error is None
             self._begun = number = self._begun + 1
-            # A limiter of its own, because the threads of the app may all be busy when a reload is needed most.
+            # A separate limiter: the default one belongs to the app, whose threads may all be busy under overload.
             outcome = await run_sync(self._read, limiter=CapacityLimiter(1))
             self._completed = number
             return self._conclude(outcome)
 
     def _conclude(self, outcome: "_Outcome") -> bool:
-        """Put in force what was read, if it can be."""
+        """Put the configuration in force if it has no errors, and return whether it is."""
         fresh, problems, has_server = outcome
         if fresh is not None:
             try:
@@ -152,7 +153,7 @@ class Reloader:
         return True
 
     def _read(self) -> "_Outcome":
-        """Read the files and check what has changed."""
+        """Read the files, and check that their changes are possible while the server runs."""
         try:
             reading = read(self._sources, allow_empty=self._allow_empty)
             if reading.configuration is None:
@@ -164,11 +165,11 @@ class Reloader:
             if refused:
                 return _Outcome(None, refused)
             return _Outcome(self._target.prepare(reading.configuration), reading.warnings, reading.has_server)
-        except Exception as error:  # noqa: BLE001 - it may come from code that a configuration names; nothing changes
+        except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
             return _Outcome(None, (self._problem(error),))
 
     def _problem(self, error: Exception) -> Problem:
-        """What was raised, at the place it is about as far as that is known."""
+        """Return the problem that an exception describes, with its place as far as that is known."""
         if isinstance(error, InvalidValueError):
             field = f"spec.{error.name}"
             return Problem(_place(self._sources, (error.name.partition("[")[0],)), field, error.value, error.rule)
@@ -193,10 +194,10 @@ class Reloader:
             rule = "only a configuration that came from files can be read again"
             raise InvalidValueError(name, value, rule, "Give the middleware its paths: config='apf.yaml'")
 
-    # From the server's beginning to its end: asked by a signal, or by the files
+    # Reloads on a signal or on changes of the files, from the server's start to its end
 
     def begin(self) -> None:
-        """The event loop runs: listen."""
+        """Begin to react to signals and changed files; this needs the running event loop."""
         if not self._sources:
             return
         ask = caller_on_loop(self._ask)
@@ -206,23 +207,23 @@ class Reloader:
             self._watcher.start(partial(_unless_ended, ask))
 
     def end(self) -> None:
-        """Listen no more."""
+        """Stop reacting to signals and changed files."""
         if self._signals is not None:
             self._signals.forget()
         if self._watcher is not None:
             self._watcher.stop()
 
     def _ask(self) -> None:
-        """Somebody wants a reload and doesn't wait for it."""
+        """Start a reload in the background."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            from trio.lowlevel import spawn_system_task  # noqa: PLC0415 - whoever runs trio has it, others needn't
+            from trio.lowlevel import spawn_system_task  # noqa: PLC0415 - installed only where trio runs
 
             spawn_system_task(self._reload_aside)
             return
         task = loop.create_task(self._reload_aside(), name="apf: reload")
-        self._tasks.add(task)
+        self._tasks.add(task)  # the event loop keeps weak references only
         task.add_done_callback(self._tasks.discard)
 
     async def _reload_aside(self) -> None:
@@ -233,7 +234,7 @@ class Reloader:
 
 
 def _unless_ended(ask: Callable[[], Awaitable[None] | None]) -> None:
-    """Ask, unless the event loop has ended meanwhile."""
+    """Call ``ask``, unless the event loop has ended; the watcher's thread may run longer than the loop."""
     try:
         ask()
     except RuntimeError:
@@ -243,7 +244,7 @@ def _unless_ended(ask: Callable[[], Awaitable[None] | None]) -> None:
 def needs_restart(
     before: Configuration, after: Configuration, sources: Sequence[str | PathLike[str]]
 ) -> tuple[Problem, ...]:
-    """What has changed that can't while a server runs, with its places in ``sources``."""
+    """Return a problem for each changed setting that needs a restart, with its place in ``sources``."""
     old, new = before.server, after.server
     changed: dict[Path, object] = {
         (_WRITTEN.get(name, name),): getattr(new, name)
@@ -262,7 +263,7 @@ def needs_restart(
 
 
 def _place(sources: Sequence[str | PathLike[str]], path: Path) -> Place:
-    """Where the Server document says this, or the first of the sources."""
+    """Return the place of a setting in the Server document; without one, the first of the sources."""
     for document in read_files(sources, Problems()):
         kind = document.root.get("kind")
         if kind is not None and kind.value == "Server":

@@ -1,7 +1,7 @@
-"""What a client is told when its request isn't served: a status, a time to come back, a problem document (RFC 9457).
+"""Responses to requests that are not served: a status, a Retry-After time and a problem document (RFC 9457).
 
-A rejection must stay cheap, for most of them are sent when the server has least to spare: nothing is looked up and no
-template is filled, and the messages go straight to the server.
+Rejections must be cheap, because most of them are sent under overload. They need no look-ups and no templates, and
+their messages go directly to the server.
 """
 
 import json
@@ -40,38 +40,38 @@ Headers = list[tuple[bytes, bytes]]
 _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _PROBLEM: Final = (b"content-type", b"application/problem+json")
 _KNOWN: Final = frozenset(HTTPStatus)
-_TRY_AGAIN_LATER: Final = 1013  # a WebSocket's close code for 'come back later'
-_REFUSED: Final = 1008  # that for a policy that it violates
+_TRY_AGAIN_LATER: Final = 1013  # the WebSocket close code "Try Again Later"
+_REFUSED: Final = 1008  # the WebSocket close code for a violated policy
 _STATUS: Final = {Reason.QUEUE_CLOSED: 503, Reason.QUEUE_CLOSING: 503, Reason.SLOW_BODY: 408}
-_BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # whose rest must not be waited for either
+_BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # the connection is closed before the rest
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
-    Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and nothing waits there.",
+    Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and they are not queued.",
     Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
     Reason.CANCELLED: "The client has gone.",
     Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
     Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
-    Reason.STREAM_LIMIT: "As many streams like this one are open as there may be.",
-    Reason.SLOW_BODY: "Too little of the request's body came in too long a time.",
-    Reason.BODY_LIMIT: "As many requests as there may be wait for their bodies.",
-    Reason.GATE: "What this request needs is not available in time.",
+    Reason.STREAM_LIMIT: "The maximum number of streams like this one is open.",
+    Reason.SLOW_BODY: "The request's body arrived too slowly.",
+    Reason.BODY_LIMIT: "The maximum number of requests is waiting for their bodies.",
+    Reason.GATE: "A resource that this request needs did not become available in time.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole response."""
+    """A complete response."""
 
     status: int
     headers: Headers
     body: bytes
 
 
-_GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # as proxies log it when the client has gone
+_GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # which proxies log for a lost client
 
 
 class ResponseHeaders:
-    """How schema and level are called towards clients: by their names, or by UIDs that stand for them."""
+    """The response headers that identify schema and level, by name or by UID."""
 
     __slots__ = ("_known", "_names", "settings")
 
@@ -89,7 +89,7 @@ class ResponseHeaders:
         return self.settings.names == "shown"
 
     def of(self, classification: Classification) -> Headers:
-        """The headers that go with every response to requests of this schema."""
+        """Return the headers for every response to requests of this schema."""
         key = classification.schema, classification.level
         found = self._known.get(key)
         if found is None:
@@ -106,14 +106,14 @@ class ResponseHeaders:
 
 
 def _uid(kind: str, name: str) -> str:
-    """The UID that stands for an object: the same in all workers and after a restart."""
+    """Return the UID of an object, which is the same in all workers and after a restart."""
     return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
 
 
 def answer_rejected(admission: Admission, response_headers: ResponseHeaders, now: int, chance: Random) -> Answer:
-    """The answer to a rejected request."""
+    """Return the answer to a rejected request."""
     reason = admission.reason
-    assert reason is not None, "only who is rejected is told why"
+    assert reason is not None, "the admission has been rejected"
     settings = response_headers.settings
     ends = admission.destination.controller.is_closing and reason is Reason.QUEUE_CLOSED
     refusal = getattr(admission, "refusal", None)
@@ -151,7 +151,7 @@ def answer_rejected(admission: Admission, response_headers: ResponseHeaders, now
 
 
 def _retry_after(admission: Admission, settings: ResponseSettings, now: int, chance: Random) -> int:
-    """In how many seconds those who are ahead will have been served, as things go at present."""
+    """Return the seconds after which the requests ahead will have been served at the current rate."""
     runtime = admission.destination.runtime
     if admission.reason is Reason.STREAM_LIMIT:
         ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
@@ -162,13 +162,13 @@ def _retry_after(admission: Admission, settings: ResponseSettings, now: int, cha
 
 
 def _is_own_flow(admission: Admission) -> bool:
-    """Whether it is the caller's own requests that fill the queue."""
+    """Return whether at least half of the queue consists of requests of the caller's own flow."""
     queue = admission.queue
     return queue is not None and 2 * sum(ticket.flow == admission.flow for ticket in queue) >= queue.length
 
 
 def answer_unknown_queue(status: int, reason: str, response_headers: ResponseHeaders) -> Answer:
-    """The answer to a request that names a queue to which it can't go."""
+    """Return the answer to a request that names a queue that it can't use."""
     problem: dict[str, object] = {
         "type": f"urn:apf:{reason}",
         "title": "Service Unavailable" if status == 503 else "Not Found",
@@ -185,7 +185,7 @@ def answer_unknown_queue(status: int, reason: str, response_headers: ResponseHea
 
 
 def answer_unauthenticated(challenge: str, reason: str) -> Answer:
-    """The answer to bad credentials."""
+    """Return the answer to bad credentials."""
     problem: dict[str, object] = {
         "type": "urn:apf:unauthenticated",
         "title": "Unauthorized",
@@ -202,17 +202,17 @@ def _answer(status: int, headers: Headers, problem: Mapping[str, object]) -> Ans
 
 
 async def answer_gone(scope: Scope, send: Send) -> None:
-    """Complete the exchange with a client that has gone.
+    """Complete the exchange with a client that has disconnected.
 
-    Nobody reads the response, but middleware around this one (Starlette's ``BaseHTTPMiddleware``) fails without one.
+    The response is not delivered, but outer middleware such as Starlette's ``BaseHTTPMiddleware`` fails without one.
     """
     if scope["type"] == "http":
-        with suppress(OSError):  # which a server may raise for a connection that is closed
+        with suppress(OSError):  # a server may raise it for a closed connection
             await send_answer(_GONE, scope, send)
 
 
 async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
-    """Send it; to a WebSocket as a denial, or as a close where the server knows no denials."""
+    """Send an answer; to a WebSocket as a denial response, or as a close if the server doesn't support denials."""
     kind = ""
     if scope["type"] == "websocket":
         if "websocket.http.response" not in (scope.get("extensions") or {}):
@@ -220,7 +220,7 @@ async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
             return
         kind = "websocket."
     headers = answer.headers
-    if not scope.get("http_version", "1.1").startswith("1"):  # which knows no such header
+    if not scope.get("http_version", "1.1").startswith("1"):  # HTTP/2 and later forbid this header
         headers = [header for header in headers if header[0] != b"connection"]
     start: Message = {"type": f"{kind}http.response.start", "status": answer.status, "headers": headers}
     await send(start)
@@ -229,7 +229,7 @@ async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
 
 
 def _closing(answer: Answer) -> "Message":
-    """The end of a WebSocket's handshake where no response can be sent."""
+    """Return the message that closes a WebSocket during its handshake, if no response can be sent."""
     if any(name == b"retry-after" for name, _ in answer.headers):
         return {"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": "Try again later"}
     reason = HTTPStatus(answer.status).phrase if answer.status in _KNOWN else ""

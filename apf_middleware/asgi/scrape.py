@@ -1,7 +1,7 @@
-"""What Prometheus reads: at a path of the middleware's own, or in a registry of the app's.
+"""The metrics endpoint for Prometheus: at a path of the middleware, or through a registry of the app.
 
-With several workers (the environment variable PROMETHEUS_MULTIPROC_DIR is set) each publishes its numbers to files, and
-whichever worker is asked answers for all of them.
+With several workers, where the environment variable PROMETHEUS_MULTIPROC_DIR is set, each worker publishes its numbers
+to files, and any worker can answer for all of them.
 """
 
 import os
@@ -22,7 +22,7 @@ __all__ = ["Scrape"]
 
 
 class Scrape:
-    """Serves what ``read`` tells, as ``settings`` want it; with a ``registry`` it is collected there instead."""
+    """The endpoint that serves the results of ``read``, or registers a collector with a ``registry`` instead."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Scrape:
             self._collector.register(registry)
 
     def adopt(self, settings: MetricsSettings, chain: Chain) -> None:
-        """Serve as ``settings`` want it from now on. What is collected goes on, under the prefix of the beginning."""
+        """Put other settings in force; metrics keep the prefix that they had at the start."""
         self._settings = settings
         self._chain = chain
         if self._path_is_own:
@@ -50,11 +50,11 @@ class Scrape:
 
     @property
     def path(self) -> str | None:
-        """The path where metrics are served; None if they are served nowhere here."""
+        """The path where metrics are served; None if the middleware doesn't serve them."""
         return self._path
 
     def is_for(self, scope: Scope) -> bool:
-        """Whether a request asks for metrics."""
+        """Return whether a request asks for metrics."""
         return (
             self._path is not None
             and scope["type"] == "http"
@@ -64,21 +64,21 @@ class Scrape:
 
     @property
     def is_read(self) -> bool:
-        """Whether the metrics can be asked for."""
+        """Whether the metrics can be read."""
         return self._path is not None or not self._path_is_own or self.is_shared
 
     @property
     def is_shared(self) -> bool:
-        """Whether there may be other workers, who are to know what this one has counted."""
+        """Whether the numbers are published for other workers."""
         return self._publisher is not None
 
     def publish(self) -> None:
-        """Let other workers know."""
+        """Publish the numbers for other workers, if there may be any."""
         if self._publisher is not None:
             self._publisher.publish()
 
     def close(self) -> None:
-        """This worker ends: what it has counted stays, what it has doesn't."""
+        """Publish the final numbers when the worker ends: its counters remain, its gauges are removed."""
         if self._publisher is not None:
             self._publisher.publish()
             self._publisher.close()

@@ -1,4 +1,4 @@
-"""One configuration at work behind a middleware: levels, resolver, metrics, and what must be seen to now and then."""
+"""The service behind a middleware: levels, resolver, metrics, reloads and periodic housekeeping of a configuration."""
 
 import logging
 import time
@@ -44,10 +44,10 @@ _HOUSEKEEPING_NS: Final = 10**9
 
 
 class Service:
-    """What stands behind one middleware. ``due`` is when `keep_house` wants to be called next.
+    """The parts behind one middleware. ``due`` is the time of the next call of `keep_house`.
 
-    ``origin`` says where ``configuration`` was read from. ``inventory`` tells how many objects of a kind there are.
-    ``gates`` are those that the app has defined. ``on_adopt`` is called when another configuration has come in force.
+    ``origin`` is where ``configuration`` was read from. ``inventory`` returns the number of objects of a kind.
+    ``gates`` are defined by the app. ``on_adopt`` is called after another configuration has been put in force.
     """
 
     due: int
@@ -88,50 +88,50 @@ class Service:
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.own_paths, self.due = self._own_paths(), now()
         self.rejections: RejectionLog = RejectionLog(now)
-        self.chance: Random = Random()  # noqa: S311 - it spreads clients over time and guards nothing
+        self.chance: Random = Random()  # noqa: S311 - jitter, not for security
         self._looked_at = self.due
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
         self._signals, self._parent = Signals(), ParentWatch(now)
         self._publishing = Alarm(self._publish, now)
 
     def _find_sources(self, inventory: Inventory) -> Sources:
-        """What estimators ask."""
+        """Return the sources of data for estimators."""
         controller, costs = self.controller, self.configuration.server.estimation.learning.costs()
         return Sources(costs, inventory, controller.watches.interested, controller.count_watches)
 
     def _own_paths(self) -> tuple[str, ...]:
-        """Return what the paths begin with that the middleware itself serves."""
+        """Return the prefixes of the paths that the middleware itself serves."""
         admin = self.configuration.server.admin
         paths = (self.scrape.path, admin.path if admin.is_on else None)
         return tuple(path for path in paths if path is not None)
 
     def keep_house(self, now: int) -> None:
-        """See to what needs no more than a look a second: files that may have changed, numbers to be published soon."""
+        """Do the work that is due about once a second: refresh changed files, and schedule publications."""
         looks = now >= self._looked_at + _HOUSEKEEPING_NS
         if looks:
             self._looked_at = now
-        self.due = self._looked_at + _HOUSEKEEPING_NS  # who comes early, after a rest, doesn't put off the next look
+        self.due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
         if self.scrape.is_read:
             self._kinds.begin()
         if self.scrape.is_shared:
-            self._publishing.ask(self.due)  # after which the next request keeps house again
+            self._publishing.ask(self.due)  # the next request after that calls this method again
         if looks:
             self.resolver.refresh()
             self.running.age(now)
 
     def _rest(self) -> None:
-        """Nothing happens now: the next request is to call `keep_house`."""
+        """Make the next request call `keep_house`, because the server is idle."""
         self.due = self.now()
 
     def _publish(self) -> None:
-        """Let other workers know what has happened, and again later if somebody is still here."""
+        """Publish the numbers for other workers, and schedule the next time unless all levels are idle."""
         self.scrape.publish()
         levels = [runtime.shared for runtime in self.controller.registry.shown]
         if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
             self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
     def reading(self) -> ServerReading:
-        """Everything as it is now, for metrics."""
+        """Return the current state of the server, for metrics."""
         return read_server(
             self.controller,
             self.queues,
@@ -142,28 +142,29 @@ class Service:
             request_kinds=self._kinds.times(),
         )
 
-    # Another configuration
+    # Changes of the configuration
 
     async def reload(self) -> bool:
-        """Read the configuration again; False if something is wrong with it, and all stays as it was.
+        """Read the configuration again and put it in force; False if it has errors and nothing changes.
 
-        InvalidValueError if it didn't come from files.
+        Raises:
+            InvalidValueError: the configuration was not read from files.
         """
         return await self._reloader.reload()
 
     @property
     def last_reload_error(self) -> ConfigurationError | None:
-        """What was wrong with the last configuration that was read; None if it is in force."""
+        """The error of the last configuration that was read; None if it is in force."""
         return self._reloader.error
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The warnings of the configuration in force, and the errors of one that was refused since."""
+        """The warnings of the configuration in force, and the errors of a later one that was refused."""
         error = self._reloader.error
         return (*self._reloader.warnings, *(error.problems if error is not None else ()))
 
     def prepare(self, configuration: Configuration) -> Fresh:
-        """What can be made of another configuration of files before it is in force; a thread may do it."""
+        """Build the objects for another configuration of files before it is in force; threads may call this."""
         return self._make(configuration, self.queues.reload(configuration))
 
     def _make(self, files: Configuration, configuration: Configuration) -> Fresh:
@@ -183,16 +184,16 @@ class Service:
         return Fresh(files, configuration, chain, response_headers, resolver, build_tracing(configuration))
 
     def adopt(self, fresh: Fresh) -> None:
-        """Put another configuration in force: one step, in which nobody waits or runs less than before."""
-        if fresh.configuration != self.queues.reload(fresh.files):  # queues were changed meanwhile
+        """Put another configuration in force in one step; waiting and running requests are kept."""
+        if fresh.configuration != self.queues.reload(fresh.files):  # queues have changed meanwhile
             fresh = self.prepare(fresh.files)
         self._put_in_force(fresh)
         self.queues.note_in_force(fresh.files)
 
     def _adopt_live(self, configuration: Configuration) -> None:
-        """A queue was changed while the server runs."""
+        """Put a configuration with live changes of queues in force."""
         if _without_states(configuration) == _without_states(self.configuration):
-            self.controller.reconfigure(configuration)  # everybody goes where they went
+            self.controller.reconfigure(configuration)  # the resolver stays valid: requests are routed as before
             self.configuration = configuration
         else:
             self._put_in_force(self._make(self.queues.files, configuration))
@@ -209,9 +210,9 @@ class Service:
         self._on_adopt()
 
     def _equip_controller(self) -> None:
-        """Have the controller note costs where estimates are learned, and running requests where they may be asked for.
+        """Let the controller record costs only if estimates are learned, and running requests only if they are shown.
 
-        Both cost a little for each request.
+        Both add a small cost to each request.
         """
         self.controller.costs = self.resolver.learned
         is_asked = self.configuration.server.admin.is_on or self.control_socket is not None
@@ -224,12 +225,12 @@ class Service:
         return None if directory is None else ControlSocket(directory, settings.app, self._answer_owner)
 
     async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:
-        await self.admin.answer_owner(scope, receive, send, peer)  # whichever is in force by then
+        await self.admin.answer_owner(scope, receive, send, peer)  # a reload replaces it
 
-    # The server's beginning and end
+    # Start and end of the server
 
     def begin(self) -> None:
-        """The server starts."""
+        """Start with the server: open the levels, handle signals and watch for changes."""
         self.controller.open()
         self.startup_gates.begin()
         self._signals.listen(caller_on_loop(self.controller.close), self._remove_socket)
@@ -241,11 +242,11 @@ class Service:
         )
 
     def ready(self) -> None:
-        """Raise InvalidValueError unless all gates are there, now that the app has started."""
+        """Raise InvalidValueError if a gate is missing after the startup of the app."""
         self.startup_gates.require()
 
     def close(self) -> None:
-        """Remove what is there for one run of the app: its gates and the control socket's file."""
+        """Remove what exists for one run of the app only: its gates and the control socket's file."""
         self.startup_gates.remove()
         self._remove_socket()
 
@@ -254,7 +255,7 @@ class Service:
             self.control_socket.remove()
 
     def end(self) -> None:
-        """The server stops."""
+        """Stop with the server: close the levels, restore signal handlers and publish the final numbers."""
         self._reloader.end()
         self._signals.forget()
         self._parent.stop()
@@ -266,11 +267,11 @@ class Service:
         log_event(logging.INFO, "apf.stopped")
 
     async def finish(self) -> None:
-        """Finish what takes time after the `end`: what gates hold on other servers is given back."""
+        """Complete the asynchronous part of the `end`: return what gates hold on other servers."""
         if self.controller.gate_runner is not None:
             await self.controller.gate_runner.aclose()
 
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:
-    """All that a resolver is made for: whether a queue is open doesn't matter to it."""
+    """Return the levels without the states of their queues, on which a resolver doesn't depend."""
     return {name: replace(level, state="open") for name, level in configuration.levels.items()}

@@ -1,8 +1,7 @@
-"""Gates whose objects are made in the startup of the app: whether all are there, and until when.
+"""Gates that are created during the startup of the app, and removed after its shutdown.
 
-A configuration names gates before there is an event loop, and so before there is a connection pool that a gate could be
-made of. They must be there when the startup has ended. When the app has shut down they are removed, because the next
-startup makes others.
+A configuration names gates before there is an event loop, and so before there are connection pools for them. All gates
+must exist when the startup has ended. They are removed after the shutdown, because the next startup creates new ones.
 """
 
 import logging
@@ -15,7 +14,7 @@ __all__ = ["StartupGates"]
 
 
 class StartupGates:
-    """The gates of ``controller`` that are added from one startup of the app to its shutdown."""
+    """The gates of ``controller`` that exist from a startup of the app to its shutdown."""
 
     __slots__ = ("_controller", "_lasting", "_missing")
 
@@ -25,7 +24,7 @@ class StartupGates:
         self._missing: set[str] = set()
 
     def begin(self) -> None:
-        """The startup begins; gates that are there already stay after the shutdown."""
+        """Begin the startup; gates that exist already stay after the shutdown."""
         gates = self._controller.gates
         self._lasting = frozenset() if gates is None else gates.names
 
@@ -35,7 +34,7 @@ class StartupGates:
             require_gates(self._controller.configuration, self._controller.gates)
 
     def lacks(self, names: Iterable[str]) -> bool:
-        """Return whether some of these gates are missing; each is told in the log once."""
+        """Return whether some of these gates are missing, and log each of them once."""
         gates = self._controller.gates or ()
         missing = {name for name in names if name not in gates}
         for name in missing - self._missing:
@@ -44,7 +43,7 @@ class StartupGates:
         return bool(missing)
 
     def remove(self) -> None:
-        """Remove the gates that were added since the startup began, but for those of the configuration."""
+        """Remove the gates that were added since the startup began, except those of the configuration."""
         gates = self._controller.gates
         if gates is not None:
             configured = {gate.name for gate in self._controller.configuration.server.gates}

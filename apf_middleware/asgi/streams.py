@@ -1,11 +1,11 @@
-"""The policy for requests that are more than a seat: streams, watches, slow readers, estimates that were cut.
+"""The policy for requests with more than a plain response: streams, watches, slow readers and reduced estimates.
 
-A WebSocket is a stream from the beginning, and so probably is a request that accepts ``text/event-stream`` or watches a
-resource. A response with ``text/event-stream`` turns out to be one.
+A WebSocket is a stream from the start. A request that accepts ``text/event-stream`` or watches a resource probably is
+one, and a response of type ``text/event-stream`` certainly is.
 
-Where a level counts its streams, those that are known are counted when they arrive, so that they can be refused; a
-request that turns out to be none is counted no longer than until then. An unexpected stream can't be refused any more:
-if there is no place for it, it keeps its seats, which are limited as well.
+If a level limits its streams, requests that are expected to become streams are counted on arrival, when they can still
+be refused. If the response turns out to be no stream, the request is no longer counted. An unexpected stream can't be
+refused any more: if no place is left for it, it keeps its seats, which are limited as well.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ _ENDS: Final = frozenset({b"", b";", b" ", b"\t"})
 
 
 class StreamPolicy:
-    """What the middleware does for such requests of one kind; ``resource`` is what a counted watch watches."""
+    """The policy for the requests of one digest; ``resource`` is the resource that a watch is counted for."""
 
     __slots__ = ("is_limited", "is_watch", "resource", "was_cut")
 
@@ -43,7 +43,7 @@ class StreamPolicy:
 
 
 def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:
-    """Count a request that is known to become a stream; False if it is refused as one too many."""
+    """Count a request that is expected to become a stream; False if it is refused because there are too many."""
     if policy.was_cut:
         admission.destination.tally.cut += 1
     if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
@@ -53,13 +53,13 @@ def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) 
 
 
 def follow(admission: Admission, policy: StreamPolicy) -> None:
-    """Begin the watch of a request that has been seated."""
+    """Begin the watch of a request that has got its seats."""
     if policy.is_watch:
         admission.long_term().watch(policy.resource)
 
 
 def begin_response(admission: Admission, *, is_stream: bool) -> None:
-    """Release the seats of a response that is a stream; stop counting one that turns out to be none."""
+    """Release the seats if the response is a stream; otherwise stop counting the request as one."""
     stream = admission.stream
     if is_stream or (stream is not None and stream.watches):
         if admission.destination.runtime.streams.settings.release_at_start:
@@ -69,19 +69,19 @@ def begin_response(admission: Admission, *, is_stream: bool) -> None:
 
 
 def is_event_stream(content_type: bytes) -> bool:
-    """Return whether this is the type of Server-Sent Events, with parameters or without."""
+    """Return whether this is the type of Server-Sent Events, with or without parameters."""
     return content_type[:_LENGTH].lower() == _EVENT_STREAM and content_type[_LENGTH : _LENGTH + 1] in _ENDS
 
 
 def _is_known(scope: Scope) -> bool:
-    """Return whether a request says that it wants a stream."""
+    """Return whether a request announces that it wants a stream."""
     if scope["type"] == "websocket":
         return True
     return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers_of(scope))
 
 
 async def send_timed(send: Send, writes: StalledCalls[Releasable], admission: Admission, message: Message) -> None:
-    """Send, and release the seats if that takes too long because the client doesn't read."""
+    """Send a message, and release the seats if this takes too long because the client doesn't read."""
     if admission.state is not _SEATED:
         await send(message)
         return

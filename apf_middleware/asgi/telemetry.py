@@ -1,10 +1,10 @@
-"""What is reported about single requests beside metrics and logs: spans, and the header ``Server-Timing``.
+"""Telemetry of single requests besides metrics and logs: spans, and the header ``Server-Timing``.
 
-Where the configuration asks for neither, the app is called as it is and nothing is imported.
+If the configuration asks for neither, the app is called directly and nothing is imported.
 
-``Server-Timing`` (W3C) tells the client's own tools how long its request waited for seats: one metric, ``apf``, with
-the duration in milliseconds and a word for the outcome. The header is a list, so ours is a line of its own after the
-app's.
+``Server-Timing`` (W3C) shows the client's tools how long the request waited for seats: one metric, ``apf``, with the
+duration in milliseconds and a word for the outcome. The header may occur more than once, so it is added as a separate
+line after the app's own.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Wait", "build_tracing", "choose_wait", "observed", "timed", "timing_header"]
 
 Wait = Callable[[Admission, int, Callable[[Client], RequestBody], Client], Awaitable[RequestBody | None]]
-"""Wait at most so many nanoseconds for the seats of a request, and watch its client meanwhile."""
+"""A function that waits for the seats of a request, at most some nanoseconds, and watches its client meanwhile."""
 
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _MS: Final = 1_000
 
 
 def build_tracing(configuration: Configuration) -> "Tracing | None":
-    """Return what makes spans, if the configuration wants them; MissingExtraError without OpenTelemetry."""
+    """Return the tracing that the configuration asks for, or None; MissingExtraError without OpenTelemetry."""
     settings = configuration.server.telemetry
     if not settings.tracing:
         return None
@@ -50,7 +50,7 @@ def choose_wait(tracing: "Tracing | None") -> Wait:
 
 
 def observed(app: ASGIApp, configuration: Configuration, tracing: "Tracing | None") -> ASGIApp:
-    """Wrap ``app`` as the configuration wants requests observed; return it as it is if it wants nothing."""
+    """Wrap ``app`` with the telemetry that the configuration asks for; return it unchanged if there is none."""
     if configuration.server.responses.server_timing:
         app = timed(app)
     return app if tracing is None else tracing.traced(app)
@@ -64,7 +64,7 @@ def timing_header(admission: Admission) -> tuple[bytes, bytes]:
 
 
 def timed(app: ASGIApp) -> ASGIApp:
-    """Wrap ``app``: each of its responses starts with the header."""
+    """Wrap ``app`` so that each of its responses has the header."""
 
     def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return app(scope, receive, partial(_send_timed, send, scope["apf"]))

@@ -1,10 +1,10 @@
-"""OpenTelemetry: a span for each wait, and attributes on the span that the request has already.
+"""OpenTelemetry tracing: a span for each wait, and attributes on the current span of the request.
 
-Only imported where tracing is on, for its package is an extra. The API alone is used: what becomes of spans is for the
-app's own SDK to say, and without one they cost a call and come to nothing.
+This module is imported only if tracing is on, because its package is an extra. It uses the API only: the app's SDK
+decides how spans are processed, and without an SDK they are dropped at the cost of a call.
 
-A wait belongs to the current span, that of instrumentation which stands outside of us. Where there is none the span
-that the client names in its headers is its parent, as the global propagator reads them.
+The parent of a wait is the current span, which outer instrumentation has started. If there is none, the parent is the
+remote span that the global propagator extracts from the request's headers.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -35,7 +35,7 @@ _Told = dict[str, str | int | float]
 
 
 class _Headers(Getter[_RawHeaders]):
-    """Reads a scope's headers for propagators, which are few and look for few names."""
+    """A reader of raw headers for propagators; a linear search suffices, because they look up few names."""
 
     def get(self, carrier: _RawHeaders, key: str) -> list[str] | None:
         wanted = key.lower().encode("latin-1", "replace")
@@ -49,18 +49,18 @@ _HEADERS: Final = _Headers()
 
 
 class Tracing:
-    """Tells OpenTelemetry what ``settings`` want it told."""
+    """The tracing of requests with OpenTelemetry, as ``settings`` ask for it."""
 
     __slots__ = ("_settings", "_tracer")
 
     def __init__(self, settings: TelemetrySettings) -> None:
         self._settings = settings
-        self._tracer = trace.get_tracer("apf_middleware", __version__)  # a later provider counts too
+        self._tracer = trace.get_tracer("apf_middleware", __version__)  # the provider may be set later
 
     async def wait(
         self, admission: Admission, limit_ns: int, begin_to_watch: "Callable[[Client], RequestBody]", client: "Client"
     ) -> "RequestBody | None":
-        """As `wait_for_seat`, in a span."""
+        """Wait as `wait_for_seat` does, in a span."""
         span = self._begin(client[1])
         try:
             return await wait_for_seat(admission, limit_ns, begin_to_watch, client)
@@ -73,18 +73,18 @@ class Tracing:
             has_parent = trace.get_current_span().get_span_context().is_valid
             parent = None if has_parent else propagate.extract(headers_of(scope), getter=_HEADERS)
             return self._tracer.start_span(_NAME, parent)
-        except Exception as error:  # noqa: BLE001 - propagators and samplers may be the app's own; nobody may lose a seat by them
+        except Exception as error:  # noqa: BLE001 - an app's propagator or sampler must not fail a request
             LOG.debug("apf.tracing-failed error=%r", error, extra={"event": "apf.tracing-failed"})
             return INVALID_SPAN
 
     def note(self, admission: Admission) -> None:
-        """Tell on the current span, if it is recorded, what became of this request."""
+        """Set attributes for the outcome of this request on the current span, if it is recording."""
         span = trace.get_current_span()
         if span.is_recording():
             span.set_attributes({**self._facts(admission), "apf.waited": admission.waited})
 
     def traced(self, app: ASGIApp) -> ASGIApp:
-        """``app``, with each of its requests noted on the span that it has come with."""
+        """Wrap ``app`` so that each request is noted on the current span."""
 
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
             self.note(scope["apf"])
@@ -99,7 +99,7 @@ class Tracing:
             "apf.seats": admission.width,
             "apf.outcome": "seated" if admission.is_seated else "rejected",
         }
-        if not admission.is_seated:  # one that was cancelled just as it was seated has no reason of its own
+        if not admission.is_seated:  # a request that was cancelled just as it got its seats has no reason
             facts["apf.reason"] = str(admission.reason or "cancelled")
             refusal = getattr(admission, "refusal", None)
             if refusal is not None:

@@ -1,7 +1,7 @@
-"""Whether the files of a configuration have changed: asked by the system's own notice, in a thread of its own.
+"""Detection of changed configuration files, by notifications of the operating system, in a background thread.
 
-Directories are watched rather than files, because editors and mounted ConfigMaps put a new file in the place of the
-old one. What else happens there is sorted out by a look at the files themselves.
+Directories are watched rather than files, because editors and mounted ConfigMaps replace a file with a new one.
+Changes of other files there are ignored, because each notification leads to a comparison of the files' metadata.
 """
 
 import glob
@@ -18,16 +18,17 @@ from apf_middleware.exceptions import MissingExtraError
 
 __all__ = ["Watcher", "watched_directories"]
 
-_QUIET_MS: Final = 100  # so long nothing must happen until what has happened is told
-_MOST_MS: Final = 1_000  # but no later than this
+_QUIET_MS: Final = 100  # changes are reported after a quiet time of this length
+_MOST_MS: Final = 1_000  # or after this time, if there is no quiet time
 
 _Look = tuple[tuple[str, int, int, int], ...]
 
 
 class Watcher:
-    """Calls ``changed``, in its own thread, some time after the files of these ``sources`` have changed.
+    """A watcher that calls a function, in its own thread, shortly after the files of ``sources`` have changed.
 
-    MissingExtraError without the package watchfiles.
+    Raises:
+        MissingExtraError: the package watchfiles is not installed.
     """
 
     __slots__ = ("_changed", "_look", "_sources", "_stop", "_thread", "_watch")
@@ -45,7 +46,7 @@ class Watcher:
         self._changed: Callable[[], None] | None = None
 
     def start(self, changed: Callable[[], None]) -> None:
-        """Watch from now on; what has changed since this was made counts, too."""
+        """Begin to watch, and call ``changed`` also for changes since the watcher was constructed."""
         self.stop()
         self._stop, self._changed = threading.Event(), changed
         self._thread = threading.Thread(
@@ -54,7 +55,7 @@ class Watcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """The thread ends within a moment; nobody waits for it."""
+        """Ask the thread to end, without waiting for it."""
         self._stop.set()
         self._thread = None
 
@@ -70,7 +71,7 @@ class Watcher:
             watch_filter=None,
             raise_interrupt=False,
             rust_timeout=_MOST_MS,
-            yield_on_timeout=True,  # what happened between the first look and the beginning is seen then
+            yield_on_timeout=True,  # catches changes between the first comparison and the start of the watch
         ):
             if stop.is_set():
                 return
@@ -83,11 +84,11 @@ class Watcher:
             changed()
 
     def _seen(self) -> _Look:
-        """What changes when a file does."""
+        """Return metadata of the files that changes when one of them does."""
         found = []
         for path in find_files(self._sources, Problems()):
             try:
-                stat = os.stat(path)  # noqa: PTH116 (one look for what may be a thousand files)
+                stat = os.stat(path)  # noqa: PTH116 - there may be thousands of files
             except OSError:
                 continue
             found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
@@ -98,7 +99,7 @@ class Watcher:
 
 
 def watched_directories(sources: Iterable[str | PathLike[str]]) -> tuple[list[str], bool]:
-    """The directories where these files are, and those that links lead to; whether what lies below them counts."""
+    """Return the directories of these files and of link targets, and whether to watch them recursively."""
     found: set[Path] = set()
     is_deep = False
     for given in sources:
