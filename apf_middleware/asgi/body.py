@@ -315,7 +315,7 @@ class RequestBody:
     def watch(
         self, waiter: "Waiter", start: "Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]"
     ) -> None:
-        """Receive in a task that ``start`` starts, until `hand_over`, and tell ``waiter`` if the client hangs up."""
+        """Receive in a task that ``start`` starts, until `hand_over`, and notify ``waiter`` if the client hangs up."""
         if self.has_gone:
             waiter.hang_up()
         self._waiter = waiter
@@ -451,9 +451,9 @@ Reject = Callable[[Admission, Scope, Send], Awaitable[None]]
 class Upload:
     """The rest of a long ``body``, which the app of ``admission`` receives itself.
 
-    A client that sends the beginning at once and the rest drop by drop would hold the seats of its request all the
-    time. So they are given back while the app waits for more. A request that gets none again, or whose body is too
-    slow, is ended: the client is told why unless a response has begun, and the app receives ``http.disconnect``.
+    A client that sends the beginning at once and the rest very slowly would hold the seats of its request all the
+    time. They are therefore given back while the app waits for more. A request that gets no seats again, or whose body
+    is too slow, is ended: the client gets an error unless a response has begun, and the app ``http.disconnect``.
 
     ``wait`` waits for seats, ``reject`` answers a request that gets none.
     """
@@ -543,7 +543,7 @@ class Upload:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Send a message of the app, unless its client has been told that the request is over."""
+        """Send a message of the app, unless the request has already been answered with an error."""
         if not self._is_cut:
             self._has_begun = True
             await self._body.send(message)

@@ -65,8 +65,8 @@ def peer_of(stream: SocketStream) -> Peer:
 class ControlConnection:
     """The requests on ``stream``, answered by ``respond``.
 
-    ``since`` is when the present request was first waited for. ``is_idle`` tells that the other side is waited for: to
-    send a request or the rest of it, or to read its answer.
+    ``since`` is when the server began to wait for the current request. ``is_idle`` is whether it waits for the client:
+    to send a request or the rest of it, or to read the answer.
     """
 
     __slots__ = ("_connection", "_peer", "_respond", "_scope", "_stream", "is_idle", "since")
@@ -113,9 +113,9 @@ class ControlConnection:
             return False
         await self._respond(_scope(event), self._receive, self._send, self._peer)
         connection = self._connection
-        while connection.their_state is h11.SEND_BODY:  # what nobody wanted to read
+        while connection.their_state is h11.SEND_BODY:  # a body that the app hasn't read
             if connection.next_event() is h11.NEED_DATA:
-                return False  # and hasn't come yet: it isn't waited for
+                return False  # the rest hasn't arrived, and isn't awaited
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return False
         connection.start_next_cycle()

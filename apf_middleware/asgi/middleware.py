@@ -58,15 +58,14 @@ _Reply = tuple[Send, _Headers, Admission]  # senders are its methods: a partial'
 class APFMiddleware:
     """API Priority and Fairness in front of ``app``.
 
-    ``config`` is a configuration or where to read it; without one, the web defaults protect the app. ``authenticators``
-    are asked before those of the configuration. With a ``registry``, metrics are collected there, and the middleware
-    serves none itself. ``gates`` are conditions of the app's own (see `Gates`). ``inventory`` tells how many objects of
-    a kind there are, for estimates as Kubernetes makes them. A configuration that came from files is read again on
-    `reload`, on SIGHUP, and with ``watch`` when the files change. Files that define nothing are refused unless
-    ``allow_empty``.
+    ``config`` is a configuration or its source; without one, the web defaults protect the app. ``authenticators`` run
+    before those of the configuration. With a ``registry``, metrics are collected there, and the middleware serves none
+    itself. ``gates`` are conditions that the app defines (see `Gates`). ``inventory`` returns the number of objects of
+    a kind, for estimates like those of Kubernetes. A configuration from files is read again on `reload`, on SIGHUP, and
+    with ``watch`` when the files change. Files that define nothing are refused unless ``allow_empty`` is true.
 
-    If something is wrong with these, the server doesn't start: the startup of the lifespan fails, with all problems.
-    Where there is no lifespan, requests are answered 503.
+    If an argument or the configuration is invalid, the server doesn't start: the startup of the lifespan fails, with
+    all problems. Servers without lifespan start, and all requests are answered with 503.
     """
 
     _failure: Failure | None = None
@@ -114,10 +113,12 @@ class APFMiddleware:
         return self._service
 
     async def reload(self) -> bool:
-        """Read the configuration's files again and put them in force; False if they are wrong, and nothing changes.
+        """Read the configuration's files again and put them in force; False if they are invalid and nothing changes.
 
-        ``service.last_reload_error`` tells what is wrong. InvalidValueError if the configuration didn't come from
-        files.
+        ``service.last_reload_error`` is the error.
+
+        Raises:
+            InvalidValueError: the configuration was not read from files.
         """
         return await self.service.reload()
 
