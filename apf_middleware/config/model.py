@@ -83,7 +83,7 @@ class BuiltFrom:
     __slots__ = ("_build", "_write", "model")
 
     def __init__(self, model: type[Model], build: Callable[[Any], object], write: Callable[[Any], object]) -> None:
-        self.model = model
+        self.model: type[Model] = model
         self._build = build
         self._write = write
 

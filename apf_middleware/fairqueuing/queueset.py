@@ -22,7 +22,7 @@ cut anywhere     final seats are cut to the level's seats without queues too
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, TicketStateError, require_integer
 from apf_middleware.fairqueuing.deck import Deck
@@ -31,12 +31,9 @@ from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, Upst
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.seats import Charges, Lingering, Reservation
 from apf_middleware.fairqueuing.settings import MAX_QUEUES, QueueSetSettings, require_settings
-from apf_middleware.fairqueuing.ticket import Queue, Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.ticket import Gatekeeper, Queue, Reason, Ticket, TicketState  # noqa: TC001 - loaded anyway
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 from apf_middleware.snapshots import QueueSetSnapshot
-
-if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.ticket import Gatekeeper
 
 __all__ = ["QueueSet"]
 
@@ -110,14 +107,13 @@ class QueueSet:
     ) -> None:
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
-        self.strict_upstream, self.is_steered = strict_upstream, ceiling is not None
+        self.strict_upstream: bool = strict_upstream
+        self.is_steered: bool = ceiling is not None
         self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
         self._now = require_integer("now", now)
-        self.concurrency, self.ceiling = settings.concurrency, most
-        self.seats_in_use = 0  # lingering ones included
-        self._queueless_seats = 0  # those of tickets that arrived while there were no queues
-        self._phantom_seats = 0  # with ``strict_upstream``, seats that were cut and count as demand for ever
+        self.concurrency: int = settings.concurrency
+        self.ceiling: int = most
         self.charges: Charges = Charges()
         self.lingering: Lingering = Lingering()
         self.reservation: Reservation = Reservation({})
@@ -132,12 +128,23 @@ class QueueSet:
         self.deck: Deck = Deck(self.discipline, settings, strict=strict_upstream)
         self.gatekeeper: Gatekeeper | None = None
         self.demand: Demand = Demand(now)
-        self.waiting = self.seats_waiting = self.parked = self.executing = self.dispatched = 0
-        self.no_accommodation = 0  # how often the next ticket didn't fit
-        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
+        self._begin_counts()
         self.room: int = MAX_QUEUES  # for each queue, where the tickets that wait in all levels are bounded
-        self.is_quiescing = self.is_closing = False
+        self.is_quiescing: bool = False
+        self.is_closing: bool = False
         self._adopt(settings)
+
+    def _begin_counts(self) -> None:
+        self.seats_in_use: int = 0  # lingering ones included
+        self._queueless_seats = 0  # those of tickets that arrived while there were no queues
+        self._phantom_seats = 0  # with ``strict_upstream``, seats that were cut and count as demand for ever
+        self.waiting: int = 0
+        self.seats_waiting: int = 0
+        self.parked: int = 0
+        self.executing: int = 0
+        self.dispatched: int = 0
+        self.no_accommodation: int = 0  # how often the next ticket didn't fit
+        self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
 
     def _adopt(self, settings: QueueSetSettings) -> None:
         self.settings: QueueSetSettings = settings

@@ -161,12 +161,12 @@ class FluidModel(Generic[MaxMinQueueT]):
     )
 
     def __init__(self, concurrency: int) -> None:
-        self.concurrency = require_integer("concurrency", concurrency, least=0)
+        self.concurrency: int = require_integer("concurrency", concurrency, least=0)
         self.now: int = 0
         self.r: int = 0
         self.turn: int = 0  # the index of the queue served last
         self.used: int = 0  # the seats in use
-        self.follows = False
+        self.follows: bool = False
         self.queues: list[MaxMinQueueT] = []
         self.shares: MaxMinShares[MaxMinQueueT] = MaxMinShares(concurrency, self.queues)
         self._finishes, self._finishes_on_r = WidthIndexedHeap(), WidthIndexedHeap()

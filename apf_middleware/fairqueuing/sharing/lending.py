@@ -105,7 +105,7 @@ class Lending(Sharing):
         self._clock = require_integer("now", now)
         SharedLevels.require(seats, wanted, hierarchy)
         self.seats: int = seats
-        self.ledger = SeatLedger()
+        self.ledger: SeatLedger = SeatLedger()
         self._balance = Balance(now)
         self._scheduler = Scheduler(self.ledger, self._balance)
         make_queueset = partial(QueueSet, discipline=discipline, guess_ns=guess_ns, strict_upstream=strict_upstream)
