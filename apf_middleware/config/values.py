@@ -183,13 +183,17 @@ def written_duration(duration: int) -> str:
     raise AssertionError  # every duration is a multiple of a nanosecond
 
 
-def _read_duration(text: object) -> int:
+def _read_number(text: object, parse: Callable[[str], int], rule: str, hint: str) -> int:
     if not isinstance(text, str):
         raise PydanticKnownError("string_type")
     try:
-        duration = duration_ns(text)
+        return parse(text)
     except ValueError:
-        raise rule_error("it must be a duration", "Write it like 15s, 1m30s or 250ms") from None
+        raise rule_error(rule, hint) from None
+
+
+def _read_duration(text: object) -> int:
+    duration = _read_number(text, duration_ns, "it must be a duration", "Write it like 15s, 1m30s or 250ms")
     if duration > _MAX_DURATION_NS:
         raise rule_error("it must be at most a year")
     return duration
@@ -222,12 +226,7 @@ def written_size(size: int) -> str:
 
 
 def _read_size(text: object) -> int:
-    if not isinstance(text, str):
-        raise PydanticKnownError("string_type")
-    try:
-        size = size_bytes(text)
-    except ValueError:
-        raise rule_error("it must be a number of bytes", "Write it like 512B, 64KiB or 32MiB") from None
+    size = _read_number(text, size_bytes, "it must be a number of bytes", "Write it like 512B, 64KiB or 32MiB")
     if size > _MAX_SIZE:
         raise rule_error("it must be at most 1024GiB")
     return size

@@ -38,10 +38,10 @@ def _name(user: Any) -> str | None:  # noqa: ANN401 - applications may set any o
 
 
 def _scopes(scope: Scope) -> tuple[str, ...]:
-    told = getattr(scope.get("auth"), "scopes", None)
+    scopes = getattr(scope.get("auth"), "scopes", None)
     return (
-        tuple(one for one in told if isinstance(one, str) and is_plain(one))
-        if isinstance(told, list | tuple | set)
+        tuple(one for one in scopes if isinstance(one, str) and is_plain(one))
+        if isinstance(scopes, list | tuple | set)
         else ()
     )
 
