@@ -92,7 +92,7 @@ class TraceFormatError(APFError, ValueError):
 
 
 class QueueError(APFError):
-    """A named queue can't be changed so; the message says what to do. ``kind`` is for those who translate it."""
+    """A named queue can't be changed in this way; the message has the next step, ``kind`` the class of the error."""
 
     kind = "queue"
 

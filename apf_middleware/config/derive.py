@@ -81,9 +81,10 @@ def _limits_among(
 
 
 def _leave_a_seat(seats: int, limits: Mapping[str, LevelLimits], levels: Mapping[str, Level]) -> dict[str, LevelLimits]:
-    """On a server of few seats, mins would lock out whoever has none, for good: those with the fewest shares give.
+    """Reduce mins on a server with few seats, where levels without a min would never get one.
 
-    Mins that are numbers are kept. If they are all that there is, nothing is left to be given.
+    Levels with the fewest shares give up theirs first. Absolute mins are kept; if they add up to all seats, nothing is
+    reduced.
     """
     found = dict(limits)
     if sum(one.min for name, one in found.items() if levels[name].min_seats is not None) >= seats:

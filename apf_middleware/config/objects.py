@@ -22,10 +22,10 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Queuing:
-    """The queues of a level. None instead of this means that who doesn't fit is rejected.
+    """The queues of a level. A level without them (None) rejects requests that find no free seat.
 
-    ``exact`` is for how many flows there is a queue each; those beyond share the ``queues``. ``backfill`` is in how
-    many rounds others may pass a request that waits for more seats than are free; Kubernetes has neither.
+    Up to ``exact`` flows have a queue each, and further flows share the ``queues``. In ``backfill`` rounds others may
+    pass a request that waits for more seats than are free. Kubernetes has neither.
     """
 
     queues: int = 64
@@ -142,7 +142,7 @@ class Configuration:
         return bool(self.server.gates) or any(names for _, names in self.gates_by_owner())
 
     def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Who wants which gates: schemas, routes and levels."""
+        """Yield the schemas, routes and levels that need gates, with the names of these gates."""
         for schema, names in self.gates.items():
             yield f"the schema {schema!r}", names
         for route in self.server.routes:

@@ -97,7 +97,7 @@ def _require_short(name: str, directory: Path, app: str, pid: int) -> None:
 
 
 def require_safe(directory: Path) -> None:
-    """InvalidValueError unless nobody but root, this user and its owner can put something else into this directory."""
+    """Raise InvalidValueError if users other than root, this one and its owner can change this directory."""
     try:
         if directory.is_symlink() or not directory.is_dir():
             raise _unsafe(directory, "it must be a directory, and no link to one")
@@ -108,7 +108,7 @@ def require_safe(directory: Path) -> None:
 
 
 def prepare_directory(directory: Path) -> None:
-    """Make the directory if it isn't there, for this user alone; InvalidValueError if it isn't safe here."""
+    """Create the directory for this user if it is missing; raise InvalidValueError if its place isn't safe."""
     try:
         if not os.path.lexists(directory):
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -120,10 +120,10 @@ def prepare_directory(directory: Path) -> None:
 
 
 def _require_kept(directory: Path, real: Path, trusted: set[int]) -> None:
-    """Nobody but the ``trusted`` may be able to put something in the place of this directory, or into it."""
+    """Raise an error if users beside the ``trusted`` can replace this directory, or write into it."""
     for one in (real, *real.parents):
         told = one.stat()
-        # In a sticky directory nobody can rename what is somebody else's; but names that aren't taken yet, anybody can.
+        # In a sticky directory users can't rename files of others, but they can take names that are still free.
         is_sticky = bool(told.st_mode & stat.S_ISVTX)
         if told.st_uid not in trusted:
             raise _unsafe(directory, f"{one} must belong to root or to who owns the sockets")

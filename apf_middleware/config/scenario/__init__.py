@@ -1,7 +1,6 @@
-"""Scenarios: who comes before a server, how often and for how long, as plain objects and as YAML.
+"""Scenarios: the clients of simulated servers, as frozen objects and as YAML.
 
-They stand here, beside the configuration that they try out, because only this room knows YAML; what becomes of them is
-`apf_middleware.simulation`'s.
+They are part of the configuration, because no other package reads YAML. `apf_middleware.simulation` plays them.
 """
 
 from apf_middleware.config.scenario.arrivals import (

@@ -1,4 +1,4 @@
-"""When requests come: as plain objects. What they mean in virtual time is the simulation's to know."""
+"""Arrivals of requests, as frozen objects. `apf_middleware.simulation.arrivals` makes requests of them."""
 
 from dataclasses import dataclass, field
 
@@ -17,21 +17,21 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PoissonArrivals:
-    """At random, ``rate`` a second on average, whatever becomes of those before."""
+    """Random arrivals, ``rate`` per second on average, independent of the responses."""
 
     rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyArrivals:
-    """Evenly spaced, ``rate`` a second; each member begins somewhere within its first interval."""
+    """Evenly spaced arrivals, ``rate`` per second; each client starts at a random time in its first interval."""
 
     rate: float
 
 
 @dataclass(frozen=True, slots=True)
 class BurstArrivals:
-    """At random, at ``rate`` while it is on and at ``idle_rate`` in between."""
+    """Random arrivals, at ``rate`` in phases that are on and at ``idle_rate`` in between."""
 
     rate: float
     on: AnyDuration
@@ -41,10 +41,10 @@ class BurstArrivals:
 
 @dataclass(frozen=True, slots=True)
 class ClosedArrivals:
-    """So many connections, each of which asks again when it has its answer and has thought for a while.
+    """A number of connections, each of which makes its next request some time after its last response.
 
-    After a rejection, or a time-out, it pauses instead. Nobody waits in a closed loop while its server is slow: what a
-    slow server is spared here, open arrivals would send.
+    After a rejection the pause is a different one. A closed loop sends fewer requests to a slow server, unlike open
+    arrivals.
     """
 
     connections: int = 1
@@ -54,15 +54,15 @@ class ClosedArrivals:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedArrivals:
-    """When the rows of a recorded trace came, the first one at the begin."""
+    """Arrivals at the times of a recorded trace, whose first row comes at the start of the tenant."""
 
     file: str
 
 
 @dataclass(frozen=True, slots=True)
 class CalledArrivals:
-    """Only when requests of other tenants call them while they are served."""
+    """No arrivals but the calls of other tenants' requests."""
 
 
 AnyArrivals = PoissonArrivals | SteadyArrivals | BurstArrivals | ClosedArrivals | ReplayedArrivals | CalledArrivals
-"""When requests come."""
+"""Any kind of arrivals."""

@@ -1,4 +1,4 @@
-"""What a scenario says, as plain frozen objects: nothing here knows YAML or where it came from."""
+"""Scenarios as frozen objects, independent of YAML."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,16 +12,17 @@ __all__ = ["Backend", "Retries", "Scenario", "Tenant", "Widths"]
 _SECOND = 10**9
 
 Widths = tuple[tuple[float, int], ...]
-"""Seats of a request and how often it has so many, as weights. Empty: as the configuration estimates."""
+"""Weights and seats of requests. Empty: as the configuration estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What requests are served by: so many ``places``, and beyond them everything becomes slower.
+    """The resource behind a server: it serves ``places`` requests at full speed, and more of them more slowly.
 
-    With n calls in flight, each takes its service time * (n/places)^exponent, known when it begins. So do databases
-    under contention; exponent 1 is a processor that is shared, 0 never slows down. ``overhead_ns`` is what the server
-    itself takes for a request, half before and half after, one thing after the other; who is rejected takes one half.
+    With n requests in flight, each takes its service time * (n/places)^exponent, fixed when it begins, as databases do
+    under contention. An exponent of 1 is a shared processor, 0 never becomes slower. ``overhead_ns`` is the server's
+    own time for a request, one step after the other: a third to read it, a third to start it, a third to respond. A
+    rejected request is read, and its response takes two thirds.
     """
 
     places: int | None = None
@@ -31,9 +32,9 @@ class Backend:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """A client that asks again: at most ``most`` times, after a back-off that grows by ``factor`` and is jittered.
+    """Retries of a client: at most ``most``, after a back-off that grows by ``factor``.
 
-    ``jitter`` 0.5 is half more or half less. With ``obey`` it waits at least as long as ``Retry-After`` says.
+    A ``jitter`` of 0.5 varies the back-off by half. With ``obey`` the client waits at least as long as ``Retry-After``.
     """
 
     most: int
@@ -47,11 +48,10 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """``count`` callers of one kind; ``{n}`` in their names and requests is each one's number, from 0.
+    """A group of ``count`` clients; ``{n}`` in their names and requests is the number of each, from 0.
 
-    ``timeout_ns`` is when a client gives up, from the moment when it asked; 0 is never. A request of theirs is served,
-    then makes its ``calls``, one after the other, as requests of the tenants of these names, and keeps its seats
-    meanwhile.
+    A client gives up ``timeout_ns`` after its request; 0 means never. After its own work a request makes its ``calls``
+    one after the other, as requests of the tenants of these names, and keeps its seats meanwhile.
     """
 
     name: str
@@ -75,9 +75,9 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Tenants before ``servers`` equal servers, watched for ``duration_ns``.
+    """Tenants in front of ``servers`` equal servers, for ``duration_ns``.
 
-    Requests that are due before ``warm_up_ns`` aren't counted. ``folder`` is where the files that it names are.
+    Requests that are due before ``warm_up_ns`` aren't counted. Files are relative to ``folder``.
     """
 
     name: str = "scenario"
