@@ -29,11 +29,11 @@ from typing import Any, Final
 
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline
 from apf_middleware.testing import Shortfall, jain_index, observe, play
-from benchmarks.level_scenario import EXPECTED, play_levels
 from benchmarks.measure import print_json, print_table
-from benchmarks.more_scenarios import MORE_SCENARIOS
-from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
 from benchmarks.starvation_scenarios import STARVATION_SCENARIOS, StarvationCase
+from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
+from tests.support.level_weights import EXPECTED, play_levels
+from tests.support.own_scenarios import MORE_SCENARIOS
 
 __all__ = ["Variant", "measure"]
 

@@ -26,9 +26,9 @@ from apf_middleware.simulation import Result, simulate
 from benchmarks.measure import print_json, print_table
 from benchmarks.overload import OverloadRow
 from benchmarks.overload import measure as measure_real
-from benchmarks.servers import busy_seconds, cores
 from benchmarks.wire_backend import PLACES, SERVICE_S
 from benchmarks.wire_configs import CONFIGS
+from tests.support.servers import busy_seconds, cores
 
 __all__ = ["ROWS", "FidelityRow", "compare", "scenario_of"]
 

@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 from benchmarks.hangups_app import SEATS
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import Kind, Server, serve
+from tests.support.servers import Kind, Server, serve
 
 __all__ = ["SERVERS", "SHAPES", "Hangups", "count_hangups"]
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from apf_middleware.testing import jain_index, max_min_fair
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import cpu_seconds
 from benchmarks.wire_backend import CAPACITY, Scoreboard
 from benchmarks.wire_callers import ElephantLoop, Field, LoadPlan, Mouse, MouseSample, Tally
+from tests.support.servers import cpu_seconds
 
 __all__ = ["LoadReport", "add_plan_arguments", "event_loop_factory", "percentile", "plan_arguments", "run_load"]
 

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from apf_middleware.testing import jain_index
-from benchmarks.databases import Postgres, postgres
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import Server, serve
+from tests.support.databases import Postgres, postgres
+from tests.support.servers import Server, serve
 
 __all__ = ["CONNECTIONS", "TENANTS", "Outage", "Phase", "Plan", "endure"]
 

@@ -31,10 +31,10 @@ from typing import Any, Final
 
 from benchmarks.load import LoadReport, add_plan_arguments, plan_arguments
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import ROOT, cores, pinned, serve
 from benchmarks.wire_apps import environment
 from benchmarks.wire_backend import Scoreboard
 from benchmarks.wire_configs import write_config
+from tests.support.servers import ROOT, cores, pinned, serve
 
 __all__ = ["ROWS", "OverloadRow", "measure"]
 

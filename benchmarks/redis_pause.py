@@ -20,10 +20,10 @@ from typing import Any, Final, Literal
 
 from redis import Redis as Client
 
-from benchmarks import databases
-from benchmarks.databases import Redis
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import Server, serve
+from tests.support import databases
+from tests.support.databases import Redis
+from tests.support.servers import Server, serve
 
 __all__ = ["OnError", "Plan", "Round", "endure"]
 

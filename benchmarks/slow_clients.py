@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import serve
+from tests.support.servers import serve
 
 __all__ = ["ATTACKS", "Outcome", "attack", "main"]
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.measure import print_json, print_table
-from benchmarks.servers import Server, busy_seconds, cores, cpu_seconds, pinned, serve
 from benchmarks.wire_apps import environment
 from benchmarks.wire_configs import write_config
+from tests.support.servers import Server, busy_seconds, cores, cpu_seconds, pinned, serve
 
 __all__ = ["BASES", "ROWS", "Measured", "ThroughputRow", "measure", "parse_wrk"]
 

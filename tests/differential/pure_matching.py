@@ -28,7 +28,7 @@ from apf_middleware.classification import (
     accepts,
 )
 from apf_middleware.fairqueuing import flow_hash
-from tests.golden import GOLDEN
+from tests.support.golden import GOLDEN
 
 __all__ = ["digest_of", "read_schema", "replay_default_config", "replay_matching", "replay_selection"]
 

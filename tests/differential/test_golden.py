@@ -9,7 +9,7 @@ from apf_middleware.config.derive import derive_classifier
 from apf_middleware.testing import load_trace, replay
 from tests.differential import pure
 from tests.differential.pure_matching import digest_of
-from tests.golden import golden_files, needs_golden
+from tests.support.golden import golden_files, needs_golden
 
 TRACES = golden_files("traces/*.json.gz")
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from benchmarks.servers import free_port
+from tests.support.servers import free_port
 
 __all__ = ["Prometheus", "program", "scraping", "until"]
 

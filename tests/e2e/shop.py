@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from apf_middleware.config.sockets import find_sockets
-from benchmarks.servers import Kind, Server, serve
 from tests.support.command_line import Outcome, run_apf, run_installed
+from tests.support.servers import Kind, Server, serve
 
 __all__ = ["Shop", "open_shop"]
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.more_scenarios import MORE_SCENARIOS
-from benchmarks.scenarios import SCENARIOS
+from tests.support.kubernetes_scenarios import SCENARIOS
+from tests.support.own_scenarios import MORE_SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 

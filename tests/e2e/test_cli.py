@@ -11,8 +11,8 @@ import pytest
 from apf_middleware import __version__
 from apf_middleware.testing import replay
 from apf_middleware.testing.trace import parse, store
-from tests.golden import golden_files, needs_golden
 from tests.support.command_line import Outcome
+from tests.support.golden import golden_files, needs_golden
 
 Apf = Callable[..., Outcome]
 

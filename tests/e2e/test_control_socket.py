@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import Kind, Server, serve
+from tests.support.servers import Kind, Server, serve
 
 pytestmark = pytest.mark.timeout(120)
 

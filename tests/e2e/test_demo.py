@@ -19,13 +19,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rich.console import Console
 
-from benchmarks.servers import free_port
 from examples.demo import show
 from examples.demo.figures import Party, percentile, summarise
 from examples.demo.load import Asked, Load, Run
 from examples.demo.report import WIDTH, bar_cells, report
 from examples.demo.servers import ServerStartError, serve
 from tests.e2e.terminal import CURSOR_OFF, CURSOR_ON, ROOT, pipe, terminal
+from tests.support.servers import free_port
 
 DEMO = "examples.demo"
 MARK = "APF_TEST_MARK"

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import pytest
 
 from apf_middleware.config import read
-from benchmarks.servers import free_port
 from examples.behind_proxy.proxy import rewritten
+from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

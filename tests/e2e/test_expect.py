@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.servers import Server, serve
 from tests.e2e.observing import become
+from tests.support.servers import Server, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

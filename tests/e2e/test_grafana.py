@@ -25,11 +25,11 @@ import pytest
 import yaml
 from websockets.asyncio.client import connect
 
-from benchmarks.servers import Server, serve
 from grafana.build import HERE, PREFIX, RULES, main
 from tests.e2e.dashboards import BOARDS, KUBERNETES, panels, read_rules
 from tests.e2e.drawing import draw
 from tests.e2e.prometheus import Prometheus, program, scraping, until
+from tests.support.servers import Server, serve
 
 CONFIG = Path(__file__).parent / "data" / "dashboard.yaml"
 PATIENCE = 300.0  # seconds until Prometheus must have seen everything; without other load it takes about 12

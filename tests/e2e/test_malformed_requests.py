@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import Server, serve
+from tests.support.servers import Server, serve
 
 pytestmark = pytest.mark.timeout(60)
 

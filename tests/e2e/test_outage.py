@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.outage import CONNECTIONS, TENANTS, Outage, Phase, Plan, endure, main
-from tests.integration.adapters.conftest import need_postgres
+from tests.support.prerequisites import require_postgres
 
 PLAN = Plan(before=2, outage=2, after=3.5, limit=10)
 SLACK = 2.0  # seconds, for a machine that is busy with something else too
@@ -14,7 +14,7 @@ SLACK = 2.0  # seconds, for a machine that is busy with something else too
 
 @pytest.fixture(scope="module")
 def outage() -> Outage:
-    need_postgres()
+    require_postgres()
     return endure(PLAN)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks import databases
-from benchmarks.databases import Postgres
-from benchmarks.servers import ServerStartError, serve
-from tests.integration.adapters.conftest import need_postgres
+from tests.support import databases
+from tests.support.databases import Postgres
+from tests.support.prerequisites import require_postgres
+from tests.support.servers import ServerStartError, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
-    need_postgres()
+    require_postgres()
     with databases.postgres() as server:
         yield server
 

@@ -14,10 +14,10 @@ from apf_middleware import APFMiddleware
 from apf_middleware import __version__ as version
 from apf_middleware.metrics import render
 from apf_middleware.metrics.families import FAMILIES
-from benchmarks.servers import Server, serve
 from tests.e2e.playground import bare
 from tests.e2e.prometheus import Prometheus, program, scraping, until
 from tests.support.readings import FULL, Metrics
+from tests.support.servers import Server, serve
 
 CONFIG = Path(__file__).parent / "data" / "prometheus.yaml"
 ROUNDS = 6

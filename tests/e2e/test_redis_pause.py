@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks import databases
 from benchmarks.redis_pause import OnError, Plan, Round, endure, main
-from tests.integration.adapters.conftest import need
+from tests.support import databases
+from tests.support.prerequisites import require_program
 
 POLICIES: tuple[OnError, ...] = ("admit", "reject", "backoff")
 
@@ -15,7 +15,7 @@ POLICIES: tuple[OnError, ...] = ("admit", "reject", "backoff")
 @pytest.fixture(scope="module")
 def endured() -> dict[OnError, list[Round]]:
     """Return the rounds of each policy. All are run at once, each with its own server and Redis: they mostly wait."""
-    need(databases.redis_program(), "redis-server")
+    require_program(databases.redis_program(), "redis-server")
     plans = [Plan(on_error=policy, before=0.5, pause=1.5, after=2.5) for policy in POLICIES]
     with ThreadPoolExecutor(len(plans)) as threads:
         return dict(zip(POLICIES, threads.map(endure, plans), strict=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.servers import ROOT, free_port, serve
+from tests.support.servers import ROOT, free_port, serve
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from apf_middleware import __version__
-from benchmarks.servers import free_port
 from tests.e2e.newcomer import Command, commands_of, files_of, missing, type_in
+from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from apf_middleware import APFMiddleware
-from benchmarks.servers import Kind, Server, serve
 from tests.e2e.observing import become
 from tests.e2e.playground import bare
+from tests.support.servers import Kind, Server, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

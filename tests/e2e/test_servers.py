@@ -13,7 +13,7 @@ import pytest
 import websockets
 from websockets.asyncio.client import connect
 
-from benchmarks.servers import Kind, Server, serve
+from tests.support.servers import Kind, Server, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.servers import Kind, serve
 from tests.e2e.observing import become, report
+from tests.support.servers import Kind, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

@@ -12,7 +12,7 @@ import pytest
 import websockets
 from websockets.asyncio.client import connect
 
-from benchmarks.servers import Server, serve
+from tests.support.servers import Server, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

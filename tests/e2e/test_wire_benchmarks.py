@@ -23,13 +23,13 @@ from apf_middleware.config import load, read
 from apf_middleware.config.derive import derive_limits
 from benchmarks import overhead, overload, throughput
 from benchmarks.load import LoadReport, percentile, run_load
-from benchmarks.servers import Kind, ServerStartError, cores, cpu_seconds, pinned, serve
 from benchmarks.wire_apps import WRAPPERS
 from benchmarks.wire_backend import Backend, Scoreboard
 from benchmarks.wire_callers import LoadPlan, MouseSample
 from benchmarks.wire_client import Connection, request_bytes
 from benchmarks.wire_configs import CONFIGS, write_config
 from benchmarks.wire_requests import Receiver, RequestMaker
+from tests.support.servers import Kind, ServerStartError, cores, cpu_seconds, pinned, serve
 from tests.support.virtual_loop import VirtualLoop
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.servers import serve
+from tests.support.servers import serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 

@@ -17,8 +17,8 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import Stage, configuration, settle
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import Stage, configuration, settle
 
 pytestmark = pytest.mark.anyio
 

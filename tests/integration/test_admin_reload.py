@@ -8,9 +8,9 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import Stage, configuration
 from tests.integration.test_reload import Theatre, level, written
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import Stage, configuration
 
 pytestmark = pytest.mark.anyio
 

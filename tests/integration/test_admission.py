@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import Stage, configuration, problem, settle
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import Stage, configuration, problem, settle
 
 if TYPE_CHECKING:
     from apf_middleware.runtime import Admission

@@ -13,8 +13,8 @@ from apf_middleware.asgi.admin.observation import observe_levels
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import IncomingBodies
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import problem, settle
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import problem, settle
 
 if TYPE_CHECKING:
     from starlette.types import Message

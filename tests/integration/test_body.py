@@ -13,7 +13,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.body import LONGEST_BODY
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.config import load_text
-from tests.integration.conversation import Conversation, http_scope
+from tests.support.asgi_exchange import Conversation, http_scope
 
 if TYPE_CHECKING:
     from starlette.types import Message

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.control_socket import ControlConnection, ControlSocket
 from apf_middleware.config import Configuration
-from tests.integration.stage import configuration, settle
+from tests.support.protected_app import configuration, settle
 
 pytestmark = pytest.mark.anyio
 

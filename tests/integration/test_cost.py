@@ -9,7 +9,7 @@ from apf_middleware.classification import RequestDigest
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime.running_requests import RunningRequests
-from tests.integration.conversation import http_scope
+from tests.support.asgi_exchange import http_scope
 
 pytestmark = pytest.mark.anyio
 

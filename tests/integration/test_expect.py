@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from apf_middleware.asgi.body import expects_continue
-from tests.integration.conversation import Conversation, http_scope, websocket_scope
-from tests.integration.stage import Stage, configuration, settle
+from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.protected_app import Stage, configuration, settle
 
 pytestmark = pytest.mark.anyio
 

@@ -30,7 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from apf_middleware import Admission, APFMiddleware, get_admission
-from tests.integration.stage import configuration
+from tests.support.protected_app import configuration
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.waiting import wait_in_scope
-from tests.integration.conversation import Conversation, websocket_scope
-from tests.integration.stage import Stage, problem, settle
+from tests.support.asgi_exchange import Conversation, websocket_scope
+from tests.support.protected_app import Stage, problem, settle
 
 pytestmark = pytest.mark.anyio
 

@@ -13,9 +13,9 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
 from apf_middleware.snapshots import NamedQueueSnapshot
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import problem, settle
 from tests.integration.test_gates import GatedStage
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import problem, settle
 
 pytestmark = pytest.mark.anyio
 

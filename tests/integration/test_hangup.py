@@ -12,7 +12,7 @@ from apf_middleware.asgi.body import MOST_MESSAGES, RequestBody
 from apf_middleware.classification import Classification
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.runtime import IncomingBodies
-from tests.integration.stage import Stage
+from tests.support.protected_app import Stage
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
 from apf_middleware.config import load_text
-from tests.integration.conversation import http_scope
+from tests.support.asgi_exchange import http_scope
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -16,8 +16,8 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware, get_admission
 from apf_middleware.asgi.lifespan import Signals, live
 from apf_middleware.exceptions import MissingAdmissionError
-from tests.integration.conversation import http_scope
-from tests.integration.stage import configuration
+from tests.support.asgi_exchange import http_scope
+from tests.support.protected_app import configuration
 
 pytestmark = pytest.mark.anyio
 

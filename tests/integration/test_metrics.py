@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from tests.integration.stage import Stage, configuration, settle
+from tests.support.protected_app import Stage, configuration, settle
 
 pytestmark = pytest.mark.anyio
 

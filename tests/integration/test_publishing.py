@@ -7,7 +7,7 @@ import pytest
 
 from apf_middleware.asgi import service as module
 from apf_middleware.metrics import scrape
-from tests.integration.stage import Stage
+from tests.support.protected_app import Stage
 
 pytestmark = pytest.mark.anyio
 

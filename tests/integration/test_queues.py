@@ -9,8 +9,8 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import settle
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import settle
 
 pytestmark = pytest.mark.anyio
 

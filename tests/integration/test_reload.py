@@ -18,10 +18,10 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, Refused
 from apf_middleware.classification import Identity
 from apf_middleware.config import load_text
-from tests.integration.stage import Stage, configuration, problem, settle
+from tests.support.protected_app import Stage, configuration, problem, settle
 
 if TYPE_CHECKING:
-    from tests.integration.conversation import Conversation
+    from tests.support.asgi_exchange import Conversation
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, Refused
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, load_text
-from tests.integration.conversation import http_scope
+from tests.support.asgi_exchange import http_scope
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.service import Service
-from tests.integration.conversation import Conversation, http_scope
+from tests.support.asgi_exchange import Conversation, http_scope
 from tests.support.virtual_loop import VirtualLoop
 
 READ_FILES = "apf_middleware.asgi.reload.run_sync"

@@ -18,8 +18,8 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware import APFMiddleware, Gates
 from apf_middleware.config import Configuration, ConfigurationError, load_text
 from apf_middleware.exceptions import InvalidValueError, UnknownArgumentError
-from tests.integration.conversation import http_scope
-from tests.integration.stage import configuration
+from tests.support.asgi_exchange import http_scope
+from tests.support.protected_app import configuration
 
 pytestmark = pytest.mark.anyio
 

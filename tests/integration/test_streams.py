@@ -12,8 +12,8 @@ from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.estimation import ObjectStats
 from apf_middleware.runtime import Controller, DrainMeter, OpenStreams
-from tests.integration.conversation import Conversation, http_scope, websocket_scope
-from tests.integration.stage import problem, settle
+from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.protected_app import problem, settle
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from tests.integration.conversation import Conversation, http_scope, websocket_scope
-from tests.integration.stage import Stage, configuration
+from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.protected_app import Stage, configuration
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from apf_middleware import APFMiddleware
 from apf_middleware.asgi.telemetry import build_tracing
 from apf_middleware.config import load_text
 from apf_middleware.exceptions import MissingExtraError
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import Stage, configuration, settle
 from tests.integration.test_reload import Theatre, level, written
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import Stage, configuration, settle
 
 if TYPE_CHECKING:
     from apf_middleware.config import Configuration

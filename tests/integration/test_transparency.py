@@ -21,8 +21,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from tests.integration.conversation import Conversation, http_scope, websocket_scope
-from tests.integration.stage import configuration, settle
+from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.protected_app import configuration, settle
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import problem, settle
 from tests.integration.test_bodies import CHUNKED, CONFIG, Stage
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import problem, settle
 
 pytestmark = pytest.mark.anyio
 

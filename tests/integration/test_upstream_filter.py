@@ -16,8 +16,8 @@ from apf_middleware import APFMiddleware
 from apf_middleware.asgi.service import Service
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.config import Configuration
-from tests.integration.conversation import Conversation, http_scope
-from tests.integration.stage import Stage, configuration, problem, settle
+from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.protected_app import Stage, configuration, problem, settle
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.waiting import wait_in_scope
-from tests.integration.stage import Stage, configuration, settle
+from tests.support.protected_app import Stage, configuration, settle
 
 pytestmark = pytest.mark.anyio
 

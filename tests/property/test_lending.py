@@ -22,7 +22,7 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
-from tests.property.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
+from tests.differential.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
 from tests.support.examples import examples
 
 if TYPE_CHECKING:

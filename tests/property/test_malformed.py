@@ -13,7 +13,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.identity import TokenAuthenticator
 from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
-from tests.integration.conversation import http_scope, websocket_scope
+from tests.support.asgi_exchange import http_scope, websocket_scope
 from tests.support.examples import examples
 
 NAMES = st.sampled_from(

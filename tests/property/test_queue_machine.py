@@ -17,7 +17,7 @@ from apf_middleware.fairqueuing import Lending, Reason, SharedLevel
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.runtime import Admission
 from tests.support.examples import examples
-from tests.unit.runtime.queues.operated import Operated, level, server
+from tests.support.named_queues import Operated, level, server
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -15,7 +15,7 @@ from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSetSettings
 from apf_middleware.testing import Caller, observe
 from tests.support.examples import examples
 from tests.support.fair_worlds import KINDS, fair_world
-from tests.support.least_served import LeastServed
+from tests.support.least_served_discipline import LeastServed
 
 SECOND = 10**9
 

@@ -7,7 +7,7 @@ import pytest
 
 from apf_middleware.fairqueuing import DISCIPLINES, Reason
 from apf_middleware.testing import play
-from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
+from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
 
 
 def test_there_are_39_scenarios() -> None:

@@ -7,9 +7,9 @@ import pytest
 from apf_middleware.fairqueuing import DISCIPLINES
 from apf_middleware.testing import Outcome, play
 from benchmarks.backfill import play_mix
-from benchmarks.level_scenario import EXPECTED, play_levels
-from benchmarks.more_scenarios import MORE_SCENARIOS
-from benchmarks.scenarios import SCENARIOS, worst_deviation
+from tests.support.kubernetes_scenarios import SCENARIOS, worst_deviation
+from tests.support.level_weights import EXPECTED, play_levels
+from tests.support.own_scenarios import MORE_SCENARIOS
 
 CASES = {case.name: case for case in (*SCENARIOS, *MORE_SCENARIOS)}
 

@@ -18,7 +18,7 @@ from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.queues import NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
-from tests.integration.conversation import http_scope
+from tests.support.asgi_exchange import http_scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ import pytest
 
 from apf_middleware import Gates
 from apf_middleware.adapters.asyncpg import pool_gate
-from benchmarks.databases import Postgres
-from tests.integration.adapters.scene import Scene, until
+from tests.support.databases import Postgres
+from tests.support.handler_app import Scene, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

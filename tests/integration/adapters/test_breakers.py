@@ -18,8 +18,8 @@ from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.adapters.purgatory import purgatory_gate
 from apf_middleware.adapters.pybreaker import pybreaker_gate
 from apf_middleware.gates import GateRequest, Park, Probe
-from tests.integration.adapters.scene import Scene, until
-from tests.integration.stage import problem
+from tests.support.handler_app import Scene, until
+from tests.support.protected_app import problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -12,7 +12,7 @@ from apf_middleware import Gates
 from apf_middleware.adapters.httpx import HostGate, host_gate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest
-from tests.integration.adapters.scene import Scene, until
+from tests.support.handler_app import Scene, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -15,10 +15,10 @@ from apf_middleware.adapters import redis_returns
 from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import CustomGate, GateRequest, Park, Reject
-from benchmarks import databases
-from benchmarks.databases import Redis as RedisServer
-from tests.integration.adapters.scene import Scene, until
-from tests.integration.stage import problem
+from tests.support import databases
+from tests.support.databases import Redis as RedisServer
+from tests.support.handler_app import Scene, until
+from tests.support.protected_app import problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -12,10 +12,10 @@ from apf_middleware import Gates
 from apf_middleware.adapters import lua
 from apf_middleware.adapters.redis import Sharing, redis_capacity
 from apf_middleware.gates import CustomGate, Park
-from benchmarks import databases
-from benchmarks.databases import Redis as RedisServer
-from tests.integration.adapters.scene import until
 from tests.integration.adapters.test_redis import REQUEST
+from tests.support import databases
+from tests.support.databases import Redis as RedisServer
+from tests.support.handler_app import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

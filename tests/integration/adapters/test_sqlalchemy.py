@@ -18,10 +18,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from apf_middleware import Gates
 from apf_middleware.adapters.sqlalchemy import engine_gate
 from apf_middleware.exceptions import InvalidValueError
-from tests.integration.adapters.scene import Scene, until
+from tests.support.handler_app import Scene, until
 
 if TYPE_CHECKING:
-    from benchmarks.databases import Postgres
+    from tests.support.databases import Postgres
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from apf_middleware.asgi.identity import Authenticated, build_chain
 from apf_middleware.asgi.request_cache import CacheKeys, length_of
 from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
-from tests.integration.conversation import http_scope
+from tests.support.asgi_exchange import http_scope
 
 RULES = """
 apiVersion: apf/v1

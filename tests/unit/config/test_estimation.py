@@ -35,9 +35,9 @@ from apf_middleware.estimation import (
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from tests.unit.estimation.requests import SOMEWHERE, asking, writing
+from tests.support.digests import SOMEWHERE, asking, writing
 
-HERE = "tests.unit.estimation.requests"
+HERE = "tests.support.digests"
 DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec: {part: %s}\n"
 
 

@@ -11,7 +11,7 @@ from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.estimation import Computed, Constant, Declared, Dependence, Trust
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from tests.unit.estimation.requests import SOMEWHERE, asking, at_once
+from tests.support.digests import SOMEWHERE, asking, at_once
 
 EVERYBODY = Trust(frozenset({"*"}))
 USUAL = Work(2)

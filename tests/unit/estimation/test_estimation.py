@@ -17,7 +17,7 @@ from apf_middleware.estimation import (
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from tests.unit.estimation.requests import SOMEWHERE, asking
+from tests.support.digests import SOMEWHERE, asking
 
 OF_ROUTE, OF_SCHEMA, DEFAULT = (Constant(Work(seats)) for seats in (5, 4, 3))
 

@@ -16,7 +16,7 @@ from apf_middleware.estimation import (
 from apf_middleware.estimation.kubernetes import list_seats, mutating_work
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from tests.unit.estimation.requests import SOMEWHERE, asking, writing
+from tests.support.digests import SOMEWHERE, asking, writing
 
 PODS = Resource("pods", namespace="foo")
 KB, MB = 1000, 1_000_000

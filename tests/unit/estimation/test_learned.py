@@ -7,7 +7,7 @@ from apf_middleware.estimation import Learned, LearnedCosts, route_key
 from apf_middleware.estimation.learned import LONGEST_ROUTE
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work, seat_seconds
-from tests.unit.estimation.requests import SOMEWHERE, asking, writing
+from tests.support.digests import SOMEWHERE, asking, writing
 
 MS = 1_000_000
 ROUTE = "GET /"

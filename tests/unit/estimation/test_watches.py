@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.classification import Resource
 from apf_middleware.estimation import Watch, WatchKey, WatchTracker, watch_of
 from apf_middleware.exceptions import InvalidValueError
-from tests.unit.estimation.requests import asking, writing
+from tests.support.digests import asking, writing
 
 
 def pods(namespace: str = "", name: str = "", group: str = "") -> Resource:

@@ -11,7 +11,7 @@ from apf_middleware.fairqueuing.disciplines.fluid_model import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.testing import play
-from benchmarks.scenarios import SCENARIOS, FairnessCase, worst_deviation
+from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
 
 SECOND = 10**9
 GUESS = 3_000_000

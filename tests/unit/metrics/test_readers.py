@@ -8,8 +8,8 @@ import pytest
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics import LevelReading, SchemaReading, ServerReading, Tally
 from apf_middleware.runtime import read_server
+from tests.support.named_queues import Operated, level, server
 from tests.support.readings import ADJUSTED, EXEMPT, FULL, QUEUE, REJECT, SECOND, Metrics, busy_tally, reading
-from tests.unit.runtime.queues.operated import Operated, level, server
 
 USERS = {"priority_level": "work", "flow_schema": "users"}
 

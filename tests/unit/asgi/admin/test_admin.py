@@ -9,8 +9,8 @@ from apf_middleware.asgi.admin import MARK, Admin
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.cli.dump import _MARK
 from apf_middleware.config.admin import AdminSettings
-from tests.integration.conversation import http_scope, websocket_scope
 from tests.support.admin_world import OPERATOR, PATH, WALL, AdminWorld
+from tests.support.asgi_exchange import http_scope, websocket_scope
 
 pytestmark = pytest.mark.anyio
 

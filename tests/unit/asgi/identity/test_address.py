@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from apf_middleware.asgi.identity import address as module
 from apf_middleware.asgi.identity.address import MAX_HOPS, TrustedNetworks, TrustedProxies, peer_address
 from apf_middleware.config.authentication import TrustedProxySettings
-from tests.unit.asgi.identity.scopes import request
+from tests.support.authentication import request
 
 NETWORKS = ("10.0.0.0/8", "2001:db8::/32")
 XFF = TrustedProxies(TrustedProxySettings(NETWORKS))

@@ -10,7 +10,7 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.identity.certificate import CertificateAuthenticator, common_name
 from apf_middleware.asgi.identity.distinguished_name import parse_name
 from apf_middleware.classification import Identity
-from tests.unit.asgi.identity.scopes import group_of, identity_of, reason_of, request, tls
+from tests.support.authentication import group_of, identity_of, reason_of, request, tls
 
 CERTIFICATE = CertificateAuthenticator()
 

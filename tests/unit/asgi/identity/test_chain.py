@@ -40,8 +40,8 @@ from apf_middleware.config.authentication import (
     UserSettings,
 )
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+from tests.support.authentication import group_of, identity_of, request, tls, verdict_of
 from tests.support.examples import examples
-from tests.unit.asgi.identity.scopes import group_of, identity_of, request, tls, verdict_of
 
 Scope = dict[str, Any]
 

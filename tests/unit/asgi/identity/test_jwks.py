@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from apf_middleware.asgi.identity.jwks import MAX_BYTES, RETRY_SECONDS, FetchedKeys
 from apf_middleware.asgi.identity.jwt import JwtAuthenticator
 from apf_middleware.config.authentication import JwtSettings
-from tests.unit.asgi.identity.scopes import identity_of, reason_of, request
+from tests.support.authentication import identity_of, reason_of, request
 
 NOW = 1_000_000.0
 OLD, NEW = (rsa.generate_private_key(65537, 2048) for _ in range(2))

@@ -31,7 +31,7 @@ from apf_middleware.asgi.identity.watched import BrokenLineError
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import JwtSettings
 from apf_middleware.exceptions import InvalidValueError
-from tests.unit.asgi.identity.scopes import group_of, identity_of, reason_of, request, verdict_of
+from tests.support.authentication import group_of, identity_of, reason_of, request, verdict_of
 
 NOW = 1_000_000.0
 RSA = rsa.generate_private_key(65537, 2048)

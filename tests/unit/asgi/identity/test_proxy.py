@@ -10,7 +10,7 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.identity.proxy import ProxyAuthenticator
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.authentication import ProxySettings
-from tests.unit.asgi.identity.scopes import Header, group_of, identity_of, reason_of, request, tls
+from tests.support.authentication import Header, group_of, identity_of, reason_of, request, tls
 
 FRONT = "10.0.0.7"
 PROXY = ProxyAuthenticator(ProxySettings((FRONT, "2001:db8::/64")))

@@ -15,7 +15,7 @@ from apf_middleware.asgi.identity.watched import MAX_BYTES, BrokenLineError, Wat
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import TokenSettings
 from apf_middleware.exceptions import InvalidValueError
-from tests.unit.asgi.identity.scopes import group_of, identity_of, reason_of, request, verdict_of
+from tests.support.authentication import group_of, identity_of, reason_of, request, verdict_of
 
 HASHED = hashlib.sha256(b"hidden").hexdigest()
 FILE = f"""\

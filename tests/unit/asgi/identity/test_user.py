@@ -9,7 +9,7 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.identity.user import UserAuthenticator, user_facts
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import UserSettings
-from tests.unit.asgi.identity.scopes import group_of, identity_of, request
+from tests.support.authentication import group_of, identity_of, request
 
 
 class Shown(BaseUser):

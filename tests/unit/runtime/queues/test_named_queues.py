@@ -7,7 +7,7 @@ import pytest
 from apf_middleware.config import load_text
 from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Reason
-from tests.unit.runtime.queues.operated import MS, Operated, level, server
+from tests.support.named_queues import MS, Operated, level, server
 
 WEB = level("web", "minSeats: 0, maxSeats: 4")
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")

@@ -8,7 +8,7 @@ from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.queues import NamedQueues
-from tests.unit.runtime.queues.operated import Operated, level, server
+from tests.support.named_queues import Operated, level, server
 
 
 def market(seats: int = 11, **specs: str) -> Operated:

@@ -30,7 +30,7 @@ __all__ = [
     "serve",
 ]
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 """The repository: servers start there, so that ``package.module:app`` is found."""
 
 Kind = Literal["uvicorn", "hypercorn", "granian"]
@@ -98,7 +98,7 @@ def serve(
 def _start(command: "_Command", written: Path, environment: Mapping[str, str], core: int | None) -> Server:
     port = free_port()
     with written.open("wb") as output, pinned(core):
-        process = subprocess.Popen(  # noqa: S603 - our own programs, and no shell
+        process = subprocess.Popen(
             command.on(port),
             cwd=ROOT,
             env={**os.environ, **environment},

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.servers import free_port
+from tests.support.servers import free_port
 
 __all__ = ["DatabaseStartError", "Postgres", "Redis", "postgres", "postgres_programs", "redis", "redis_program"]
 
@@ -189,7 +189,7 @@ def _run(command: Sequence[str], folder: Path, user: tuple[int, int] | None) -> 
 
 def _start(command: Sequence[str], folder: Path, user: tuple[int, int] | None) -> subprocess.Popen[bytes]:
     with (folder / "output").open("ab") as output:
-        return subprocess.Popen(  # noqa: S603 - our own programs, and no shell
+        return subprocess.Popen(
             command,
             cwd=folder,
             stdin=subprocess.DEVNULL,

@@ -7,8 +7,8 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware import Gates
-from tests.integration.conversation import Conversation
 from tests.integration.test_gates import GatedStage, configuration
+from tests.support.asgi_exchange import Conversation
 
 __all__ = ["Scene", "until"]
 

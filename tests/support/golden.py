@@ -8,7 +8,7 @@ import pytest
 
 __all__ = ["GOLDEN", "golden_files", "needs_golden"]
 
-GOLDEN: Final = Path(os.environ.get("APF_GOLDEN", Path(__file__).parents[2] / "shared" / "golden"))
+GOLDEN: Final = Path(os.environ.get("APF_GOLDEN", Path(__file__).parents[3] / "shared" / "golden"))
 
 needs_golden = pytest.mark.skipif(
     not GOLDEN.is_dir(),

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import Configuration, load_text
-from tests.integration.conversation import Conversation, http_scope
+from tests.support.asgi_exchange import Conversation, http_scope
 
 __all__ = ["Stage", "configuration", "problem"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from apf_middleware.fairqueuing import QueueSetSettings, Work
 from apf_middleware.testing.scenario import Client, FairnessScenario
-from benchmarks.scenarios import ELEPHANT, MOUSE, SECOND, Expectation, FairnessCase
+from tests.support.kubernetes_scenarios import ELEPHANT, MOUSE, SECOND, Expectation, FairnessCase
 
 __all__ = ["MORE_SCENARIOS"]
 
