@@ -30,7 +30,7 @@ from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, UpstreamEqualSerial
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.seats import Charges, Lingering, Reservation
-from apf_middleware.fairqueuing.settings import MAX_QUEUES, QueueSetSettings, require_settings
+from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.ticket import Gatekeeper, Queue, Reason, Ticket, TicketState  # noqa: TC001 - loaded anyway
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 from apf_middleware.snapshots import QueueSetSnapshot
@@ -49,8 +49,9 @@ _NONE: Final[tuple[Ticket, ...]] = ()
 class QueueSet:
     """The queues and seats of one level.
 
-    ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is the duration that is assumed of a
-    request until it is known. ``now`` is the time to begin with.
+    ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is the assumed duration of a request
+    until it is known. ``now`` is the time to begin with. ``room``, if given, is a second limit of a queue's length: it
+    is called with the number of tickets that wait in all queues.
 
     ``concurrency`` seats may be in use at this moment, and never more than ``ceiling``. A ticket that is wider than the
     ceiling waits until nothing else of the level runs, because it would wait for ever otherwise. The two are the same
@@ -67,6 +68,7 @@ class QueueSet:
         "_now",
         "_phantom_seats",
         "_queueless_seats",
+        "_room",
         "ceiling",
         "charges",
         "concurrency",
@@ -86,7 +88,6 @@ class QueueSet:
         "parked",
         "rejected",
         "reservation",
-        "room",
         "rounds",
         "seats_in_use",
         "seats_waiting",
@@ -104,6 +105,7 @@ class QueueSet:
         strict_upstream: bool = False,
         now: int = 0,
         ceiling: int | None = None,
+        room: Callable[[int], int] | None = None,
     ) -> None:
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
@@ -129,7 +131,7 @@ class QueueSet:
         self.gatekeeper: Gatekeeper | None = None
         self.demand: Demand = Demand(now)
         self._begin_counts()
-        self.room: int = MAX_QUEUES  # for each queue, where the tickets that wait in all levels are bounded
+        self._room = room
         self.is_quiescing: bool = False
         self.is_closing: bool = False
         self._adopt(settings)
@@ -163,8 +165,8 @@ class QueueSet:
             raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
         ended: Sequence[Ticket] = _NONE
         if self._has_events or now.__class__ is not int or now <= self._now:
-            ended = self._advance(now)
-        else:  # `_advance`, written out for speed
+            ended = self.tick(now)
+        else:  # `tick`, written out for speed
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
             self._now = now
@@ -202,7 +204,7 @@ class QueueSet:
 
     def _join(self, now: int, queue: Queue, ticket: Ticket) -> Sequence[Ticket]:
         """Let ``ticket`` wait in ``queue``, unless that is full."""
-        if queue.length + queue.parked >= (min(self.room, self._limit)) and not (
+        if self._is_full(queue) and not (
             self.strict_upstream and self.seats_in_use < self.concurrency  # then Kubernetes lets tickets in
         ):
             self._turn_down(queue, ticket, Reason.QUEUE_FULL)
@@ -216,6 +218,10 @@ class QueueSet:
         if self.guarantee is not None:
             self.guarantee.wait(now, queue, width, self.deck)
         return self._dispatch(now) if self.seats_in_use < self.concurrency else _NONE
+
+    def _is_full(self, queue: Queue) -> bool:
+        length = queue.length + queue.parked
+        return length >= self._limit or (self._room is not None and length >= self._room(self.waiting + self.parked))
 
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """Seat ``ticket`` or reject it, where there are no queues."""
@@ -244,7 +250,7 @@ class QueueSet:
             raise TicketStateError(f"{ticket!r} doesn't wait in {self!r}: a seated ticket is released, not abandoned")
         if reason not in self.rejected:
             raise InvalidValueError("reason", reason, "it must be a Reason")
-        ended = self._advance(now)
+        ended = self.tick(now)
         if ended and not ticket.is_waiting:
             return ended
         self._take_out(now, queue, ticket)
@@ -261,8 +267,8 @@ class QueueSet:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
         ended: Sequence[Ticket] = _NONE
         if self._has_events or now.__class__ is not int or now <= self._now:
-            ended = self._advance(now)
-        else:  # `_advance`, written out for speed
+            ended = self.tick(now)
+        else:  # `tick`, written out for speed
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
             self._now = now
@@ -314,17 +320,12 @@ class QueueSet:
 
     def tick(self, now: int) -> Sequence[Ticket]:
         """Free the seats whose linger has ended, and seat the tickets that come next because time has passed."""
-        return self._advance(now)
-
-    def _advance(self, now: int) -> Sequence[Ticket]:
-        """Bring the meters up to ``now``, and seat the tickets that this lets in."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
-        lets_in = self._is_restless
         first_end = self.lingering.next_at
-        if first_end is not None and first_end <= now:
+        has_ended = first_end is not None and first_end <= now
+        if has_ended:
             self._end_lingers(now)
-            lets_in = True
         elapsed = now - self._now
         if elapsed:
             if elapsed < 0:
@@ -332,7 +333,7 @@ class QueueSet:
             self._now = now
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(elapsed, demand if self.is_steered else demand + self.seats_waiting)
-        if not lets_in or not self.waiting or self.seats_in_use >= self.concurrency:
+        if not (has_ended or self._is_restless) or not self.waiting or self.seats_in_use >= self.concurrency:
             return _NONE
         seated = self._dispatch(now)
         self.note_demand(now)
@@ -517,7 +518,6 @@ class QueueSet:
         self._phantom_seats += width - ticket.width if self.strict_upstream else 0
 
     def _vacate(self, ticket: Ticket) -> None:
-        """Free the seats of ``ticket``."""
         ticket.state = _RELEASED
         if self.reservation.passed:
             self.reservation.vacate(ticket)
@@ -536,7 +536,7 @@ class QueueSet:
         ticket.arrived_at = now
         ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
         ticket.total_work = ticket.work.total(self.guess_ns)
-        if queue.length + queue.parked >= min(self._limit, self.room):
+        if self._is_full(queue):
             self._turn_down(queue, ticket, Reason.QUEUE_FULL)
             return
         ticket.state = _WAITING
@@ -556,7 +556,7 @@ class QueueSet:
         """Put ``ticket`` back where it would stand, and seat it if possible."""
         queue = ticket.queue
         assert queue is not None, "a parked ticket has a queue"
-        ended = self._advance(now)
+        ended = self.tick(now)
         queue.parked -= 1
         self.parked -= 1
         self.discipline.arrive(queue, ticket)
@@ -623,7 +623,7 @@ class QueueSet:
             raise InvalidValueError("exempt", settings.exempt, "a level stays exempt or limited for its whole life")
         if (ceiling is not None) is not self.is_steered:
             raise InvalidValueError("ceiling", ceiling, "exactly a queue set whose seats are steered has one")
-        ended = self._advance(now)
+        ended = self.tick(now)
         if ceiling is None:
             self.concurrency = self.ceiling = settings.concurrency
         else:

@@ -6,12 +6,9 @@ while a flow without waiting requests finds room. Both bounds shrink together wi
 have to be removed, and a decision costs three subtractions and a shift.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from apf_middleware.config.server import ServerSettings
-
-if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.queueset import QueueSet
 
 __all__ = ["BYTES_PER_REQUEST", "Backlog"]
 
@@ -39,9 +36,9 @@ class Backlog:
         size = settings.max_waiting_memory
         self.most = _UNBOUNDED if settings.strict_upstream else max(1, size // BYTES_PER_REQUEST)
 
-    def room(self, queueset: "QueueSet") -> int:
-        """Return the number of requests that each queue of this level may hold now."""
-        return (self.most - self.waiting - queueset.waiting - queueset.parked + _ROUND_UP) >> _EIGHTH
+    def room(self, waiting_in_level: int) -> int:
+        """Return the number of requests that each queue of a level may hold, where so many wait in the level."""
+        return (self.most - self.waiting - waiting_in_level + _ROUND_UP) >> _EIGHTH
 
     def __repr__(self) -> str:
         return f"<Backlog: {self.waiting} of {self.most} wait>"

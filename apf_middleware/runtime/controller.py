@@ -71,10 +71,10 @@ class Controller:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.now: Callable[[], int] = now
-        self.registry: LevelRegistry = LevelRegistry(configuration, now)
+        self.backlog: Backlog = Backlog(configuration.server)
+        self.registry: LevelRegistry = LevelRegistry(configuration, now, self.backlog)
         self.sharing: Sharing = self.registry.sharing
         self.is_closing: bool = False
-        self.backlog: Backlog = Backlog(configuration.server)
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None
@@ -153,7 +153,6 @@ class Controller:
         else:
             if shared.alone is not None:
                 destination.runtime.note_alone()  # before the queue set takes the lone request over
-            shared.queueset.room = self.backlog.room(shared.queueset)
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:  # occupancy is added up from the level's sums later

@@ -10,14 +10,20 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_hierarchy, derive_limits, derive_settings
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, LevelLimits, Sharing
 from apf_middleware.fairqueuing.sharing.base import Wanted
+from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.streams import StreamRegistry
 
 __all__ = ["LevelRegistry", "share_seats", "wanted_levels"]
 
 
-def share_seats(configuration: Configuration, limits: Mapping[str, LevelLimits], now: int) -> Sharing:
-    """Return the sharing of a server's seats that ``configuration`` asks for."""
+def share_seats(
+    configuration: Configuration,
+    limits: Mapping[str, LevelLimits],
+    now: int,
+    room: Callable[[int], int] | None = None,
+) -> Sharing:
+    """Return the sharing of a server's seats that ``configuration`` asks for; ``room`` is as for a `QueueSet`."""
     server = configuration.server
     share = Adjusting if server.borrowing == "periodic" else Lending
     return share(
@@ -27,6 +33,7 @@ def share_seats(configuration: Configuration, limits: Mapping[str, LevelLimits],
         strict_upstream=server.strict_upstream,
         hierarchy=derive_hierarchy(configuration),
         now=now,
+        room=room,
     )
 
 
@@ -39,14 +46,15 @@ def wanted_levels(configuration: Configuration, limits: Mapping[str, LevelLimits
 class LevelRegistry:
     """The ``levels`` of ``configuration`` by name, and the ``limits`` of them and of their parents.
 
-    ``sharing`` shares the seats among them. ``streams`` are the open streams of all levels.
+    ``sharing`` shares the seats among them; the requests that wait are bounded by ``backlog``. ``streams`` are the open
+    streams of all levels.
     """
 
-    def __init__(self, configuration: Configuration, now: Callable[[], int]) -> None:
+    def __init__(self, configuration: Configuration, now: Callable[[], int], backlog: Backlog) -> None:
         begin = now()
         self.configuration: Configuration = configuration
         self.limits: Mapping[str, LevelLimits] = derive_limits(configuration)
-        self.sharing: Sharing = share_seats(configuration, self.limits, begin)
+        self.sharing: Sharing = share_seats(configuration, self.limits, begin, backlog.room)
         self.levels: Mapping[str, LevelRuntime] = {}
         self.streams: StreamRegistry = StreamRegistry(now)
         self._draining: list[LevelRuntime] = []

@@ -25,7 +25,6 @@ from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 from apf_middleware.snapshots import SharingSnapshot
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ _NONE: Final[tuple[Ticket, ...]] = ()
 class Adjusting(Sharing):
     """Share ``seats`` among the levels of ``wanted``, adjusting limits as `adjust_limits` does with ``deduct_exempt``.
 
-    ``discipline`` and ``guess_ns`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once.
+    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once.
     ``fair_fraction`` and ``failure`` are those of the last adjustment; each level has its ``record`` of it.
     """
 
@@ -76,16 +75,16 @@ class Adjusting(Sharing):
         wanted: Wanted,
         *,
         discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
-        guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         may_rest: bool = True,
         hierarchy: Hierarchy = NO_HIERARCHY,
         deduct_exempt: bool = False,
         now: int = 0,
+        room: Callable[[int], int] | None = None,
     ) -> None:
         self._due_at = require_integer("now", now) + ADJUSTMENT_PERIOD_NS
         SharedLevels.require(seats, wanted, hierarchy)
-        make_queueset = partial(QueueSet, discipline=discipline, guess_ns=guess_ns, strict_upstream=strict_upstream)
+        make_queueset = partial(QueueSet, discipline=discipline, strict_upstream=strict_upstream, room=room)
         self._strict = strict_upstream
         self._waiting: list[SharedLevel] = []
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest)

@@ -44,7 +44,6 @@ from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.sharing.scheduling import Decision, Scheduler
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 from apf_middleware.snapshots import SharingSnapshot
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Share ``seats`` among the levels of ``wanted``, lending them at each dispatch.
 
-    ``discipline`` and ``guess_ns`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once,
+    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once,
     which takes longer and comes to the same.
     """
 
@@ -96,11 +95,11 @@ class Lending(Sharing):
         wanted: Wanted,
         *,
         discipline: Callable[[int, int], Discipline[Any]] = EqualSerial,
-        guess_ns: int = DEFAULT_GUESS_NS,
         strict_upstream: bool = False,
         may_rest: bool = True,
         hierarchy: Hierarchy = NO_HIERARCHY,
         now: int = 0,
+        room: Callable[[int], int] | None = None,
     ) -> None:
         self._clock = require_integer("now", now)
         SharedLevels.require(seats, wanted, hierarchy)
@@ -108,7 +107,7 @@ class Lending(Sharing):
         self.ledger: SeatLedger = SeatLedger()
         self._balance = Balance(now)
         self._scheduler = Scheduler(self.ledger, self._balance)
-        make_queueset = partial(QueueSet, discipline=discipline, guess_ns=guess_ns, strict_upstream=strict_upstream)
+        make_queueset = partial(QueueSet, discipline=discipline, strict_upstream=strict_upstream, room=room)
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest, limit_of=self.ledger.limit_of)
         self.levels: Mapping[str, SharedLevel] = levels.by_name
         self.draining: Sequence[SharedLevel] = levels.draining
