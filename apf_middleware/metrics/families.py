@@ -1,497 +1,553 @@
-"""Every metric: its name, help, labels and buckets, and the reader that finds its numbers.
+"""Every metric: its name, help, labels and buckets, and the function that reads its series.
 
-Suffixes, labels and buckets are Kubernetes' own, so that with its prefix ``apiserver_flowcontrol`` dashboards made for
-it work. There are three kinds: numbers, which are counters and gauges; histograms of what was observed one by one; and
-histograms of a part of a whole over time, which need a ledger.
+Suffixes, labels and buckets are those of Kubernetes, so that dashboards made for Kubernetes work when the prefix is
+``apiserver_flowcontrol``. A series has a number (a counter or gauge), a histogram of single observations, or a
+`Portion`: part of a whole over time, of which a ledger makes a histogram.
 
-Where a host has several workers, each has its own seats, queues and clocks. ``mode`` says how gauges of several workers
-become one, in prometheus_client's words: seats and requests add up; virtual times stay apart, because each worker has
-its own.
+If a host has several workers, each has its own seats, queues and clocks. ``mode`` says how the gauges of the workers
+are combined, in prometheus_client's terms: seats and requests are added up; virtual times stay apart.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
 from prometheus_client.utils import floatToGoString
 
-from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram
+from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram, Times
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing.work import UNITS_PER_SEAT_SECOND, round_half_away
 from apf_middleware.metrics.ratios import RatioLedger
-from apf_middleware.metrics.readers import (
-    HistogramReader,
-    Labels,
-    NumberReader,
-    RatioReader,
-    bound_pair,
-    demand,
-    epochs,
-    executions,
-    gate_evaluations,
-    gate_waits,
-    meter,
-    per_adjusted_level,
-    per_gate,
-    per_key,
-    per_level,
-    per_queue,
-    per_schema,
-    queue_finished_requests,
-    queue_lengths,
-    queue_requests,
-    queue_revocations,
-    queue_states,
-    rejections,
-    request_kinds,
-    request_utilization,
-    seat_utilization,
-    waits,
-    watch_counts,
-    widths,
+from apf_middleware.metrics.reading import (
+    AdjustmentReading,
+    Bounds,
+    GateReading,
+    LevelReading,
+    SchemaReading,
+    ServerReading,
 )
-from apf_middleware.metrics.reading import ServerReading
+from apf_middleware.snapshots import NamedQueueSnapshot
 
-__all__ = ["FAMILIES", "Family", "HistogramFamily", "NumberFamily", "Point", "RatioFamily", "read_families"]
+__all__ = ["FAMILIES", "Family", "Labels", "Point", "Portion", "read_families"]
+
+Labels = tuple[str, ...]
+"""The names of a metric's labels, or their values in one series."""
 
 Point = tuple[Labels, float | Histogram]
 """One series."""
 
-_NS: Final = 10**9
-_LEVEL: Final = ("priority_level",)
-_QUEUE: Final = ("queue",)
-_SCHEMA: Final = ("priority_level", "flow_schema")
-_SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-_REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
-_KIND_RATIOS: Final = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
-_DEMAND_RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
+Mode = Literal["livesum", "livemin", "livemax", "liveall"]
+
+
+class Portion(NamedTuple):
+    """A part of ``whole`` over time: how many nanoseconds the part had each value."""
+
+    times: Times
+    whole: int
+
+
+Value = float | Histogram | Portion
+Series = tuple[Labels, Value]
+Reader = Callable[[ServerReading], Iterable[Series]]
 
 
 @dataclass(frozen=True, slots=True)
-class Family(ABC):
+class Family:
     """One metric: its name without the prefix, its help, the names of its labels, and the bounds of a histogram.
 
-    Observations are in units of 1/``unit``. A legacy family has a name that Kubernetes had until 1.30.
+    Observations are in units of 1/``unit``. A legacy family has a name that Kubernetes used until 1.30.
     """
 
     suffix: str
     help: str
     labels: Labels
-    bounds: tuple[float, ...] = field(default=(), kw_only=True)
-    unit: int = field(default=1, kw_only=True)
-    is_legacy: bool = field(default=False, kw_only=True)
+    read: Reader
+    mode: Mode = "livesum"
+    bounds: tuple[float, ...] = ()
+    unit: int = 1
+    is_legacy: bool = False
 
     @property
     def kind(self) -> Literal["counter", "gauge", "histogram"]:
-        """Return the type as Prometheus knows it."""
-        return "histogram"
+        """Return the type in Prometheus."""
+        if self.bounds:
+            return "histogram"
+        return "counter" if self.suffix.endswith("_total") else "gauge"
 
     @property
     def buckets(self) -> tuple[str, ...]:
         """Return the bounds as the label ``le`` has them, infinity included."""
         return tuple(map(floatToGoString, (*self.bounds, float("inf"))))
 
-    @abstractmethod
-    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:
-        """Yield all series of this metric, each with other labels."""
-
-
-@dataclass(frozen=True, slots=True)
-class NumberFamily(Family):
-    """A counter if its name ends with total, a gauge otherwise."""
-
-    read: NumberReader
-    mode: Literal["livesum", "livemin", "livemax", "liveall"] = "livesum"
-
-    @property
-    def kind(self) -> Literal["counter", "gauge"]:
-        return "counter" if self.suffix.endswith("_total") else "gauge"
-
-    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
-        yield from self.read(reading)
-
-
-@dataclass(frozen=True, slots=True)
-class HistogramFamily(Family):
-    """Observations. A series begins with its first one, so that schemas without requests cost little."""
-
-    read: HistogramReader
-
-    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:  # noqa: ARG002
-        for labels, histogram in self.read(reading):
-            if any(histogram.counts):
-                yield labels, histogram
-
-
-@dataclass(frozen=True, slots=True)
-class RatioFamily(Family):
-    """For how many nanoseconds a part of a whole was how large."""
-
-    read: RatioReader
-
-    def points(self, reading: ServerReading, ledger: RatioLedger) -> Iterator[Point]:
-        for labels, times, denominator in self.read(reading):
-            yield labels, ledger.read((self.suffix, *labels), times, denominator, self.bounds)
-
 
 def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
-    """Yield all metrics with their series, and let the ledger forget levels that are gone."""
+    """Yield all metrics with their series; then remove levels that no longer exist from the ledger."""
     kept: list[Labels] = []
     for family in FAMILIES:
         if family.is_legacy and not reading.has_legacy_names:
             continue
-        points = list(family.points(reading, ledger))
-        if isinstance(family, RatioFamily):
-            kept += [(family.suffix, *labels) for labels, _ in points]
+        points: list[Point] = []
+        for labels, value in family.read(reading):
+            if isinstance(value, Portion):
+                key = (family.suffix, *labels)
+                points.append((labels, ledger.read(key, value.times, value.whole, family.bounds)))
+                kept.append(key)
+            # A series begins with its first observation, so schemas without requests cost little.
+            elif not isinstance(value, Histogram) or any(value.counts):
+                points.append((labels, value))
         yield family, points
     ledger.keep(kept)
 
 
+# Sources of series
+
+ObjectT = TypeVar("ObjectT")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source(Generic[ObjectT]):
+    """The objects of one kind in a reading, each with the values of its ``labels``."""
+
+    labels: Labels
+    objects: Callable[[ServerReading], Iterable[tuple[Labels, ObjectT]]]
+
+    def __call__(
+        self,
+        suffix: str,
+        help: str,  # noqa: A002 - as Prometheus calls it
+        value: Callable[[ObjectT], Value | Mapping[str, Value] | None],
+        *more_labels: str,
+        mode: Mode = "livesum",
+        bounds: tuple[float, ...] = (),
+        unit: int = 1,
+        is_legacy: bool = False,
+    ) -> Family:
+        """Return a metric whose series have the ``value`` of each object, or its values by one further label.
+
+        None and NaN stand for no series.
+        """
+
+        def read(reading: ServerReading) -> Iterator[Series]:
+            for labels, one in self.objects(reading):
+                found = value(one)
+                if isinstance(found, Mapping):
+                    yield from (((*labels, label), part) for label, part in found.items())
+                elif found is not None and not (isinstance(found, float) and isnan(found)):
+                    yield labels, found
+
+        return Family(suffix, help, (*self.labels, *more_labels), read, mode, bounds, unit, is_legacy)
+
+
+def _levels_with_limits(reading: ServerReading) -> Iterator[tuple[Labels, tuple[LevelReading, int]]]:
+    """Yield the levels with the limit of which their seats are a portion.
+
+    For a level without seats, the limit is a tenth of the server's seats.
+    """
+    for level in reading.levels:
+        limit = level.denominator
+        if limit is None:
+            limit = level.current or max(1, round_half_away(reading.seats / 10))
+        yield (level.name,), (level, limit)
+
+
+def _adjusted_levels(reading: ServerReading) -> Iterator[tuple[Labels, AdjustmentReading]]:
+    return (((one.name,), one.adjusted) for one in reading.levels if one.adjusted is not None)
+
+
+_server: Final[_Source[ServerReading]] = _Source((), lambda reading: [((), reading)])
+_schema: Final[_Source[SchemaReading]] = _Source(
+    ("priority_level", "flow_schema"), lambda reading: (((one.level, one.schema), one) for one in reading.schemas)
+)
+_level: Final[_Source[LevelReading]] = _Source(
+    ("priority_level",), lambda reading: (((one.name,), one) for one in reading.levels)
+)
+_adjusted: Final = _Source(_level.labels, _adjusted_levels)
+_portion: Final = _Source(_level.labels, _levels_with_limits)
+_queue: Final[_Source[NamedQueueSnapshot]] = _Source(
+    ("queue",), lambda reading: (((one.name,), one) for one in reading.queues)
+)
+_gate: Final[_Source[GateReading]] = _Source(("gate",), lambda reading: (((one.name,), one) for one in reading.gates))
+
+
+# Values
+
+_ALWAYS_SHOWN: Final[Mapping[str, tuple[Reason, ...]]] = {
+    "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
+    "reject": (Reason.CONCURRENCY_LIMIT,),
+    "exempt": (),
+}
+
+
+def _expected_reasons(level: LevelReading, *, receives_bodies: bool) -> tuple[Reason, ...]:
+    """Return the reasons for which ``level`` can normally reject."""
+    streams = (Reason.STREAM_LIMIT,) if level.limits_streams else ()
+    bodies = (Reason.SLOW_BODY, Reason.BODY_LIMIT) if receives_bodies and level.kind != "exempt" else ()
+    return _ALWAYS_SHOWN[level.kind] + streams + bodies
+
+
+def _rejections(reading: ServerReading) -> Iterator[Series]:
+    """Read rejections by reason.
+
+    The series of expected reasons exist from the start, because Prometheus doesn't see the first rise of a new series.
+    """
+    expected = {one.name: _expected_reasons(one, receives_bodies=reading.receives_bodies) for one in reading.levels}
+    for one in reading.schemas:
+        always = expected.get(one.level, ())
+        for reason, number in one.tally.rejected.items():
+            if number or reason in always:
+                yield (one.level, one.schema, reason.value), number
+
+
+def _waits(reading: ServerReading) -> Iterator[Series]:
+    """Read waits in nanoseconds: 0 for a request that was seated at once. An exempt level has none."""
+    exempt = {level.name for level in reading.levels if level.kind == "exempt"}
+    for one in reading.schemas:
+        if one.level not in exempt:
+            yield (one.level, one.schema, "true"), _with(one.tally.waits, 0, one.tally.at_once)
+            yield (one.level, one.schema, "false"), one.tally.unserved_waits
+
+
+def _queue_lengths(reading: ServerReading) -> Iterator[Series]:
+    """Read the lengths of queues; a request that was seated at once joined an empty queue."""
+    queued = {level.name for level in reading.levels if level.kind == "queue"}
+    for one in reading.schemas:
+        if one.level in queued:
+            yield (one.level, one.schema), _with(one.tally.lengths, 1, one.tally.at_once)
+
+
+def _with(histogram: Histogram, value: float, number: int) -> Histogram:
+    """Return a copy of ``histogram`` with ``number`` further observations."""
+    copy = histogram.copy()
+    copy.observe_many(value, number)
+    return copy
+
+
+def _widths(one: SchemaReading) -> Histogram:
+    found = Histogram(WIDTH_BOUNDS)
+    for width, number in one.tally.estimated_widths().items():
+        found.observe_many(width, number)
+    return found
+
+
+def _request_kinds(reading: ServerReading) -> Iterator[Series]:
+    """Read both kinds: executing requests as a portion of all nominal seats, waiting ones of all queues' capacity."""
+    wholes = {
+        "executing": sum(level.nominal for level in reading.levels),
+        "waiting": sum(level.waiting_capacity for level in reading.levels),
+    }
+    for (phase, kind), times in reading.request_kinds.items():
+        yield (phase, kind), Portion(times, wholes[phase])
+
+
+def _request_utilization(level_and_limit: tuple[LevelReading, int]) -> Mapping[str, Portion]:
+    level, limit = level_and_limit
+    return {"executing": Portion(level.executing, limit), "waiting": Portion(level.waiting, level.waiting_capacity)}
+
+
+def _epochs(level: LevelReading) -> Mapping[str, int] | None:
+    """Return the epochs of R. Advances never fail: meters are unbounded integers, shown as 64 bits would hold them."""
+    return {"true": level.meters["epochs"]} if "epochs" in level.meters else None
+
+
+def _meter(name: str) -> Callable[[LevelReading], float | None]:
+    """Return a function that reads a meter of the disciplines that have it, in seat-seconds."""
+    return lambda level: level.meters[name] / UNITS_PER_SEAT_SECOND if name in level.meters else None
+
+
+def _bounds(pair: Bounds | None) -> Mapping[str, float]:
+    return {bound: work / UNITS_PER_SEAT_SECOND for bound, work in zip(("min", "max"), pair or (), strict=False)}
+
+
 # The metrics
 
+_NS: Final = 10**9
 _DURATIONS: Final = tuple(bound / _NS for bound in DURATION_BOUNDS_NS)
-
+_SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+_REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
+_KIND_RATIOS: Final = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
+_DEMAND_RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
+_QUEUE_STATES: Final = ("Open", "Paused", "Closing", "Closed")
 FAMILIES: Final[tuple[Family, ...]] = (
-    NumberFamily(
+    _schema(
         "dispatched_requests_total",
         "Requests that were given seats and began to execute, at once or after waiting.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.dispatched),
+        lambda one: one.tally.dispatched,
     ),
-    NumberFamily(
+    Family(
         "rejected_requests_total",
         "Requests that were rejected, by reason; cancelled are those whose client left while they waited.",
-        (*_SCHEMA, "reason"),
-        rejections,
+        (*_schema.labels, "reason"),
+        _rejections,
     ),
-    NumberFamily(
+    _schema(
         "request_dispatch_no_accommodation_total",
         "How often the request whose turn it was didn't fit into the free seats.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.no_accommodation),
+        lambda one: one.tally.no_accommodation,
     ),
-    NumberFamily(
-        "current_inqueue_requests",
-        "Requests that wait in queues now.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.waiting),
-    ),
-    NumberFamily(
-        "current_inqueue_seats",
-        "Seats that the waiting requests ask for.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.seats_waiting),
-    ),
-    NumberFamily(
+    _schema("current_inqueue_requests", "Requests that wait in queues now.", lambda one: one.tally.waiting),
+    _schema("current_inqueue_seats", "Seats that the waiting requests ask for.", lambda one: one.tally.seats_waiting),
+    _schema(
         "current_executing_requests",
         "Requests that execute now; a long-lived one counts until its response begins.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.executing),
+        lambda one: one.tally.executing,
     ),
-    NumberFamily(
+    _schema(
         "current_executing_seats",
         "Seats in use, also those that linger after a reply.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.seats_executing + one.lingering_seats),
+        lambda one: one.tally.seats_executing + one.lingering_seats,
     ),
-    HistogramFamily(
+    Family(
         "request_wait_duration_seconds",
         "How long requests waited for seats. Execute is false for all that were rejected, also after waiting.",
-        (*_SCHEMA, "execute"),
-        waits,
+        (*_schema.labels, "execute"),
+        _waits,
         bounds=_DURATIONS,
         unit=_NS,
     ),
-    HistogramFamily(
+    _schema(
         "request_execution_seconds",
         "How long requests executed; those of type watch until their long-lived response began.",
-        (*_SCHEMA, "type"),
-        executions,
+        lambda one: {"regular": one.tally.executions, "watch": one.tally.streams},
+        "type",
         bounds=_DURATIONS,
         unit=_NS,
     ),
-    HistogramFamily(
+    Family(
         "request_queue_length_after_enqueue",
         "How many requests were in a request's queue when it had joined it, itself included.",
-        _SCHEMA,
-        queue_lengths,
+        _schema.labels,
+        _queue_lengths,
         bounds=LENGTH_BOUNDS,
     ),
-    HistogramFamily(
+    _schema(
         "watch_count_samples",
         "How many watches a write concerned, where writes are estimated as Kubernetes estimates them.",
-        _SCHEMA,
-        watch_counts,
+        lambda one: one.tally.watches,
         bounds=WATCH_BOUNDS,
     ),
-    HistogramFamily(
+    _schema(
         "work_estimated_seats",
         "How many seats requests were estimated to take: at first or at the end, whatever is more.",
-        _SCHEMA,
-        widths,
+        _widths,
         bounds=WIDTH_BOUNDS,
     ),
-    NumberFamily(
+    _schema(
         "cut_requests_total",
         "Requests that were estimated to take more seats than their level allows one of them, and asked for fewer.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.cut),
+        lambda one: one.tally.cut,
     ),
-    NumberFamily(
+    _server(
         "open_streams",
         "Requests that have given their seats back and go on, or hold a place for that.",
-        _LEVEL,
-        per_key(lambda reading: reading.open_streams),
+        lambda reading: reading.open_streams,
+        "priority_level",
     ),
-    NumberFamily(
+    _server(
         "receiving_requests",
         "Requests that have no seats because their bodies are still on their way.",
-        _LEVEL,
-        per_key(lambda reading: reading.receiving),
+        lambda reading: reading.receiving,
+        "priority_level",
     ),
-    NumberFamily(
+    _server(
         "body_buffer_bytes",
         "Bytes of bodies that are kept for requests until they have seats.",
-        (),
-        lambda reading: iter([((), reading.body_bytes)]),
+        lambda reading: reading.body_bytes,
     ),
-    RatioFamily(
+    _portion(
         "priority_level_seat_utilization",
         "For how many nanoseconds which part of the current limit was in use, in seats.",
-        (*_LEVEL, "phase"),
-        seat_utilization,
+        lambda one: {"executing": Portion(one[0].seats_in_use, one[1])},
+        "phase",
         bounds=_SEAT_RATIOS,
     ),
-    RatioFamily(
+    _portion(
         "priority_level_request_utilization",
         "For how many nanoseconds requests were which part of the current limit, or of the room in the queues.",
-        (*_LEVEL, "phase"),
-        request_utilization,
+        _request_utilization,
+        "phase",
         bounds=_REQUEST_RATIOS,
     ),
-    RatioFamily(
+    Family(
         "read_vs_write_current_requests",
         "For how many nanoseconds requests that read or write were which part of all nominal seats, or of all room.",
         ("phase", "request_kind"),
-        request_kinds,
+        _request_kinds,
         bounds=_KIND_RATIOS,
     ),
-    RatioFamily(
+    _portion(
         "demand_seats",
         "For how many nanoseconds the seats in use and asked for were how many times the current limit.",
-        _LEVEL,
-        demand,
+        lambda one: Portion(one[0].demand, one[1]),
         bounds=_DEMAND_RATIOS,
     ),
-    NumberFamily(
-        "nominal_limit_seats",
-        "Seats that are the level's by its shares.",
-        _LEVEL,
-        per_level(lambda level: level.nominal),
-    ),
-    NumberFamily("lower_limit_seats", "Seats that the level never lends.", _LEVEL, per_level(lambda level: level.min)),
-    NumberFamily(
-        "upper_limit_seats",
-        "Seats that the level has with all it may borrow.",
-        _LEVEL,
-        per_level(lambda level: level.max),
-    ),
-    NumberFamily(
+    _level("nominal_limit_seats", "Seats that are the level's by its shares.", lambda level: level.nominal),
+    _level("lower_limit_seats", "Seats that the level never lends.", lambda level: level.min),
+    _level("upper_limit_seats", "Seats that the level has with all it may borrow.", lambda level: level.max),
+    _level(
         "current_limit_seats",
         "Seats that the level has now, with what it borrows and without what it lends.",
-        _LEVEL,
-        per_level(lambda level: level.current),
+        lambda level: level.current,
     ),
-    NumberFamily(
+    _adjusted(
         "demand_seats_high_watermark",
         "The most seats that were in use and asked for in the last adjustment period.",
-        _LEVEL,
-        per_adjusted_level(lambda last: last.high_watermark),
+        lambda last: last.high_watermark,
     ),
-    NumberFamily(
+    _adjusted(
         "demand_seats_average",
         "Average over time of the seats that were in use and asked for in the last adjustment period.",
-        _LEVEL,
-        per_adjusted_level(lambda last: last.average),
+        lambda last: last.average,
     ),
-    NumberFamily(
+    _adjusted(
         "demand_seats_stdev",
         "Standard deviation of the seats that were in use and asked for in the last adjustment period.",
-        _LEVEL,
-        per_adjusted_level(lambda last: last.deviation),
+        lambda last: last.deviation,
     ),
-    NumberFamily(
-        "demand_seats_smoothed",
-        "Demand in seats, followed up at once and down slowly.",
-        _LEVEL,
-        per_adjusted_level(lambda last: last.smoothed),
+    _adjusted(
+        "demand_seats_smoothed", "Demand in seats, followed up at once and down slowly.", lambda last: last.smoothed
     ),
-    NumberFamily(
-        "target_seats",
-        "Seats that the last adjustment aimed at for the level.",
-        _LEVEL,
-        per_adjusted_level(lambda last: last.target),
-    ),
-    NumberFamily(
+    _adjusted("target_seats", "Seats that the last adjustment aimed at for the level.", lambda last: last.target),
+    _server(
         "seat_fair_frac",
         "The part of their targets that levels got in the last adjustment where no bound held them.",
-        (),
-        lambda reading: iter(() if reading.fair_fraction is None else [((), reading.fair_fraction)]),
+        lambda reading: reading.fair_fraction,
         mode="livemin",
     ),
-    NumberFamily(
+    _level(
         "epoch_advance_total",
         "How often R reached the end of what Kubernetes' 64 bits hold, and began anew.",
-        (*_LEVEL, "success"),
-        epochs,
+        _epochs,
+        "success",
     ),
-    NumberFamily(
-        "current_r", "R, the level's virtual time, in seat-seconds.", _LEVEL, meter("current_r"), mode="liveall"
-    ),
-    NumberFamily(
+    _level("current_r", "R, the level's virtual time, in seat-seconds.", _meter("current_r"), mode="liveall"),
+    _level(
         "dispatch_r",
         "R when the level last dispatched a request, in seat-seconds.",
-        _LEVEL,
-        meter("dispatch_r"),
+        _meter("dispatch_r"),
         mode="liveall",
     ),
-    NumberFamily(
+    _level(
         "latest_s",
         "The virtual start of the request dispatched last, in seat-seconds.",
-        _LEVEL,
-        meter("latest_s"),
+        _meter("latest_s"),
         mode="liveall",
     ),
-    NumberFamily(
+    _level(
         "next_s_bounds",
         "The least and the most virtual start of the requests that are first in their queues, in seat-seconds.",
-        (*_LEVEL, "bound"),
-        bound_pair(lambda level: level.next_s),
+        lambda level: _bounds(level.next_s),
+        "bound",
         mode="liveall",
     ),
-    NumberFamily(
+    _level(
         "next_discounted_s_bounds",
         "As next_s_bounds, less what the queue's executing requests are expected to take.",
-        (*_LEVEL, "bound"),
-        bound_pair(lambda level: level.next_discounted_s),
+        lambda level: _bounds(level.next_discounted_s),
+        "bound",
         mode="liveall",
     ),
-    NumberFamily(
+    _queue(
         "queue_requests",
         "Requests of the queue that wait for seats (inqueue), wait for a gate (pending) or run.",
-        ("queue", "state"),
-        queue_requests,
+        lambda queue: {"inqueue": queue.inqueue, "pending": queue.pending, "running": queue.running},
+        "state",
     ),
-    NumberFamily(
+    _queue(
         "queue_finished_requests_total",
         "Requests of the queue that ended: well, with an error, or because their client left.",
-        ("queue", "outcome"),
-        queue_finished_requests,
+        lambda queue: {"completed": queue.completed, "failed": queue.failed, "aborted": queue.aborted},
+        "outcome",
     ),
-    NumberFamily(
-        "queue_state", "1 for the state that the queue is in, 0 for others.", ("queue", "state"), queue_states
+    _queue(
+        "queue_state",
+        "1 for the state that the queue is in, 0 for others.",
+        lambda queue: {state: float(queue.state == state) for state in _QUEUE_STATES},
+        "state",
     ),
-    NumberFamily("queue_weight", "The queue's shares.", _QUEUE, per_queue(lambda queue: queue.weight), mode="livemax"),
-    NumberFamily(
-        "queue_min_seats", "Seats that are guaranteed to the queue.", _QUEUE, per_queue(lambda queue: queue.min)
-    ),
-    NumberFamily(
-        "queue_max_seats", "Seats that the queue can have at most.", _QUEUE, per_queue(lambda queue: queue.max)
-    ),
-    NumberFamily(
+    _queue("queue_weight", "The queue's shares.", lambda queue: queue.weight, mode="livemax"),
+    _queue("queue_min_seats", "Seats that are guaranteed to the queue.", lambda queue: queue.min),
+    _queue("queue_max_seats", "Seats that the queue can have at most.", lambda queue: queue.max),
+    _queue(
         "queue_deserved_seats",
         "Seats that the queue could claim now, given what all want.",
-        _QUEUE,
-        per_queue(lambda queue: queue.deserved),
+        lambda queue: queue.deserved,
     ),
-    NumberFamily("queue_used_seats", "Seats that the queue uses.", _QUEUE, per_queue(lambda queue: queue.used)),
-    NumberFamily(
+    _queue("queue_used_seats", "Seats that the queue uses.", lambda queue: queue.used),
+    _queue(
         "queue_share",
         "Seats that the queue uses as part of those that it deserves.",
-        _QUEUE,
-        per_queue(lambda queue: queue.share),
+        lambda queue: queue.share,
         mode="livemax",
     ),
-    NumberFamily(
+    _server(
         "queue_revocations_total",
         "Requests of the queue that were asked to give way.",
-        _QUEUE,
-        queue_revocations,
+        lambda reading: {one.name: reading.revocations.get(one.name, 0) for one in reading.queues},
+        "queue",
     ),
-    NumberFamily(
+    _server(
         "queue_live_changes",
         "Queues that differ from what the configuration's files say.",
-        (),
-        lambda reading: iter([((), reading.live_changes)] if reading.queues else ()),
+        lambda reading: reading.live_changes if reading.queues else None,
         mode="livemax",
     ),
-    NumberFamily(
+    _server(
         "unknown_queue_requests_total",
         "Requests that were rejected because they named a queue to which they can't go, by reason.",
-        ("reason",),
-        per_key(lambda reading: reading.unknown_queues),
+        lambda reading: reading.unknown_queues,
+        "reason",
     ),
-    NumberFamily("server_seats", "Seats of the whole server.", (), lambda reading: iter([((), reading.seats)])),
-    NumberFamily(
+    _server("server_seats", "Seats of the whole server.", lambda reading: reading.seats),
+    _server(
         "authentication_failures_total",
         "Requests that were refused for their credentials, by reason.",
-        ("reason",),
-        per_key(lambda reading: reading.authentication_failures),
+        lambda reading: reading.authentication_failures,
+        "reason",
     ),
-    NumberFamily(
+    _server(
         "hang_ups_total",
         "Clients that left before they had their response, by what their request was doing.",
-        ("phase",),
-        per_key(lambda reading: reading.hang_ups),
+        lambda reading: reading.hang_ups,
+        "phase",
     ),
-    NumberFamily(
+    _server(
         "configuration_loads_total",
         "Configurations that were read, by outcome; after a failure the one before stays in force.",
-        ("outcome",),
-        per_key(lambda reading: reading.configuration_loads),
+        lambda reading: reading.configuration_loads,
+        "outcome",
     ),
-    NumberFamily("parked_requests", "Kept waiting by a gate now.", ("gate",), per_gate(lambda gate: gate.parked)),
-    HistogramFamily(
+    _gate("parked_requests", "Kept waiting by a gate now.", lambda gate: gate.parked),
+    _gate(
         "gate_wait_seconds",
         "How long a gate kept requests waiting.",
-        ("gate",),
-        gate_waits,
+        lambda gate: gate.waits,
         bounds=_DURATIONS,
         unit=_NS,
     ),
-    NumberFamily(
-        "gate_evaluations_total", "How often a gate was asked, by its answer.", ("gate", "result"), gate_evaluations
+    _gate(
+        "gate_evaluations_total", "How often a gate was asked, by its answer.", lambda gate: gate.evaluations, "result"
     ),
-    NumberFamily(
-        "gate_events_total", "Events that were emitted to a gate.", ("gate",), per_gate(lambda gate: gate.events)
-    ),
-    NumberFamily(
-        "gate_rescues_total",
-        "Openings of a gate without an event.",
-        ("gate",),
-        per_gate(lambda gate: gate.rescues),
-    ),
-    NumberFamily(
-        "gate_rejected_requests_total", "Rejected because of a gate.", ("gate",), per_gate(lambda gate: gate.rejected)
-    ),
-    NumberFamily(
+    _gate("gate_events_total", "Events that were emitted to a gate.", lambda gate: gate.events),
+    _gate("gate_rescues_total", "Openings of a gate without an event.", lambda gate: gate.rescues),
+    _gate("gate_rejected_requests_total", "Rejected because of a gate.", lambda gate: gate.rejected),
+    _level(
         "request_concurrency_limit",
         "What nominal_limit_seats says, by the name that Kubernetes had until 1.30.",
-        _LEVEL,
-        per_level(lambda level: level.nominal),
+        lambda level: level.nominal,
         is_legacy=True,
     ),
-    NumberFamily(
+    _schema(
         "request_concurrency_in_use",
         "What current_executing_seats says, by the name that Kubernetes had until 1.30.",
-        _SCHEMA,
-        per_schema(lambda one: one.tally.seats_executing + one.lingering_seats),
+        lambda one: one.tally.seats_executing + one.lingering_seats,
         is_legacy=True,
     ),
-    NumberFamily(
+    _server(
         "info",
         "Always 1; the label tells the version.",
-        ("version",),
-        lambda reading: iter([((reading.version,), 1)] if reading.version else ()),
+        lambda reading: {reading.version: 1} if reading.version else None,
+        "version",
         mode="livemax",
     ),
 )

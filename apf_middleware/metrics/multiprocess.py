@@ -29,7 +29,7 @@ from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name, require_prefix
 from apf_middleware.metrics.exposition import render
-from apf_middleware.metrics.families import Family, NumberFamily, read_families
+from apf_middleware.metrics.families import Family, read_families
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import ServerReading
 
@@ -182,7 +182,7 @@ def _values(family: Family, value: float | Histogram) -> tuple[float, ...]:
 
 
 def _file_kind(family: Family) -> str:
-    return f"gauge_{family.mode}" if isinstance(family, NumberFamily) and family.kind == "gauge" else family.kind
+    return f"gauge_{family.mode}" if family.kind == "gauge" else family.kind
 
 
 def _require_directory(directory: str | os.PathLike[str] | None) -> Path:

@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import APFCollector
-from apf_middleware.metrics.families import FAMILIES, HistogramFamily, NumberFamily, RatioFamily
+from apf_middleware.metrics.families import FAMILIES, Family
 from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, reading
 
 # Of Kubernetes, with the labels there; those without a meaning here are left out.
@@ -96,7 +96,7 @@ def test_the_metrics_are_those_of_kubernetes_and_a_few_more() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.suffix)
-def test_every_metric_has_its_type_and_a_sentence_of_help(family: NumberFamily | HistogramFamily | RatioFamily) -> None:
+def test_every_metric_has_its_type_and_a_sentence_of_help(family: Family) -> None:
     assert family.help.endswith(".")
     assert (family.kind == "histogram") == (family.suffix in BUCKETS)
     assert (family.kind == "counter") == family.suffix.endswith("_total")

@@ -1,14 +1,382 @@
-"""What the page about metrics says is true."""
+"""The series of schemas, levels and named queues in a reading, and the page that documents the metrics."""
 
 import re
+from dataclasses import replace
+from math import nan
 from pathlib import Path
+
+import pytest
 
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.metrics import LevelReading, SchemaReading, ServerReading, Tally
 from apf_middleware.metrics.families import FAMILIES
+from apf_middleware.runtime import read_server
+from tests.support.named_queues import Operated, level, server
+from tests.support.readings import ADJUSTED, EXEMPT, FULL, QUEUE, REJECT, SECOND, Metrics, busy_tally, reading
 
 PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
 ROWS = re.findall(r"^\| `apf_(\w+)` \| (\w+) \| (.*?) \|", PAGE, re.MULTILINE)
+
+USERS = {"priority_level": "work", "flow_schema": "users"}
+
+
+@pytest.fixture
+def busy() -> Metrics:
+    return Metrics(reading(QUEUE, tallies=(busy_tally(),)))
+
+
+def test_who_is_seated_at_once_and_who_after_waiting_has_been_dispatched(busy: Metrics) -> None:
+    assert busy("apf_dispatched_requests_total", **USERS) == 9
+
+
+def test_gauges_tell_what_waits_and_executes_now(busy: Metrics) -> None:
+    assert busy("apf_current_inqueue_requests", **USERS) == 3
+    assert busy("apf_current_inqueue_seats", **USERS) == 4
+    assert busy("apf_current_executing_requests", **USERS) == 4
+    assert busy("apf_current_executing_seats", **USERS) == 6
+    assert busy("apf_request_dispatch_no_accommodation_total", **USERS) == 6
+
+
+def test_lingering_seats_are_in_use_but_no_request_executes_on_them() -> None:
+    schema = SchemaReading("work", "users", busy_tally(), lingering_seats=8)
+    metrics = Metrics(ServerReading((QUEUE,), (schema,), seats=50))
+
+    assert metrics("apf_current_executing_seats", **USERS) == 14
+    assert metrics("apf_current_executing_requests", **USERS) == 4
+
+
+def test_reasons_of_rejection_are_told_apart(busy: Metrics) -> None:
+    assert busy.series("apf_rejected_requests_total") == {
+        ("users", "work", "queue-full"): 1,
+        ("users", "work", "time-out"): 2,
+        ("users", "work", "cancelled"): 1,
+    }
+
+
+def test_reasons_that_a_level_can_have_are_there_before_they_occur() -> None:
+    quiet = Metrics(
+        reading(QUEUE, REJECT, EXEMPT, tallies=(Tally("work", "a"), Tally("jail", "b"), Tally("exempt", "c")))
+    )
+
+    assert quiet.series("apf_rejected_requests_total") == {
+        ("a", "work", "queue-full"): 0,
+        ("a", "work", "time-out"): 0,
+        ("a", "work", "cancelled"): 0,
+        ("b", "jail", "concurrency-limit"): 0,
+    }
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_that_occurs_is_shown(reason: Reason) -> None:
+    tally = Tally("exempt", "users")
+    tally.rejected[reason] = 5
+    metrics = Metrics(reading(EXEMPT, tallies=(tally,)))
+
+    assert metrics.series("apf_rejected_requests_total") == {("users", "exempt", reason.value): 5}
+
+
+def wait_buckets(metrics: Metrics, execute: str) -> dict[str, float]:
+    rows = metrics.series("apf_request_wait_duration_seconds_bucket")
+    return {le: value for (told, _, le, _), value in rows.items() if told == execute}
+
+
+def test_who_is_seated_at_once_has_waited_for_no_time(busy: Metrics) -> None:
+    buckets = wait_buckets(busy, "true")
+
+    assert buckets["0.0"] == 7
+    assert buckets["0.005"] == 8
+    assert buckets["0.1"] == 8
+    assert buckets["0.2"] == buckets["+Inf"] == 9
+    assert busy("apf_request_wait_duration_seconds_sum", execute="true", **USERS) == pytest.approx(0.154)
+    assert busy("apf_request_wait_duration_seconds_count", execute="true", **USERS) == 9
+
+
+def test_who_was_rejected_after_waiting_has_not_executed(busy: Metrics) -> None:
+    buckets = wait_buckets(busy, "false")
+
+    assert buckets["0.0"] == 1
+    assert buckets["15.0"] == buckets["30.0"] == 3
+    assert buckets["+Inf"] == 4
+    assert busy("apf_request_wait_duration_seconds_sum", execute="false", **USERS) == 70
+
+
+def test_nobody_waits_at_an_exempt_level() -> None:
+    metrics = Metrics(reading(EXEMPT, tallies=(busy_tally("exempt"),)))
+
+    assert metrics.series("apf_request_wait_duration_seconds_count") == {}
+    assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
+
+
+def test_a_level_without_queues_has_waits_but_no_queue_lengths() -> None:
+    metrics = Metrics(reading(REJECT, tallies=(busy_tally("jail"),)))
+
+    assert len(metrics.series("apf_request_wait_duration_seconds_count")) == 2
+    assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
+
+
+def test_executions_are_told_apart_from_those_that_ended_when_a_stream_began(busy: Metrics) -> None:
+    assert busy("apf_request_execution_seconds_count", type="regular", **USERS) == 4
+    assert busy("apf_request_execution_seconds_bucket", type="regular", le="0.02", **USERS) == 2
+    assert busy("apf_request_execution_seconds_bucket", type="regular", le="30.0", **USERS) == 3
+    assert busy("apf_request_execution_seconds_sum", type="regular", **USERS) == pytest.approx(31.34)
+    assert busy("apf_request_execution_seconds_count", type="watch", **USERS) == 1
+
+
+def test_who_is_seated_at_once_has_joined_a_queue_that_was_empty(busy: Metrics) -> None:
+    name = "apf_request_queue_length_after_enqueue"
+
+    assert busy(f"{name}_bucket", le="0.0", **USERS) == 0
+    assert busy(f"{name}_bucket", le="10.0", **USERS) == 7 + 3
+    assert busy(f"{name}_bucket", le="25.0", **USERS) == busy(f"{name}_count", **USERS) == 12
+    assert busy(f"{name}_sum", **USERS) == 7 + 29
+
+
+def test_widths_are_counted_for_all_that_came(busy: Metrics) -> None:
+    name = "apf_work_estimated_seats"
+
+    assert busy(f"{name}_bucket", le="1.0", **USERS) == 14
+    assert busy(f"{name}_bucket", le="2.0", **USERS) == 14
+    assert busy(f"{name}_bucket", le="4.0", **USERS) == 15
+    assert busy(f"{name}_count", **USERS) == 16
+    assert busy(f"{name}_sum", **USERS) == 14 + 3 + 5
+
+
+def test_a_schema_without_requests_has_counters_but_no_histograms() -> None:
+    quiet = Metrics(reading(QUEUE, tallies=(Tally("work", "users"),)))
+
+    assert quiet("apf_dispatched_requests_total", **USERS) == 0
+    names = {sample.name for metric in quiet.collector.collect() if metric.samples for sample in metric.samples}
+    assert not any(name.endswith("_bucket") for name in names if "level" not in name and "demand" not in name)
+
+
+def test_a_schema_whose_level_is_gone_is_still_counted() -> None:
+    metrics = Metrics(reading(EXEMPT, tallies=(busy_tally(),)))
+
+    assert metrics("apf_dispatched_requests_total", **USERS) == 9
+
+
+def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_are_limited() -> None:
+    tally = busy_tally()
+    labels = USERS | {"reason": "stream-limit"}
+    name = "apf_rejected_requests_total"
+
+    assert Metrics(reading(QUEUE, tallies=(tally,)))(name, **labels) is None
+    assert Metrics(reading(replace(QUEUE, limits_streams=True), tallies=(tally,)))(name, **labels) == 0
+    tally.rejected[Reason.STREAM_LIMIT] = 2
+    assert Metrics(reading(QUEUE, tallies=(tally,)))(name, **labels) == 2
+
+
+def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_no_seats() -> None:
+    name, tallies = "apf_rejected_requests_total", (busy_tally(),)
+
+    for reason in ("slow-body", "body-limit"):
+        labels = USERS | {"reason": reason}
+        assert Metrics(reading(QUEUE, tallies=tallies))(name, **labels) is None
+        assert Metrics(reading(QUEUE, tallies=tallies, receives_bodies=True))(name, **labels) == 0
+
+
+def test_requests_that_are_being_received_are_told() -> None:
+    metrics = Metrics(reading(QUEUE, receiving={"work": 7}, body_bytes=1234))
+
+    assert metrics.series("apf_receiving_requests") == {("work",): 7}
+    assert metrics.series("apf_body_buffer_bytes") == {(): 1234}
+
+
+def test_cuts_and_open_streams_are_told() -> None:
+    tally = busy_tally()
+    tally.cut = 3
+    metrics = Metrics(reading(QUEUE, tallies=(tally,), open_streams={"work": 7, "gone": 1}))
+
+    assert metrics("apf_cut_requests_total", **USERS) == 3
+    assert metrics.series("apf_open_streams") == {("work",): 7, ("gone",): 1}
+
+
+# Levels
+
+
+WORK = {"priority_level": "work"}
+UTILIZATION = "apf_priority_level_seat_utilization"
+
+
+def test_the_limits_of_a_level() -> None:
+    metrics = Metrics(reading(QUEUE))
+
+    found = [metrics(f"apf_{limit}_limit_seats", **WORK) for limit in ("nominal", "lower", "upper", "current")]
+    assert found == [10, 6, 20, 12]
+
+
+def test_the_last_adjustment() -> None:
+    metrics = Metrics(reading(replace(QUEUE, adjusted=ADJUSTED), EXEMPT))
+
+    names = ("high_watermark", "average", "stdev", "smoothed")
+    assert [metrics(f"apf_demand_seats_{name}", **WORK) for name in names] == [9, 4.5, 1.5, 6]
+    assert metrics.series("apf_target_seats") == {("work",): 9}
+
+
+def test_what_nobody_knows_is_not_shown() -> None:
+    metrics = Metrics(reading(replace(QUEUE, adjusted=replace(ADJUSTED, average=nan))))
+
+    assert metrics.series("apf_demand_seats_average") == {}
+    assert metrics.series("apf_demand_seats_stdev") == {("work",): 1.5}
+    assert metrics.series("apf_seat_fair_frac") == {}
+
+
+def test_meters_are_in_seat_seconds() -> None:
+    meters = {"current_r": 250_000_000, "latest_s": -50_000_000, "robin_index": 3}
+    metrics = Metrics(reading(replace(QUEUE, meters=meters), EXEMPT))
+
+    assert metrics.series("apf_current_r") == {("work",): 2.5}
+    assert metrics.series("apf_latest_s") == {("work",): -0.5}
+    assert metrics.series("apf_dispatch_r") == {}
+
+
+def test_bounds_are_in_seat_seconds_and_only_there_while_something_waits() -> None:
+    level = replace(QUEUE, next_s=(10**8, 3 * 10**8), next_discounted_s=None)
+    metrics = Metrics(reading(level))
+
+    assert metrics.series("apf_next_s_bounds") == {("min", "work"): 1, ("max", "work"): 3}
+    assert metrics.series("apf_next_discounted_s_bounds") == {}
+
+
+def test_a_part_of_the_limit_is_counted_in_nanoseconds() -> None:
+    level = replace(QUEUE, current=10, seats_in_use={0: 5 * SECOND, 1: 2 * SECOND, 10: SECOND})
+    metrics = Metrics(reading(level))
+
+    labels = {"phase": "executing", **WORK}
+    found = [metrics(f"{UTILIZATION}_bucket", le=le, **labels) for le in ("0.0", "0.1", "0.99", "1.0")]
+    assert found == [5 * SECOND, 7 * SECOND, 7 * SECOND, 8 * SECOND]
+    assert metrics(f"{UTILIZATION}_count", **labels) == 8 * SECOND
+    assert metrics(f"{UTILIZATION}_sum", **labels) == pytest.approx(1.2 * SECOND)
+
+
+def test_requests_are_a_part_of_the_limit_or_of_the_room_in_the_queues() -> None:
+    level = replace(QUEUE, executing={6: SECOND}, waiting={25: SECOND})
+    metrics = Metrics(reading(level))
+
+    name = "apf_priority_level_request_utilization_sum"
+    assert metrics(name, phase="executing", **WORK) == 0.5 * SECOND
+    assert metrics(name, phase="waiting", **WORK) == 0.25 * SECOND
+
+
+def test_demand_may_be_many_times_the_limit() -> None:
+    metrics = Metrics(reading(replace(QUEUE, demand={24: SECOND, 120: SECOND})))
+
+    assert metrics("apf_demand_seats_bucket", le="2.0", **WORK) == SECOND
+    assert metrics("apf_demand_seats_bucket", le="6.0", **WORK) == SECOND
+    assert metrics("apf_demand_seats_count", **WORK) == 2 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("level", "denominator"),
+    [
+        (replace(EXEMPT, current=0), 5),  # a tenth of the server's 50 seats
+        (replace(EXEMPT, current=3), 3),
+        (replace(EXEMPT, current=3, denominator=8), 8),
+        (replace(EXEMPT, current=3, denominator=0), 1),
+    ],
+)
+def test_seats_are_a_part_of_what_the_level_has_or_else_of_something_sensible(
+    level: LevelReading, denominator: int
+) -> None:
+    metrics = Metrics(reading(replace(level, demand={10: 3 * SECOND})))
+
+    found = metrics("apf_demand_seats_sum", priority_level="exempt")
+    assert found == pytest.approx(3 * SECOND * 10 / denominator)
+
+
+def test_a_level_without_queues_can_hold_nothing_that_waits() -> None:
+    metrics = Metrics(reading(replace(EXEMPT, waiting={0: SECOND})))
+
+    labels = {"phase": "waiting", "priority_level": "exempt"}
+    assert metrics("apf_priority_level_request_utilization_bucket", le="0.0", **labels) == SECOND
+
+
+def test_the_server() -> None:
+    metrics = Metrics(
+        reading(
+            fair_fraction=0.75,
+            authentication_failures={"expired": 2},
+            hang_ups={"waiting": 1, "executing": 4},
+            configuration_loads={"success": 3, "failure": 1},
+            version="1.2.3",
+        )
+    )
+
+    assert metrics("apf_server_seats") == 50
+    assert metrics("apf_seat_fair_frac") == 0.75
+    assert metrics("apf_authentication_failures_total", reason="expired") == 2
+    assert metrics("apf_hang_ups_total", phase="executing") == 4
+    assert metrics("apf_configuration_loads_total", outcome="failure") == 1
+    assert metrics("apf_info", version="1.2.3") == 1
+
+
+# Named queues
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("apf_queue_requests", {"state": "inqueue"}, 4),
+        ("apf_queue_requests", {"state": "pending"}, 1),
+        ("apf_queue_requests", {"state": "running"}, 9),
+        ("apf_queue_finished_requests_total", {"outcome": "completed"}, 100),
+        ("apf_queue_finished_requests_total", {"outcome": "failed"}, 7),
+        ("apf_queue_finished_requests_total", {"outcome": "aborted"}, 2),
+        ("apf_queue_state", {"state": "Paused"}, 1),
+        ("apf_queue_state", {"state": "Open"}, 0),
+        ("apf_queue_weight", {}, 3),
+        ("apf_queue_min_seats", {}, 6),
+        ("apf_queue_max_seats", {}, 20),
+        ("apf_queue_deserved_seats", {}, 12.5),
+        ("apf_queue_used_seats", {}, 10),
+        ("apf_queue_share", {}, 0.8),
+        ("apf_queue_revocations_total", {}, 5),
+    ],
+)
+def test_a_queue_s_numbers_are_told(name: str, labels: dict[str, str], value: float) -> None:
+    assert Metrics(FULL)(name, queue="work", **labels) == value
+
+
+def test_the_server_s_numbers_are_told() -> None:
+    metrics = Metrics(FULL)
+
+    assert metrics("apf_queue_live_changes") == 1
+    assert metrics("apf_unknown_queue_requests_total", reason="queue-not-found") == 1
+
+
+def look(house: Operated) -> Metrics:
+    return Metrics(read_server(house.controller, house.queues, authentication_failures={}, version="1"))
+
+
+def test_a_queue_s_series_come_and_go_with_it() -> None:
+    house = Operated(server(10) + level("web", "minSeats: 0"))
+    house.queues.create("batch", max=2)
+    running, other, waits = house.arrive("batch", 3)
+    metrics = look(house)
+    assert metrics("apf_queue_requests", queue="batch", state="running") == 2
+    assert metrics("apf_queue_requests", queue="batch", state="inqueue") == 1
+    assert metrics("apf_queue_live_changes") == 1
+
+    house.queues.delete("batch", cascade=True)
+    house.end(running)
+    house.end(other)
+    assert waits.reason is Reason.QUEUE_CLOSED
+    names = ("apf_queue_requests", "apf_queue_share", "apf_rejected_requests_total")
+
+    assert not [labels for name in names for labels in look(house).series(name) if "batch" in labels]
+
+
+def test_a_parent_has_numbers_but_no_level() -> None:
+    house = Operated(server(10) + level("tenants") + level("free", "parent: tenants"))
+    house.arrive("free")
+    metrics = look(house)
+
+    assert metrics("apf_queue_used_seats", queue="tenants") == 1
+    assert metrics("apf_nominal_limit_seats", priority_level="tenants") is None
+
+
+# The page
 
 
 def test_the_tables_have_every_metric_with_its_type() -> None:
