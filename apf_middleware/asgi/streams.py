@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Message, Scope, Send
 
+from apf_middleware.accept import parse_accept
 from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
@@ -77,7 +78,13 @@ def _is_known(scope: Scope) -> bool:
     """Return whether a request announces that it wants a stream."""
     if scope["type"] == "websocket":
         return True
-    return any(name == b"accept" and _EVENT_STREAM in value.lower() for name, value in headers_of(scope))
+    accepted = (
+        entry
+        for name, value in headers_of(scope)
+        if name == b"accept"
+        for entry in parse_accept(value.decode("latin-1"))
+    )
+    return any(entry.name == "text/event-stream" and entry.quality > 0 for entry in accepted)
 
 
 async def send_timed(send: Send, writes: StalledCalls[Releasable], admission: Admission, message: Message) -> None:

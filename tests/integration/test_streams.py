@@ -186,7 +186,7 @@ async def test_who_accepts_events_is_counted_on_arrival_and_refused_when_there_a
         assert 1 <= int(own.headers["retry-after"]) <= 60
         tally = studio.controller.levels["crowd"].tallies["everybody"]
         assert {reason.value: n for reason, n in tally.rejected.items() if n} == {"stream-limit": 2}
-        plain = await studio.comes("/5?text/html", user="alice")
+        plain = await studio.comes("/5?text/html", user="alice", accept=f"text/html, {EVENTS};q=0")
         assert plain.status == 200, "only streams are limited"
         studio.doors["/5"].set()
         await studio.let_go(first, second, plain)
