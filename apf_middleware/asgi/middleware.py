@@ -26,7 +26,7 @@ from apf_middleware.asgi.responses import (
     answer_unknown_queue,
     send_answer,
 )
-from apf_middleware.asgi.scope import path_of
+from apf_middleware.asgi.scope import Headers, path_of
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.streams import StreamPolicy, begin_response, follow, is_event_stream, prepare, send_timed
 from apf_middleware.asgi.telemetry import observed
@@ -51,8 +51,7 @@ _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until a client has read so few
 _E: Final = frozenset(b"eE")  # of text/event-stream
-_Headers = list[tuple[bytes, bytes]]
-_Reply = tuple[Send, _Headers, Admission]  # senders are its methods: a partial's calls cost more
+_Reply = tuple[Send, Headers, Admission]  # senders are its methods: a partial's calls cost more
 
 
 class APFMiddleware:
@@ -370,7 +369,7 @@ async def _send_websocket(reply: _Reply, message: Message) -> None:
     await send(message)
 
 
-def _with_headers(message: Message, headers: _Headers, extra: _Headers) -> Message:
+def _with_headers(message: Message, headers: Headers, extra: Headers) -> Message:
     """Return the start of a response with ``headers``, which were read from it, and ``extra``."""
     if not extra and ("headers" not in message or isinstance(message["headers"], list | tuple)):
         return message

@@ -20,8 +20,7 @@ from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
-from apf_middleware.asgi.resolver import RequestResolver
-from apf_middleware.asgi.responses import ResponseHeaders
+from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.watch import Watcher
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.problems import Absent, Path, Problems

@@ -12,23 +12,23 @@ from copy import copy
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from uuid import UUID, uuid5
 
 from starlette.types import Receive, Scope
 
-from apf_middleware.asgi.admin import Details
 from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
-from apf_middleware.asgi.responses import ResponseHeaders
-from apf_middleware.asgi.scope import digest_request
+from apf_middleware.asgi.scope import Headers, digest_request
 from apf_middleware.asgi.streams import StreamPolicy
-from apf_middleware.classification import Classification, Identity, RequestDigest
+from apf_middleware.classification import Classification, Identity, RequestDigest, Resource
 from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
 from apf_middleware.config.gating import Gating
+from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.estimation import Choice, Estimate, LearnedCosts, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
@@ -38,21 +38,81 @@ from apf_middleware.runtime.queues.naming import REASONS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Found", "GatedRequest", "RequestResolver", "ResolvedRequest", "Unseated"]
+__all__ = [
+    "NO_DETAILS",
+    "Details",
+    "Found",
+    "GatedRequest",
+    "RequestResolver",
+    "ResolvedRequest",
+    "ResponseHeaders",
+    "Unseated",
+]
 
+_NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
 _READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # of verbs; all others write
 _ONE_SEAT: Final = Estimate(Work(), 1)
 
-Headers = list[tuple[bytes, bytes]]
+
+class ResponseHeaders:
+    """The response headers that identify schema and level, by name or by UID."""
+
+    __slots__ = ("_known", "_names", "settings")
+
+    def __init__(self, settings: ResponseSettings) -> None:
+        self.settings: ResponseSettings = settings
+        self._known: dict[tuple[str, str], Headers] = {}
+        self._names = {
+            "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
+            "kubernetes": (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"),
+            "none": None,
+        }[settings.headers]
+
+    @property
+    def are_names(self) -> bool:
+        return self.settings.names == "shown"
+
+    def of(self, classification: Classification) -> Headers:
+        """Return the headers for every response to requests of this schema."""
+        key = classification.schema, classification.level
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._written(*key)
+        return found
+
+    def _written(self, schema: str, level: str) -> Headers:
+        if self._names is None:
+            return []
+        if self.settings.headers == "kubernetes" or not self.are_names:
+            schema, level = _uid("FlowSchema", schema), _uid("PriorityLevel", level)
+        values = schema, level
+        return [(name, value.encode("latin-1")) for name, value in zip(self._names, values, strict=True)]
+
+
+def _uid(kind: str, name: str) -> str:
+    """Return the UID of an object, which is the same in all workers and after a restart."""
+    return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
 
 
 class Unseated(Enum):
     """Requests that are served at once, without a level and seats."""
 
     LONG_RUNNING = "long-running"
+
+
+class Details(NamedTuple):
+    """The subject of requests, which their destination has as ``details`` where the admin is on."""
+
+    verb: str
+    path: str
+    resource: Resource | None
+
+
+NO_DETAILS: Final = Details("", "", None)
+"""The details of a request whose destination has none."""
 
 
 class ResolvedRequest(Destination):

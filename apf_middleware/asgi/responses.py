@@ -12,12 +12,12 @@ from http import HTTPStatus
 from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Final
-from uuid import UUID, uuid5
 
 from starlette.types import Scope, Send
 
+from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.scope import Headers
 from apf_middleware.asgi.telemetry import timing_header
-from apf_middleware.classification import Classification
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission, retry_after_s
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "ResponseHeaders",
     "answer_gone",
     "answer_rejected",
     "answer_unauthenticated",
@@ -35,9 +34,6 @@ __all__ = [
     "send_answer",
 ]
 
-Headers = list[tuple[bytes, bytes]]
-
-_NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _PROBLEM: Final = (b"content-type", b"application/problem+json")
 _KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # the WebSocket close code "Try Again Later"
@@ -68,46 +64,6 @@ class Answer:
 
 
 _GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # which proxies log for a lost client
-
-
-class ResponseHeaders:
-    """The response headers that identify schema and level, by name or by UID."""
-
-    __slots__ = ("_known", "_names", "settings")
-
-    def __init__(self, settings: ResponseSettings) -> None:
-        self.settings: ResponseSettings = settings
-        self._known: dict[tuple[str, str], Headers] = {}
-        self._names = {
-            "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
-            "kubernetes": (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"),
-            "none": None,
-        }[settings.headers]
-
-    @property
-    def are_names(self) -> bool:
-        return self.settings.names == "shown"
-
-    def of(self, classification: Classification) -> Headers:
-        """Return the headers for every response to requests of this schema."""
-        key = classification.schema, classification.level
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._written(*key)
-        return found
-
-    def _written(self, schema: str, level: str) -> Headers:
-        if self._names is None:
-            return []
-        if self.settings.headers == "kubernetes" or not self.are_names:
-            schema, level = _uid("FlowSchema", schema), _uid("PriorityLevel", level)
-        values = schema, level
-        return [(name, value.encode("latin-1")) for name, value in zip(self._names, values, strict=True)]
-
-
-def _uid(kind: str, name: str) -> str:
-    """Return the UID of an object, which is the same in all workers and after a restart."""
-    return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
 
 
 def answer_rejected(admission: Admission, response_headers: ResponseHeaders, now: int, chance: Random) -> Answer:

@@ -6,7 +6,9 @@ specification also allows any iterable of two-item iterables for headers: nearly
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar, overload
+from functools import lru_cache
+from ipaddress import IPv6Address
+from typing import Final, TypeVar, overload
 from urllib.parse import parse_qsl
 
 from starlette.types import Scope
@@ -14,13 +16,27 @@ from starlette.types import Scope
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
 
-__all__ = ["HeaderView", "QueryView", "digest_request", "headers_of", "method_of", "path_of", "query_of"]
+__all__ = [
+    "HeaderView",
+    "Headers",
+    "QueryView",
+    "digest_request",
+    "headers_of",
+    "method_of",
+    "path_of",
+    "peer_address",
+    "query_of",
+]
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 
+Headers = list[tuple[bytes, bytes]]
+"""Headers of a response."""
+
 T = TypeVar("T")
 
-_MOST_PARAMETERS = 256
+_MOST_PARAMETERS: Final = 256
+_MOST_PEERS: Final = 4096
 
 
 def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
@@ -40,6 +56,25 @@ def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
 def method_of(scope: Scope) -> str:
     """Return the method; a WebSocket's handshake is a GET."""
     return str(scope.get("method") or "GET")
+
+
+def peer_address(scope: Scope) -> str:
+    """Return the host of ``scope["client"]``; empty if there is none, as on a Unix socket."""
+    client = scope.get("client")
+    host = client[0] if isinstance(client, list | tuple) and client else ""
+    if not isinstance(host, str):
+        return ""
+    return _unmapped(host) if host.startswith("::ffff:") else host
+
+
+@lru_cache(_MOST_PEERS)
+def _unmapped(host: str) -> str:
+    """Return an IPv4 address without the prefix that a dual-stack socket gives it."""
+    try:
+        address = IPv6Address(host)
+    except ValueError:
+        return host
+    return str(address.ipv4_mapped or address)
 
 
 def path_of(scope: Scope) -> str:

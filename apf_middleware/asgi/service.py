@@ -17,8 +17,7 @@ from apf_middleware.asgi.control_socket import ControlSocket, Peer
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
 from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
-from apf_middleware.asgi.resolver import RequestResolver
-from apf_middleware.asgi.responses import ResponseHeaders
+from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait

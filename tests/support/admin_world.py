@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from starlette.types import Message
 
-from apf_middleware.asgi.admin import Admin, Details
+from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.openapi import describe
+from apf_middleware.asgi.resolver import Details
 from apf_middleware.classification import Classification, Identity, Resource
 from apf_middleware.config import load_text
 from apf_middleware.config.admin import AdminSettings

@@ -37,8 +37,8 @@ from apf_middleware.asgi.admin.protocol import (
 )
 from apf_middleware.asgi.admin.queues import QueueResource
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
-from apf_middleware.asgi.responses import Answer, Headers, send_answer
-from apf_middleware.asgi.scope import HeaderView, method_of, path_of, query_of
+from apf_middleware.asgi.responses import Answer, send_answer
+from apf_middleware.asgi.scope import Headers, HeaderView, method_of, path_of, query_of
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.admin import AdminSettings
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
+from apf_middleware.asgi.resolver import NO_DETAILS
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
@@ -14,8 +15,6 @@ from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
 from apf_middleware.snapshots import FlowSnapshot, HeldSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
 
 __all__ = [
-    "NO_DETAILS",
-    "Details",
     "ObservedRequest",
     "View",
     "observe_flows",
@@ -51,18 +50,6 @@ class View(Protocol):
         Raise InvalidValueError if it didn't come from files.
         """
         ...
-
-
-class Details(NamedTuple):
-    """What a request is about; a destination has it as ``details`` where the admin is on."""
-
-    verb: str
-    path: str
-    resource: Resource | None
-
-
-NO_DETAILS: Final = Details("", "", None)
-"""Of a request whose destination has none."""
 
 
 class ObservedRequest(NamedTuple):

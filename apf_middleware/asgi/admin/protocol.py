@@ -18,8 +18,8 @@ from starlette.types import Receive, Scope
 
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin.documents import FieldError, ProblemDocument, Worker, to_json
-from apf_middleware.asgi.responses import Answer, Headers
-from apf_middleware.asgi.scope import HeaderView
+from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.scope import Headers, HeaderView
 from apf_middleware.classification.text import printable
 from apf_middleware.runtime import log_event
 

@@ -15,9 +15,10 @@ from typing import Final
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values
+from apf_middleware.asgi.scope import peer_address
 from apf_middleware.config.authentication import TrustedProxySettings, network
 
-__all__ = ["MAX_HOPS", "TrustedNetworks", "TrustedProxies", "peer_address"]
+__all__ = ["MAX_HOPS", "TrustedNetworks", "TrustedProxies"]
 
 MAX_HOPS: Final = 64
 """The maximum number of proxies that are followed."""
@@ -31,17 +32,6 @@ _PAIR: Final = re.compile(
     r'[ \t]*([\w!#$%&\'*+.^`|~-]+)=(?:([\w!#$%&\'*+.^`|~-]+)|"((?:[^"\\]|\\.)*)")[ \t]*', re.ASCII
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
-
-
-def peer_address(scope: Scope) -> str:
-    """Return the host of ``scope["client"]``; empty if there is none, as on a Unix socket."""
-    client = scope.get("client")
-    host = client[0] if isinstance(client, list | tuple) and client else ""
-    if not isinstance(host, str):
-        return ""
-    if host.startswith("::ffff:"):  # the form that a dual-stack socket gives an IPv4 peer
-        return _address(host) or host
-    return host
 
 
 def _address(text: str) -> str | None:

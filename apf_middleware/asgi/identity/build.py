@@ -5,11 +5,10 @@ from typing import assert_never
 
 from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.certificate import CertificateAuthenticator
-from apf_middleware.asgi.identity.chain import Authenticator, Chain
+from apf_middleware.asgi.identity.chain import Authenticator, Chain, UserAuthenticator
 from apf_middleware.asgi.identity.function import FunctionAuthenticator
 from apf_middleware.asgi.identity.proxy import ProxyAuthenticator
 from apf_middleware.asgi.identity.tokens import TokenAuthenticator
-from apf_middleware.asgi.identity.user import UserAuthenticator
 from apf_middleware.config import ServerSettings
 from apf_middleware.config.authentication import (
     AuthenticatorSettings,

@@ -1,4 +1,4 @@
-"""The chain of authenticators that identifies callers.
+"""The chain of authenticators that identifies callers, and its default: ``scope["user"]`` of an outer middleware.
 
 Authenticators run in order, and the first that recognizes the caller decides. A refusal is final too, unless its reason
 only says that the credentials may be of another kind: two kinds of bearer tokens share one header. In that case the
@@ -9,22 +9,23 @@ anonymous.
 import logging
 from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.certificate import certificate_facts
-from apf_middleware.asgi.identity.user import UserAuthenticator, user_facts
+from apf_middleware.asgi.identity.credential import is_plain
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
-from apf_middleware.classification import ANONYMOUS
+from apf_middleware.asgi.scope import peer_address
+from apf_middleware.classification import ANONYMOUS, Identity
+from apf_middleware.config.authentication import UserSettings
 
-__all__ = ["NOT_MINE", "Authenticator", "Chain", "Facts"]
+__all__ = ["NOT_MINE", "Authenticator", "Chain", "Facts", "UserAuthenticator", "user_facts"]
 
 NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong-issuer"})
 """Reasons after which the next authenticator runs; all others are final."""
 
-_ANY_FACTS: Final[tuple[Facts, ...]] = (user_facts, certificate_facts)
 _NOBODY: Final = Authenticated(ANONYMOUS)
 _log: Final = logging.getLogger(__name__)
 
@@ -54,6 +55,76 @@ class Authenticator(Protocol):
         The chain calls this at most once a second, never while a request is being decided.
         """
         ...
+
+
+def user_facts(scope: Scope) -> Hashable | None:
+    """Return the name and the scopes of an authenticated user; None if the scope has neither user nor auth."""
+    user = scope.get("user")
+    if user is None and scope.get("auth") is None:
+        return None
+    return ("user", _name(user), _scopes(scope))
+
+
+def _name(user: Any) -> str | None:  # noqa: ANN401 - applications may set any object
+    """Return the name of the user; None if the user isn't authenticated or has no usable name."""
+    if getattr(user, "is_authenticated", False) is not True:
+        return None
+    for attribute in ("identity", "display_name"):  # Starlette's BaseUser raises if a subclass doesn't define one
+        try:
+            name = getattr(user, attribute, None)
+        except NotImplementedError:
+            continue
+        if isinstance(name, int) and not isinstance(name, bool):
+            return str(name)
+        if isinstance(name, str) and name and is_plain(name):
+            return name
+    return None
+
+
+def _scopes(scope: Scope) -> tuple[str, ...]:
+    scopes = getattr(scope.get("auth"), "scopes", None)
+    return (
+        tuple(one for one in scopes if isinstance(one, str) and is_plain(one))
+        if isinstance(scopes, list | tuple | set)
+        else ()
+    )
+
+
+class UserAuthenticator:
+    """An authenticator that trusts ``scope["user"]`` and optionally uses the scopes of ``scope["auth"]`` as groups.
+
+    Scopes that begin with ``system:`` are ignored: groups of these names have special meanings, and an application
+    that lets users choose their scopes doesn't expect this.
+    """
+
+    __slots__ = ("_scopes_as_groups",)
+
+    headers: frozenset[bytes] = frozenset()
+    memorable = True
+    facts: tuple[Facts, ...] = (user_facts,)
+
+    def __init__(self, settings: UserSettings | None = None) -> None:
+        self._scopes_as_groups = settings is not None and settings.scopes_as_groups
+
+    def __repr__(self) -> str:
+        return f"UserAuthenticator(scopes_as_groups={self._scopes_as_groups})"
+
+    def authenticate(self, scope: Scope) -> Authenticated | None:
+        """Return the user in the scope; None if there is none, or one that isn't authenticated."""
+        user = scope.get("user")
+        name = None if user is None else _name(user)
+        if name is None:
+            return None
+        scopes = _scopes(scope) if self._scopes_as_groups else ()
+        groups = [one for one in scopes if one and not one.startswith("system:")]
+        return Authenticated(Identity(name, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
+
+    def refresh(self) -> bool:
+        """Return False, because there is no state to refresh."""
+        return False
+
+
+_ANY_FACTS: Final[tuple[Facts, ...]] = (user_facts, certificate_facts)
 
 
 class Chain:
@@ -129,7 +200,7 @@ class Chain:
 
     def client_address(self, scope: Scope) -> str:
         """Return the client's address, behind trusted proxies; empty if there is none."""
-        return self._proxies.client_address(scope)
+        return self._proxies.client_address(scope) if self._proxies.headers else peer_address(scope)
 
     def comes_from_proxy(self, scope: Scope) -> bool:
         """Return whether the request has come through a trusted proxy."""

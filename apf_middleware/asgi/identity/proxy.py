@@ -10,11 +10,11 @@ from urllib.parse import unquote
 
 from starlette.types import Scope
 
-from apf_middleware.asgi.identity.address import TrustedNetworks, peer_address
+from apf_middleware.asgi.identity.address import TrustedNetworks
 from apf_middleware.asgi.identity.certificate import certificate_facts, common_name
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values, is_plain
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
-from apf_middleware.asgi.scope import headers_of
+from apf_middleware.asgi.scope import headers_of, peer_address
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import ProxySettings
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.asgi.identity import address as module
-from apf_middleware.asgi.identity.address import MAX_HOPS, TrustedNetworks, TrustedProxies, peer_address
+from apf_middleware.asgi.identity.address import MAX_HOPS, TrustedNetworks, TrustedProxies
 from apf_middleware.config.authentication import TrustedProxySettings
 from tests.support.authentication import request
 
@@ -133,23 +133,6 @@ def test_without_trusted_proxies_no_header_matters() -> None:
 
     assert alone.headers == frozenset()
     assert alone.client_address(request(("x-forwarded-for", "6.6.6.6"), peer="127.0.0.1")) == "127.0.0.1"
-
-
-@pytest.mark.parametrize(
-    ("client", "expected"),
-    [
-        (None, ""),
-        ([], ""),
-        (["192.0.2.1", 1], "192.0.2.1"),
-        (("::ffff:192.0.2.1", 1), "192.0.2.1"),
-        (("::ffff:odd", 1), "::ffff:odd"),
-        ((None, 1), ""),
-        ("192.0.2.1", ""),
-    ],
-)
-def test_the_peer_is_what_the_server_says(client: object, expected: str) -> None:
-    assert peer_address({"client": client}) == expected
-    assert peer_address({}) == ""
 
 
 def test_an_ipv4_peer_is_the_same_in_ipv6() -> None:
