@@ -17,7 +17,7 @@ from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, Destination, StalledCalls
+from apf_middleware.runtime import Admission, Deadlines, Destination
 from apf_middleware.runtime.streams import Releasable
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _is_known(scope: Scope) -> bool:
     return any(entry.name == "text/event-stream" and entry.quality > 0 for entry in accepted)
 
 
-async def send_timed(send: Send, writes: StalledCalls[Releasable], admission: Admission, message: Message) -> None:
+async def send_timed(send: Send, writes: Deadlines[Releasable], admission: Admission, message: Message) -> None:
     """Send a message, and release the seats if this takes too long because the client doesn't read."""
     if admission.state is not _SEATED:
         await send(message)

@@ -2,6 +2,7 @@
 
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
+from apf_middleware.runtime.deadlines import Deadlines
 from apf_middleware.runtime.drain import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
@@ -10,7 +11,6 @@ from apf_middleware.runtime.log import RejectionLog, log_event
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
 from apf_middleware.runtime.reading import read_server
 from apf_middleware.runtime.revocation import Revocation
-from apf_middleware.runtime.stalled_calls import StalledCalls
 from apf_middleware.runtime.streams import OpenStreams
 from apf_middleware.runtime.waiting import ClientWatch, wait_for_seat
 
@@ -19,6 +19,7 @@ __all__ = [
     "Admission",
     "ClientWatch",
     "Controller",
+    "Deadlines",
     "Destination",
     "DrainMeter",
     "GateRunner",
@@ -32,7 +33,6 @@ __all__ = [
     "QueueState",
     "RejectionLog",
     "Revocation",
-    "StalledCalls",
     "UnknownQueue",
     "log_event",
     "read_server",

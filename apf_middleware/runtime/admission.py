@@ -6,13 +6,13 @@ which its destination was given.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest, Resource
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
-from apf_middleware.runtime.record import AdmissionRecord
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.streams import Stream
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.incoming import IncomingBodies
     from apf_middleware.runtime.level import LevelRuntime
     from apf_middleware.runtime.registry import LevelRegistry
+    from apf_middleware.runtime.wait_monitor import WaitMonitors
 
-__all__ = ["MOST_CHARGED", "Admission", "AdmissionControl", "Destination", "Wakeable"]
+__all__ = ["MOST_CHARGED", "Admission", "AdmissionControl", "AdmissionRecord", "Destination", "Wakeable"]
 
 MOST_CHARGED: Final = 10_000
 """No request is billed for more seats than this."""
@@ -34,6 +35,18 @@ MOST_CHARGED: Final = 10_000
 _NEW: Final = TicketState.NEW
 _SEATED: Final = TicketState.SEATED
 _SECOND: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRecord:
+    """The facts of an admission at the moment when it was pickled, under the names that they have there."""
+
+    level: str
+    schema: str
+    flow: str
+    seats: int
+    waited: float
+    reason: "Reason | None"
 
 
 class Wakeable(Protocol):
@@ -52,6 +65,7 @@ class AdmissionControl(Protocol):
     bodies: "IncomingBodies"
     is_closing: bool
     registry: "LevelRegistry"
+    wait_monitors: "WaitMonitors"
 
     def arrive(self, now: int, admission: "Admission") -> None:
         """Let a request in: afterwards it is seated, queued, or rejected."""

@@ -29,6 +29,7 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.queues.states import wish_of
 from apf_middleware.runtime.registry import LevelRegistry, wanted_levels
+from apf_middleware.runtime.wait_monitor import WaitMonitors
 from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Controller:
         self.registry: LevelRegistry = LevelRegistry(configuration, now, self.backlog)
         self.sharing: Sharing = self.registry.sharing
         self.is_closing: bool = False
+        self.wait_monitors: WaitMonitors = WaitMonitors(now)
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
         self.costs: LearnedCosts | None = None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
-from apf_middleware.runtime.stalled_calls import StalledCalls
+from apf_middleware.runtime.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Classification
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["HELD_NS", "Incoming", "IncomingBodies", "Suspendable"]
 
 HELD_NS: Final = 100_000_000
-"""The time after which a running request that waits for more of its body gives its seats back, at most twice this."""
+"""The time after which a running request that waits for more of its body gives its seats back."""
 
 Flow = tuple[str, str]
 """A flow by its schema and its distinguisher."""
@@ -137,7 +137,7 @@ class IncomingBodies:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.settings: BodySettings = _USUAL
-        self.held: StalledCalls[Suspendable] = StalledCalls(HELD_NS, now, _suspend)
+        self.held: Deadlines[Suspendable] = Deadlines(HELD_NS, now, _suspend)
         self._now = now
         self._alarm = alarm(self._look, now)
         self._is_closed = False

@@ -12,8 +12,8 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.config.streams import StreamSettings
+from apf_middleware.runtime.deadlines import Deadlines
 from apf_middleware.runtime.drain import DrainMeter
-from apf_middleware.runtime.stalled_calls import StalledCalls
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
@@ -51,7 +51,7 @@ class OpenStreams:
         self.drain: DrainMeter = DrainMeter(now())  # for the rate at which streams end
         self.settings: StreamSettings = StreamSettings()
         self.is_limited: bool = False  # a copy from the settings, which is faster to read
-        self.writes: StalledCalls[Releasable] | None = None
+        self.writes: Deadlines[Releasable] | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
         """Put ``settings`` in force; open streams stay open, even if there are too many."""
@@ -59,7 +59,7 @@ class OpenStreams:
         self.is_limited = settings.is_limited
         limit_ns = settings.release_when_blocked_ns or 0
         if limit_ns != (self.writes.limit_ns if self.writes is not None else 0):
-            self.writes = StalledCalls(limit_ns, self._now, _release) if limit_ns else None
+            self.writes = Deadlines(limit_ns, self._now, _release) if limit_ns else None
 
     def enter(self, flow: Flow) -> bool:
         """Count one more stream of this flow; False if the limits don't allow it."""

@@ -5,10 +5,8 @@ before its task runs again. So the task finds the outcome in the admission, and 
 can come between: the task itself is cancelled, perhaps in the very step in which its request is seated. Then the seats
 are passed on, or the place in the queue is given up, and the cancellation continues.
 
-On asyncio a waiting request costs a future. Most waits are short, so at first a `WaitMonitor` only notes them. A wait
-that lasts longer than `WATCH_AFTER_NS`, at most twice that, becomes a long one: a task watches the client, and the
-deadline counts. A timer takes hundreds of bytes, and requests of one level have the same wait limit, so their deadlines
-come in the order of their arrival and one timer serves them all (`Deadlines`).
+On asyncio a waiting request costs a future. If the wait is long, a task watches the client and the deadline counts;
+requests with the same wait limit share one timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, beside a system task that watches the client.
 
@@ -25,33 +23,29 @@ import anyio
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.admission import Admission, Wakeable
+from apf_middleware.runtime.wait_monitor import WATCH_AFTER_NS, WaitMonitor
 
 if TYPE_CHECKING:
     from trio import CancelScope
 
+    from apf_middleware.runtime.deadlines import Deadlines
+    from apf_middleware.runtime.wait_monitor import Wait
+
 __all__ = [
-    "WAIT_MONITORS",
     "WATCHING",
-    "WATCH_AFTER_NS",
     "Cancellable",
     "ClientWatch",
-    "Deadlines",
     "Start",
-    "WaitMonitor",
-    "WaitMonitors",
     "Waiter",
     "WaitingTask",
     "wait_for_seat",
     "wait_in_scope",
 ]
 
-WATCH_AFTER_NS: Final = 3_000_000
-"""A client that has hung up is noticed when its request has waited for so long, at most twice that."""
+WATCHING: Final = "apf: watch the client of a waiting request"
+"""The name of the tasks that watch clients."""
 
 _SECOND: Final = 10**9
-_WATCH_AFTER: Final = WATCH_AFTER_NS / _SECOND
-WATCHING: Final = "apf: watch the client of a waiting request"
-_GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers: less than that isn't waited for
 
 
 class Waiter(Wakeable, Protocol):
@@ -98,22 +92,24 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     except RuntimeError:
         return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
-    monitor = WAIT_MONITORS[loop]
+    controller = admission.destination.controller
+    monitor = controller.wait_monitors.of(loop)
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:
-        monitor.deadlines(limit_ns).enter(waiting)
+        waiting.set_deadline(monitor)
     try:
         await waiting.woken
     except BaseException:
-        admission.destination.controller.leave(admission)
+        # The task is cancelled, perhaps in the very step in which its request was seated: `leave` tells the two apart.
+        controller.leave(admission)
         if waiting.client_watch is not None:
             waiting.client_watch.close()
         raise
     finally:
         admission.waiter = None
         if waiting.deadlines is not None:
-            waiting.deadlines.leave(waiting)
+            waiting.deadlines.end(waiting)
     return waiting.client_watch
 
 
@@ -203,7 +199,7 @@ class WaitingTask(Generic[C, L]):
         self._loop = loop
         self._context = copy_context()  # the request's own, in which its client is watched
         self.client_watch: L | None = None
-        self.deadlines: Deadlines | None = None
+        self.deadlines: Deadlines[Wait] | None = None
         self.woken: asyncio.Future[None] = loop.create_future()
 
     def wake(self) -> None:
@@ -220,126 +216,22 @@ class WaitingTask(Generic[C, L]):
     def hang_up(self) -> None:
         self._admission.destination.controller.hang_up(self._admission)
 
-    def left_ns(self) -> int:
-        """Return how much longer the request may wait."""
-        admission = self._admission
-        return admission.arrived_at + self._limit_ns - admission.destination.controller.now()
+    def set_deadline(self, monitor: WaitMonitor) -> None:
+        """Have the request rejected when its wait limit is over."""
+        self.deadlines = monitor.deadlines(self._limit_ns)
+        self.deadlines.begin(self, self._admission.arrived_at)
 
     def time_out(self) -> None:
         """Reject the request, whose wait limit is over."""
         self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
 
-    def become_long(self, monitor: "WaitMonitor") -> None:
+    def become_long(self, monitor: WaitMonitor) -> None:
         """Set the deadline and watch the client, unless the wait is over meanwhile."""
         if self.woken.done():
             return
-        monitor.deadlines(self._limit_ns).enter(self)
+        self.set_deadline(monitor)
         self.client_watch = client_watch = self._begin_to_watch(self._client)
         client_watch.watch(self, self._start)
 
     def _start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
         return self._loop.create_task(run(), name=WATCHING, context=self._context)
-
-
-class Deadlines:
-    """The deadlines of waits with the same limit, in the order in which they began, with one timer."""
-
-    __slots__ = ("_is_set", "_loop", "_waiting")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: dict[WaitingTask[Any, Any], None] = {}
-        self._is_set = False
-
-    def enter(self, waiting: WaitingTask[Any, Any]) -> None:
-        """Have a wait time out at its deadline, unless it leaves before."""
-        self._waiting[waiting] = None
-        waiting.deadlines = self
-        if not self._is_set:
-            self._set(waiting.left_ns())
-
-    def leave(self, waiting: WaitingTask[Any, Any]) -> None:
-        """Forget a wait that is over."""
-        del self._waiting[waiting]
-        waiting.deadlines = None
-
-    def _set(self, left_ns: int) -> None:
-        self._is_set = True
-        self._loop.call_later(max(left_ns, 0) / _SECOND, self._look)
-
-    def _look(self) -> None:
-        self._is_set = False
-        due = []
-        for waiting in self._waiting:
-            left_ns = waiting.left_ns()
-            if left_ns >= _GRAIN_NS:
-                self._set(left_ns)
-                break
-            due.append(waiting)
-        try:
-            for waiting in due:
-                self.leave(waiting)
-                waiting.time_out()
-        finally:  # if one of them raises, the others time out at the next look
-            if self._waiting and not self._is_set:
-                self._set(0)
-
-    def __repr__(self) -> str:
-        return f"<Deadlines of {len(self._waiting)}>"
-
-
-class WaitMonitor:
-    """The waits on one ``loop``, with one timer for all that have just begun."""
-
-    __slots__ = ("_deadlines", "_is_set", "_loop", "_new", "_young")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._new: list[WaitingTask[Any, Any]] = []
-        self._young: list[WaitingTask[Any, Any]] = []
-        self._is_set = False
-        self._deadlines: dict[int, Deadlines] = {}  # by wait limit, of which there are a few
-
-    def watch(self, waiting: WaitingTask[Any, Any]) -> None:
-        """Have a wait become a long one unless it ends soon."""
-        self._new.append(waiting)
-        if not self._is_set:
-            self._is_set = True
-            self._loop.call_later(_WATCH_AFTER, self._look)
-
-    def deadlines(self, limit_ns: int) -> Deadlines:
-        """Return the deadlines of waits with this limit."""
-        found = self._deadlines.get(limit_ns)
-        if found is None:
-            found = self._deadlines[limit_ns] = Deadlines(self._loop)
-        return found
-
-    def _look(self) -> None:
-        """Make long waits of those that had begun at the last look."""
-        for waiting in self._young:
-            if not waiting.woken.done():
-                self._loop.call_soon(waiting.become_long, self)  # one that fails doesn't affect the others
-        self._young = [waiting for waiting in self._new if not waiting.woken.done()]
-        self._new = []
-        self._is_set = bool(self._young)
-        if self._is_set:
-            self._loop.call_later(_WATCH_AFTER, self._look)
-
-    def __repr__(self) -> str:
-        return f"<WaitMonitor: {len(self._young) + len(self._new)} new, {self._deadlines!r}>"
-
-
-class WaitMonitors(dict[asyncio.AbstractEventLoop, WaitMonitor]):
-    """The monitor of each event loop on which requests wait: a server has one loop, tests have many."""
-
-    __slots__ = ()
-
-    def __missing__(self, loop: asyncio.AbstractEventLoop) -> WaitMonitor:
-        for other in [other for other in self if other.is_closed()]:  # and all its waits have ended with it
-            del self[other]
-        self[loop] = monitor = WaitMonitor(loop)
-        return monitor
-
-
-WAIT_MONITORS: Final = WaitMonitors()
-"""The monitors of all event loops. A monitor belongs to a loop, not to one of the middlewares that run on it."""

@@ -361,7 +361,7 @@ async def test_a_write_that_fails_is_no_write_in_progress() -> None:
         await middleware(http_scope("/download"), receive, send)
 
     writes = middleware.service.controller.levels["crowd"].streams.writes
-    assert repr(writes).startswith("<StalledCalls: 0 in progress")
+    assert repr(writes).startswith("<Deadlines of 0,")
 
 
 KUBERNETES = ", resolver: kubernetes, estimation: {cap: false, default: {source: kubernetes}}"

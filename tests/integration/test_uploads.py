@@ -24,7 +24,7 @@ class Works(Stage):
     def hold_up(self) -> int:
         """As if all who wait for more had waited for as long as they may with seats; how many they are."""
         held = self.bodies.held
-        waiting = list(held._since)
+        waiting = list(held._ends)
         for upload in waiting:
             held.end(upload)
             upload.suspend()

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from functools import partial
 
 import anyio
 import pytest
@@ -11,7 +10,6 @@ from apf_middleware.asgi import telemetry
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
-from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.protected_app import Stage, configuration, settle
 
@@ -119,46 +117,6 @@ async def _open_later(stage: Stage, path: str, delay: float) -> None:
 async def _cancel_later(scope: anyio.CancelScope, delay: float) -> None:
     await anyio.sleep(delay)
     scope.cancel()
-
-
-async def test_an_alarm_rings_once_at_the_earliest_time_that_was_asked_for() -> None:
-    rung: list[float] = []
-    alarm = Alarm(lambda: rung.append(time.monotonic()), time.monotonic_ns)
-    began = time.monotonic()
-    now = time.monotonic_ns()
-    for delay in (500, 20, 400):
-        alarm.ask(now + delay * MS)
-    await anyio.sleep(0.15)
-
-    assert len(rung) == 1
-    assert 0.019 < rung[0] - began < 0.39  # and so not for the second to come, however busy the machine is
-    alarm.ask(time.monotonic_ns() + 10 * MS)
-    await anyio.sleep(0.1)
-    assert len(rung) == 2, "it can be asked again"
-
-
-async def test_a_cancelled_alarm_is_silent() -> None:
-    rung: list[int] = []
-    alarm = Alarm(lambda: rung.append(1), time.monotonic_ns)
-    alarm.ask(time.monotonic_ns() + 5 * MS)
-    alarm.cancel()
-    await anyio.sleep(0.05)
-
-    assert rung == []
-
-
-def test_an_alarm_outlives_the_event_loop_that_it_was_set_on() -> None:
-    rung: list[int] = []
-    alarm = Alarm(lambda: rung.append(1), time.monotonic_ns)
-
-    async def ask(delay: int, sleep: float) -> None:
-        alarm.ask(time.monotonic_ns() + delay * MS)
-        await anyio.sleep(sleep)
-
-    anyio.run(partial(ask, 5, 0))
-    anyio.run(partial(ask, 20, 0.1))
-
-    assert rung == [1]
 
 
 async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -> None:

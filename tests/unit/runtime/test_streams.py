@@ -13,7 +13,7 @@ from apf_middleware.config.streams import StreamSettings
 from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import InvalidValueError, TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
-from apf_middleware.runtime import Admission, Controller, OpenStreams, StalledCalls
+from apf_middleware.runtime import Admission, Controller, Deadlines, OpenStreams
 from apf_middleware.runtime.streams import Stream, StreamRegistry
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class Released:
 @pytest.mark.anyio
 async def test_whose_write_lasts_too_long_gives_seats_back_and_nobody_else() -> None:
     time = 0
-    writes: StalledCalls[Released] = StalledCalls(10_000_000, lambda: time, Released.release)
+    writes: Deadlines[Released] = Deadlines(10_000_000, lambda: time, Released.release)
     slow, quick, late = Released(), Released(), Released()
     writes.begin(slow)
     writes.begin(quick)
@@ -262,7 +262,7 @@ async def test_whose_write_lasts_too_long_gives_seats_back_and_nobody_else() -> 
         await late.happened.wait()
     writes.end(slow)
     assert (slow.times, late.times) == (1, 1)
-    assert repr(writes) == "<StalledCalls: 0 in progress, for at most 10000000 ns>"
+    assert repr(writes) == "<Deadlines of 0, each 10000000 ns after its beginning>"
 
 
 def test_writes_are_timed_only_where_that_is_wanted() -> None:
@@ -270,11 +270,11 @@ def test_writes_are_timed_only_where_that_is_wanted() -> None:
     assert not streams.writes
     streams.adopt(StreamSettings(release_when_blocked_ns=5))
     writes = streams.writes
-    assert repr(writes) == "<StalledCalls: 0 in progress, for at most 5 ns>"
+    assert repr(writes) == "<Deadlines of 0, each 5 ns after its beginning>"
     streams.adopt(StreamSettings(release_when_blocked_ns=5))
     assert streams.writes is writes
     streams.adopt(StreamSettings(release_when_blocked_ns=6))
-    assert repr(streams.writes) == "<StalledCalls: 0 in progress, for at most 6 ns>"
+    assert repr(streams.writes) == "<Deadlines of 0, each 6 ns after its beginning>"
     streams.adopt(StreamSettings(release_when_blocked_ns=0))
     assert not streams.writes
 

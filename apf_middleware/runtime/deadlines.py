@@ -1,0 +1,63 @@
+"""Deadlines of many objects with the same time limit, kept by one timer.
+
+A timer takes hundreds of bytes. Objects with the same limit reach their deadlines in the order in which they began, so
+a dictionary in that order and one timer for the first of them serve all.
+"""
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from apf_middleware.runtime.alarm import Alarm
+
+__all__ = ["Deadlines"]
+
+_GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers, which may ring that much too early
+
+T = TypeVar("T")
+
+
+class Deadlines(Generic[T]):
+    """The deadlines of the objects that have begun; ``expire`` is called for each that hasn't ended after ``limit_ns``.
+
+    ``now`` is the clock. The timer is set only while there are objects.
+    """
+
+    __slots__ = ("_alarm", "_ends", "_expire", "_now", "limit_ns")
+
+    def __init__(self, limit_ns: int, now: Callable[[], int], expire: Callable[[T], object]) -> None:
+        self.limit_ns: int = limit_ns
+        self._now = now
+        self._expire = expire
+        self._ends: dict[T, int] = {}  # the earliest deadline first
+        self._alarm = Alarm(self._look, now)
+
+    def begin(self, item: T, since: int | None = None) -> None:
+        """Let ``item`` expire when the limit has passed from now on, or ``since`` the given time."""
+        ends_at = (self._now() if since is None else since) + self.limit_ns
+        if not self._ends:
+            self._alarm.ask(ends_at)
+        self._ends[item] = ends_at
+
+    def end(self, item: T) -> None:
+        """Forget ``item``, which has ended in time or has expired; further calls do nothing."""
+        # The timer stays set: most objects end in time, and to set it anew for each would cost more than a vain ring.
+        self._ends.pop(item, None)
+
+    def _look(self) -> None:
+        """Expire the objects that are due, and set the timer for the next one."""
+        due_by = self._now() + _GRAIN_NS
+        due = []  # collected first, because an object that expires may end others
+        for item, ends_at in self._ends.items():
+            if ends_at >= due_by:
+                break
+            due.append(item)
+        try:
+            for item in due:
+                if self._ends.pop(item, None) is not None:
+                    self._expire(item)
+        finally:  # if one of them raises, the others expire at once in a ring of their own
+            if self._ends:
+                self._alarm.ask(next(iter(self._ends.values())))
+
+    def __repr__(self) -> str:
+        return f"<Deadlines of {len(self._ends)}, each {self.limit_ns} ns after its beginning>"

@@ -1,0 +1,100 @@
+"""Timers for the requests that wait on an asyncio event loop.
+
+Most waits are short, so at first a `WaitMonitor` only notes them. A wait that lasts longer than `WATCH_AFTER_NS`, at
+most twice that, becomes a long one: its deadline counts and its client is watched.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from apf_middleware.runtime.deadlines import Deadlines
+
+__all__ = ["WATCH_AFTER_NS", "Wait", "WaitMonitor", "WaitMonitors"]
+
+WATCH_AFTER_NS: Final = 3_000_000
+"""A client that has hung up is noticed when its request has waited for so long, at most twice that."""
+
+_WATCH_AFTER: Final = WATCH_AFTER_NS / 10**9
+
+
+class Wait(Protocol):
+    """A wait of one request; ``woken`` is done when it is over."""
+
+    woken: asyncio.Future[None]
+
+    def become_long(self, monitor: "WaitMonitor") -> None:
+        """Set the deadline and watch the client, unless the wait is over meanwhile."""
+        ...
+
+    def time_out(self) -> None:
+        """Reject the request, whose wait limit is over."""
+        ...
+
+
+def _time_out(wait: Wait) -> None:
+    wait.time_out()
+
+
+class WaitMonitor:
+    """The waits on one ``loop``, with one timer for all that have just begun; ``now`` is the clock of deadlines."""
+
+    __slots__ = ("_deadlines", "_is_set", "_loop", "_new", "_now", "_young")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], int]) -> None:
+        self._loop = loop
+        self._now = now
+        self._new: list[Wait] = []  # that have begun since the last look
+        self._young: list[Wait] = []  # that had begun before it
+        self._is_set = False
+        self._deadlines: dict[int, Deadlines[Wait]] = {}  # by wait limit, of which there are a few
+
+    def watch(self, wait: Wait) -> None:
+        """Have ``wait`` become a long one unless it ends soon."""
+        self._new.append(wait)
+        if not self._is_set:
+            self._is_set = True
+            self._loop.call_later(_WATCH_AFTER, self._look)
+
+    def deadlines(self, limit_ns: int) -> Deadlines[Wait]:
+        """Return the deadlines of waits with this limit."""
+        found = self._deadlines.get(limit_ns)
+        if found is None:
+            found = self._deadlines[limit_ns] = Deadlines(limit_ns, self._now, _time_out)
+        return found
+
+    def _look(self) -> None:
+        """Make long waits of those that had begun at the last look."""
+        for wait in self._young:
+            if not wait.woken.done():
+                self._loop.call_soon(wait.become_long, self)  # one that fails doesn't affect the others
+        self._young = [wait for wait in self._new if not wait.woken.done()]
+        self._new = []
+        self._is_set = bool(self._young)
+        if self._is_set:
+            self._loop.call_later(_WATCH_AFTER, self._look)
+
+    def __repr__(self) -> str:
+        return f"<WaitMonitor: {len(self._young) + len(self._new)} new, {self._deadlines!r}>"
+
+
+class WaitMonitors:
+    """The monitor of each event loop on which requests of one server wait: a server has one loop, tests have many."""
+
+    __slots__ = ("_by_loop", "_now")
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._by_loop: dict[asyncio.AbstractEventLoop, WaitMonitor] = {}
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> WaitMonitor:
+        """Return the monitor of ``loop``, which is made if there is none."""
+        monitor = self._by_loop.get(loop)
+        if monitor is None:
+            for other in [other for other in self._by_loop if other.is_closed()]:  # and all its waits have ended
+                del self._by_loop[other]
+            monitor = self._by_loop[loop] = WaitMonitor(loop, self._now)
+        return monitor
+
+    def __repr__(self) -> str:
+        return f"<WaitMonitors of {len(self._by_loop)} loops>"

@@ -1,0 +1,118 @@
+"""Each object expires at its own deadline, although one timer serves all of them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from apf_middleware.runtime import deadlines as module
+from apf_middleware.runtime.deadlines import Deadlines
+
+MS = 1_000_000
+
+
+class Timer:
+    """Stands in for `Alarm` under virtual time."""
+
+    def __init__(self, ring: Callable[[], None], _now: Callable[[], int]) -> None:
+        self._ring = ring
+        self.at: int | None = None
+        self.now = 0
+        self.early = 0
+
+    def ask(self, at: int) -> None:
+        self.at = at if self.at is None else min(at, self.at)
+
+    def run(self, until: int) -> None:
+        while self.at is not None and self.at - self.early <= until:
+            self.now, self.at = max(self.now, self.at - self.early), None
+            self.early = 0
+            self._ring()
+        self.now = until
+
+
+class Clock:
+    """Deadlines after 50 ms; ``expired`` has the time at which each object expired."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.expired: dict[str, int] = {}
+        self.broken: set[str] = set()
+        timers: list[Timer] = []
+
+        def make(ring: Callable[[], None], now: Callable[[], int]) -> Timer:
+            timers.append(Timer(ring, now))
+            return timers[0]
+
+        monkeypatch.setattr(module, "Alarm", make)
+        self.deadlines: Deadlines[str] = Deadlines(50 * MS, lambda: self.timer.now, self._expire)
+        [self.timer] = timers
+
+    def _expire(self, item: str) -> None:
+        self.expired[item] = self.timer.now
+        if item in self.broken:
+            raise RuntimeError(item)
+
+    def begin(self, item: str, at: int) -> None:
+        self.timer.run(at)
+        self.deadlines.begin(item)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_each_has_its_own_deadline_although_there_is_one_timer(clock: Clock) -> None:
+    for item, at in (("a", 0), ("b", 7), ("c", 7), ("d", 30)):
+        clock.begin(item, at * MS)
+    clock.timer.run(200 * MS)
+    assert clock.expired == {"a": 50 * MS, "b": 57 * MS, "c": 57 * MS, "d": 80 * MS}
+    assert clock.timer.at is None, "nothing is left to wait for"
+
+
+def test_a_deadline_may_count_from_an_earlier_time(clock: Clock) -> None:
+    clock.timer.run(20 * MS)
+    clock.deadlines.begin("a", since=10 * MS)
+    clock.timer.run(200 * MS)
+    assert clock.expired == {"a": 60 * MS}
+
+
+def test_what_has_ended_does_not_expire_and_delays_nothing(clock: Clock) -> None:
+    for item, at in (("a", 0), ("b", 10), ("c", 20)):
+        clock.begin(item, at * MS)
+    clock.timer.run(25 * MS)
+    clock.deadlines.end("a")
+    clock.deadlines.end("b")
+    clock.deadlines.end("b")
+    clock.timer.run(69 * MS)
+    assert clock.expired == {}
+    clock.timer.run(70 * MS)
+    assert clock.expired == {"c": 70 * MS}
+    assert repr(clock.deadlines) == "<Deadlines of 0, each 50000000 ns after its beginning>"
+
+
+@pytest.mark.parametrize(("early", "expired_at"), [(100_000, 50 * MS - 100_000), (3 * MS, 50 * MS)])
+def test_a_timer_that_rings_early_is_set_again_unless_it_is_nearly_in_time(
+    clock: Clock, early: int, expired_at: int
+) -> None:
+    clock.begin("a", 0)
+    clock.timer.early = early
+    clock.timer.run(60 * MS)
+    assert clock.expired == {"a": expired_at}
+
+
+def test_one_that_raises_does_not_keep_the_others(clock: Clock) -> None:
+    clock.broken.add("a")
+    for item in "abc":
+        clock.begin(item, 0)
+    with pytest.raises(RuntimeError):
+        clock.timer.run(50 * MS)
+    clock.timer.run(52 * MS)
+    assert clock.expired.keys() == {"a", "b", "c"}
+
+
+def test_one_that_begins_after_all_have_gone_has_a_timer_again(clock: Clock) -> None:
+    clock.begin("a", 0)
+    clock.timer.run(60 * MS)
+    clock.begin("b", 60 * MS)
+    clock.timer.run(110 * MS)
+    assert clock.expired == {"a": 50 * MS, "b": 110 * MS}
