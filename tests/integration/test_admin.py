@@ -75,7 +75,7 @@ async def requests(stage: Stage) -> list[dict[str, Any]]:
     return found["requests"]
 
 
-async def test_who_runs_and_who_waits_is_shown_until_they_have_gone(opened: Opened) -> None:
+async def test_dumps_show_running_and_waiting_requests_until_they_end(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
         stage = opened(tasks)
         one, two = await stage.holder("/one"), await stage.holder("/two")
@@ -102,7 +102,7 @@ async def test_who_runs_and_who_waits_is_shown_until_they_have_gone(opened: Open
         tasks.cancel_scope.cancel()
 
 
-async def test_an_app_that_fails_is_not_shown_as_running(opened: Opened) -> None:
+async def test_a_failed_request_is_not_shown_as_running(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
         stage = opened(tasks)
         await stage.comes("/boom").end()
@@ -112,7 +112,9 @@ async def test_an_app_that_fails_is_not_shown_as_running(opened: Opened) -> None
 
 @pytest.mark.parametrize(("token", "status"), [("", 401), ("nonsense", 401), ("secret-u", 403), ("secret-o", 200)])
 @pytest.mark.parametrize("page", ["dump_priority_levels", "dump_requests", "configuration", "flows", "openapi.json"])
-async def test_credentials_decide(opened: Opened, token: str, status: int, page: str) -> None:
+async def test_the_admin_needs_the_credentials_of_an_operator(
+    opened: Opened, token: str, status: int, page: str
+) -> None:
     async with anyio.create_task_group() as tasks:
         stage = opened(tasks)
         answer = await look(stage, page, token)
@@ -122,7 +124,7 @@ async def test_credentials_decide(opened: Opened, token: str, status: int, page:
         assert stage.started == [], "the app hears nothing of it"
 
 
-async def test_an_operator_looks_when_nothing_else_gets_through(opened: Opened) -> None:
+async def test_the_admin_answers_while_the_level_is_full(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
         stage = opened(tasks)
         for path in ("/one", "/two"):
@@ -137,7 +139,7 @@ async def test_an_operator_looks_when_nothing_else_gets_through(opened: Opened) 
         tasks.cancel_scope.cancel()
 
 
-async def test_the_elephant_is_seen(opened: Opened) -> None:
+async def test_dumps_show_the_heavy_flow(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
         stage = opened(tasks)
         stage.middleware.service.controller.levels["crowd"].wait_limit_ns = 10**6

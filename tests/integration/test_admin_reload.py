@@ -30,7 +30,7 @@ async def post(stage: Stage, tasks: TaskGroup, token: str = "secret-o") -> Conve
     return await Conversation(stage.middleware, scope, tasks).body().start().end()
 
 
-async def test_an_operator_has_a_changed_file_read_while_all_seats_are_taken(
+async def test_an_operator_can_reload_while_all_seats_are_taken(
     tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -53,7 +53,7 @@ async def test_an_operator_has_a_changed_file_read_while_all_seats_are_taken(
         assert stage.is_at_rest()
 
 
-async def test_what_is_wrong_with_it_is_told_with_its_place_and_the_admin_stays(tmp_path: Path, server: str) -> None:
+async def test_errors_of_a_reloaded_file_are_shown_with_their_position(tmp_path: Path, server: str) -> None:
     async with anyio.create_task_group() as tasks:
         file = tmp_path / "apf.yaml"
         stage = Theatre(tasks, file, written(level("crowd"), server=server))
@@ -70,14 +70,16 @@ async def test_what_is_wrong_with_it_is_told_with_its_place_and_the_admin_stays(
 
 
 @pytest.mark.parametrize(("token", "status"), [("secret-v", 403), ("secret-u", 403), ("nonsense", 401)])
-async def test_others_change_nothing(tmp_path: Path, server: str, token: str, status: int) -> None:
+async def test_callers_without_permission_cannot_reload(tmp_path: Path, server: str, token: str, status: int) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
         assert (await post(stage, tasks, token)).status == status
         assert stage.loads() == {"success": 1, "failure": 0}
 
 
-async def test_a_viewer_is_told_who_may_reload(tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_viewer_gets_an_error_that_names_the_required_role(
+    tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
         answer = await post(stage, tasks, "secret-v")
@@ -87,7 +89,7 @@ async def test_a_viewer_is_told_who_may_reload(tmp_path: Path, server: str, capl
     assert 'by="vera (http)"' in record.getMessage()
 
 
-async def test_what_was_made_in_python_cannot_be_read_again(server: str) -> None:
+async def test_a_configuration_made_in_python_cannot_be_reloaded(server: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(server=server))
         answer = await post(stage, tasks)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_app_sees_what_it_would_have_seen_without_us() -> None:
+async def test_an_app_sees_the_same_scope_and_messages_as_without_the_middleware() -> None:
     seen: list[object] = []
     sent: list[Message] = []
     start = {"type": "http.response.start", "status": 203, "headers": [(b"a", b"1"), (b"a", b"2")], "trailers": True}
@@ -47,7 +47,7 @@ async def test_an_app_sees_what_it_would_have_seen_without_us() -> None:
     assert start["headers"] == [(b"a", b"1"), (b"a", b"2")], "the app's own list stays as it is"
 
 
-async def test_the_admission_tells_where_a_request_belongs() -> None:
+async def test_the_admission_contains_schema_level_and_flow() -> None:
     found: list[Admission] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +67,7 @@ async def test_the_admission_tells_where_a_request_belongs() -> None:
     assert admission.identity.name == "system:anonymous"
 
 
-async def test_an_apps_error_passes_through_and_the_seat_comes_free() -> None:
+async def test_an_error_of_the_app_passes_through_and_frees_the_seat() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         for _ in range(3):
@@ -76,7 +76,7 @@ async def test_an_apps_error_passes_through_and_the_seat_comes_free() -> None:
         assert stage.is_at_rest()
 
 
-async def test_who_finds_no_seat_waits_for_one() -> None:
+async def test_a_request_without_a_free_seat_waits() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -116,7 +116,7 @@ async def test_a_client_that_hangs_up_while_queued_leaves_and_its_request_never_
         assert stage.is_at_rest()
 
 
-async def test_a_body_survives_the_waiting_and_an_upload_stays_with_its_client() -> None:
+async def test_a_body_received_while_waiting_reaches_the_app() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -136,7 +136,7 @@ async def test_a_body_survives_the_waiting_and_an_upload_stays_with_its_client()
         assert upload.status == 200
 
 
-async def test_a_message_that_comes_after_the_wait_is_heard_by_the_app() -> None:
+async def test_a_message_that_arrives_after_the_wait_reaches_the_app() -> None:
     """Although it was asked for while the request was queued."""
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
@@ -153,7 +153,7 @@ async def test_a_message_that_comes_after_the_wait_is_heard_by_the_app() -> None
         assert [message["body"] for message in stage.bodies["/read"]] == [b"late"]
 
 
-async def test_who_waited_too_long_is_told_so() -> None:
+async def test_a_request_that_waits_too_long_is_rejected() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(wait="20ms"))
         holder = await stage.holder()
@@ -177,7 +177,7 @@ async def test_who_waited_too_long_is_told_so() -> None:
         assert stage.is_at_rest()
 
 
-async def test_a_full_queue_rejects_at_once_and_says_whose_requests_fill_it() -> None:
+async def test_a_full_queue_rejects_at_once_and_names_the_flow() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(length=2))
         holder = await stage.holder()
@@ -196,7 +196,7 @@ async def test_a_full_queue_rejects_at_once_and_says_whose_requests_fill_it() ->
         assert stage.is_at_rest()
 
 
-async def test_a_level_without_queues_rejects_who_does_not_fit() -> None:
+async def test_a_level_without_queues_rejects_requests_beyond_its_seats() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(response="Reject"))
         holder = await stage.holder()
@@ -227,7 +227,7 @@ async def test_a_request_that_is_cancelled_while_queued_leaves_the_queue() -> No
 
 
 @pytest.mark.parametrize("first", ["seat", "cancellation"])
-async def test_a_seat_given_in_the_instant_of_a_cancellation_is_passed_on(first: str) -> None:
+async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_passed_on(first: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -254,7 +254,7 @@ async def test_a_seat_given_in_the_instant_of_a_cancellation_is_passed_on(first:
 
 @pytest.mark.parametrize("first", ["seat", "cancellation"])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_native_cancellation_of_a_task_passes_the_seat_on_too(first: str) -> None:
+async def test_a_native_task_cancellation_passes_the_seat_on(first: str) -> None:
     """A scope of anyio puts off its cancellation when the task has been woken already; Task.cancel() does not."""
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
@@ -283,7 +283,7 @@ async def test_a_native_cancellation_of_a_task_passes_the_seat_on_too(first: str
         assert stage.is_at_rest()
 
 
-async def test_a_seat_can_be_given_back_early() -> None:
+async def test_a_seat_can_be_released_early() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -302,7 +302,7 @@ async def test_a_seat_can_be_given_back_early() -> None:
         assert stage.is_at_rest()
 
 
-async def test_a_closing_server_sends_away_who_waits_and_lets_finish_who_runs() -> None:
+async def test_a_closing_server_rejects_waiting_requests_and_lets_running_ones_finish() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()

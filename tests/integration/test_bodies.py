@@ -88,7 +88,7 @@ class Stage:
         assert self.middleware.service.controller.levels["crowd"].shared.queueset.is_idle
 
 
-async def test_a_request_takes_no_seat_until_its_body_is_there() -> None:
+async def test_a_request_takes_no_seat_until_its_body_has_arrived() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         slow = stage.opens("/slow").body(b"a", more=True)
@@ -117,7 +117,7 @@ async def test_a_request_without_a_body_is_not_received(method: str, headers: Ma
         bodiless.body()
 
 
-async def test_bodies_of_any_method_are_received_where_an_app_reads_them() -> None:
+async def test_bodies_of_all_methods_are_received() -> None:
     async with anyio.create_task_group() as tasks:
         for more, is_received in (("", False), (", anyMethod: true", True)):
             stage = Stage(tasks, more)
@@ -128,7 +128,7 @@ async def test_bodies_of_any_method_are_received_where_an_app_reads_them() -> No
             stage.check_at_rest()
 
 
-async def test_of_a_long_body_the_rest_stays_with_the_client() -> None:
+async def test_the_rest_of_a_long_body_is_not_received() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         parts = [b"x" * 60, b"y" * 60, b"z" * 60, b""]
@@ -163,7 +163,7 @@ async def test_a_body_that_is_too_slow_ends_its_request() -> None:
         stage.check_at_rest()
 
 
-async def test_of_too_many_the_oldest_of_the_flow_with_most_is_ended() -> None:
+async def test_beyond_the_limit_the_oldest_upload_of_the_largest_flow_is_ended() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         comes = [("/1", "bob"), ("/2", "elephant"), ("/3", "elephant"), ("/4", "elephant"), ("/5", "carol")]
@@ -194,7 +194,7 @@ async def test_a_client_that_hangs_up_frees_everything_and_its_app_is_never_call
         stage.check_at_rest()
 
 
-async def test_a_task_that_is_cancelled_frees_everything() -> None:
+async def test_a_cancelled_task_frees_everything() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         cancelled = stage.opens("/").body(b"x", more=True)
@@ -206,7 +206,7 @@ async def test_a_task_that_is_cancelled_frees_everything() -> None:
         stage.check_at_rest()
 
 
-async def test_a_server_that_stops_sends_away_those_that_are_being_received() -> None:
+async def test_a_stopping_server_rejects_requests_whose_bodies_are_incomplete() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         before = stage.opens("/before").body(b"x", more=True)
@@ -221,7 +221,7 @@ async def test_a_server_that_stops_sends_away_those_that_are_being_received() ->
         stage.check_at_rest()
 
 
-async def test_bytes_are_bounded_and_a_request_that_may_keep_no_more_asks_for_a_seat_with_what_it_has() -> None:
+async def test_a_request_with_a_full_buffer_asks_for_a_seat() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         stage.bodies.adopt(load_text(CONFIG.replace("100B", "1KiB") % "").server.bodies, {})
@@ -238,7 +238,7 @@ async def test_bytes_are_bounded_and_a_request_that_may_keep_no_more_asks_for_a_
         stage.check_at_rest()
 
 
-async def test_a_reload_meanwhile_loses_nothing_of_the_body() -> None:
+async def test_a_concurrent_reload_loses_nothing_of_the_body() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         service = stage.middleware.service
@@ -254,7 +254,7 @@ async def test_a_reload_meanwhile_loses_nothing_of_the_body() -> None:
         assert stage.bodies.number == stage.bodies.kept == 0
 
 
-async def test_those_that_are_being_received_and_their_ends_are_counted() -> None:
+async def test_requests_with_incomplete_bodies_and_their_ends_are_counted() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         slow = stage.opens("/").body(b"abc", more=True)

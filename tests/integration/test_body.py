@@ -88,35 +88,35 @@ class Desk:
 @pytest.mark.parametrize(
     ("number", "seats"), [(1, 1), (1000, 1), (1001, 2), (9999, 10), (10**9, 20), (0, 1), ("3000", 3)]
 )
-async def test_a_field_of_the_body_says_how_many_seats(number: object, seats: int) -> None:
+async def test_a_body_field_gives_the_number_of_seats(number: object, seats: int) -> None:
     assert await Desk().takes(tokens(number)) == seats
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, None, True, [7], "many", 10**30])
-async def test_what_is_no_number_counts_as_nothing_told(number: object) -> None:
+async def test_a_value_that_is_not_a_number_counts_as_absent(number: object) -> None:
     assert await Desk().takes(tokens(number)) == 2
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[1]", b'"max_tokens"', b'{"options": 7}', b"\xff", b"[" * 60_000, b"1" * 60_000]
 )
-async def test_what_cannot_be_read_counts_as_nothing_told(body: bytes) -> None:
+async def test_an_unreadable_body_counts_as_absent(body: bytes) -> None:
     assert await Desk().takes(body) == 2
 
 
-async def test_two_requests_alike_are_read_both() -> None:
+async def test_equal_requests_are_both_read() -> None:
     desk = Desk()
 
     assert [await desk.takes(tokens(number)) for number in (3000, 7000, 3000)] == [3, 7, 3]
 
 
-async def test_a_body_in_parts_is_put_together_and_comes_in_the_same_parts() -> None:
+async def test_a_body_in_parts_is_parsed_and_replayed_in_the_same_parts() -> None:
     body = tokens(5000)
 
     assert await Desk().takes(body[:5], b"", body[5:9], body[9:]) == 5
 
 
-async def test_of_a_body_that_is_too_long_the_rest_stays_with_the_client() -> None:
+async def test_the_rest_of_a_body_that_is_too_long_is_not_received() -> None:
     desk = Desk()
     parts = [b" " * (LONGEST_BODY // 2)] * 2 + [tokens(5000)] * 3
 
@@ -124,7 +124,7 @@ async def test_of_a_body_that_is_too_long_the_rest_stays_with_the_client() -> No
     assert desk.asked == 3
 
 
-async def test_a_body_as_long_as_may_be_is_read() -> None:
+async def test_a_body_of_the_maximum_length_is_read() -> None:
     body = tokens(5000)
 
     assert await Desk().takes(body + b" " * (LONGEST_BODY - len(body))) == 5
@@ -141,16 +141,16 @@ async def test_a_body_as_long_as_may_be_is_read() -> None:
         JSON | {"content-length": "many"},
     ],
 )
-async def test_other_bodies_are_not_asked_for(headers: Mapping[str, str]) -> None:
+async def test_bodies_of_other_types_are_not_received(headers: Mapping[str, str]) -> None:
     assert await Desk().takes(tokens(5000), headers=headers) == 2
 
 
-async def test_parameters_of_the_type_and_kinds_of_json_do_not_matter() -> None:
+async def test_all_json_content_types_are_read() -> None:
     assert await Desk().takes(tokens(5000), headers={"content-type": "Application/JSON; charset=utf-8"}) == 5
     assert await Desk().takes(tokens(5000), headers={"content-type": "application/problem+json"}) == 5
 
 
-async def test_whoever_is_not_believed_is_not_read() -> None:
+async def test_bodies_of_untrusted_callers_are_not_read() -> None:
     async with anyio.create_task_group() as tasks:
         desk = Desk()
         scope = http_scope("/", "POST", JSON, client=("192.0.2.1", 50000))
@@ -176,7 +176,7 @@ async def test_a_client_that_leaves_before_its_body_has_come_is_not_served() -> 
 
 
 @pytest.mark.parametrize("ends", ["slow-body", "queue-closed"])
-async def test_a_body_that_does_not_come_is_not_waited_for_without_end(ends: str) -> None:
+async def test_the_wait_for_a_missing_body_is_bounded(ends: str) -> None:
     async with anyio.create_task_group() as tasks:
         desk = Desk()
         controller = desk.middleware.service.controller
@@ -198,7 +198,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_without_end(ends: str
 
 
 @pytest.mark.parametrize("source", ["{source: header,", "{source: body,"])
-async def test_a_reload_meanwhile_loses_nothing_of_the_body(source: str) -> None:
+async def test_a_concurrent_reload_loses_nothing_of_the_body(source: str) -> None:
     desk = Desk()
     service = desk.middleware.service
     body = tokens(3000)

@@ -107,7 +107,7 @@ async def test_a_worker_has_a_socket_that_only_its_owner_can_open(directory: Pat
     assert contents(path.parent) == [], "it goes with the server"
 
 
-async def test_what_is_answered_there_is_described_there(directory: Path) -> None:
+async def test_the_openapi_document_covers_the_control_socket(directory: Path) -> None:
     async with living(guarded(directory)):
         path = directory / f"shop.{os.getpid()}.sock"
         status, description = await run_sync(asked, path, "/openapi.json")
@@ -150,7 +150,7 @@ async def test_several_requests_may_come_on_one_connection(directory: Path) -> N
         ((b"HEAD /flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",), False, b"HTTP/1.1 200"),
     ],
 )
-async def test_what_is_no_http_is_refused_and_the_next_is_served(
+async def test_invalid_http_is_refused_and_the_next_request_is_served(
     directory: Path,
     words: tuple[bytes, ...],
     end: bool,  # noqa: FBT001 - pytest names it
@@ -164,7 +164,7 @@ async def test_what_is_no_http_is_refused_and_the_next_is_served(
         assert (await run_sync(asked, path, "/flows"))[0] == 200
 
 
-async def test_who_says_nothing_is_left_after_a_while(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_connection_is_closed_after_a_while(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apf_middleware.asgi.control_socket._PATIENCE_S", 0.05)
     async with living(guarded(directory)):
         assert await run_sync(said, directory / f"shop.{os.getpid()}.sock", b"GET / HTTP/1.1\r\n") == b""
@@ -185,7 +185,7 @@ def is_open(client: socket.socket) -> bool:
     return False
 
 
-async def test_connections_that_say_nothing_or_half_do_not_keep_the_owner_out(directory: Path) -> None:
+async def test_idle_connections_do_not_block_the_owner(directory: Path) -> None:
     halves = (b"", b"GET / HT", HALF_ORDER)
     async with living(guarded(directory)):
         path = directory / f"shop.{os.getpid()}.sock"
@@ -207,7 +207,7 @@ async def test_connections_that_say_nothing_or_half_do_not_keep_the_owner_out(di
             assert sum(map(is_open, clients)) <= 32
 
 
-async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
+async def test_a_connection_in_use_is_not_closed_for_a_new_one(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apf_middleware.asgi.control_socket._MOST_CONNECTIONS", 2)
@@ -242,7 +242,7 @@ async def test_a_request_that_is_being_answered_is_not_given_up_for_a_newcomer(
     assert (started, statuses) == (4, [200] * 4)
 
 
-async def test_a_mistake_in_answering_ends_one_connection_and_not_the_server(
+async def test_an_error_while_answering_closes_only_its_connection(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with living(guarded(directory)):
@@ -259,7 +259,7 @@ async def test_a_mistake_in_answering_ends_one_connection_and_not_the_server(
         assert (await run_sync(asked, path, "/flows"))[0] == 200
 
 
-async def test_a_door_that_cannot_be_made_is_told_and_the_server_lives(
+async def test_a_control_socket_that_cannot_be_created_is_logged_and_the_server_goes_on(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await anyio.Path(directory).chmod(0o777)
@@ -274,7 +274,7 @@ async def test_a_door_that_cannot_be_made_is_told_and_the_server_lives(
     assert contents(directory) == []
 
 
-async def test_a_door_that_breaks_is_told_and_the_server_lives(
+async def test_a_broken_control_socket_is_logged_and_the_server_goes_on(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(_socket: ControlSocket, _listener: object) -> None:
@@ -287,7 +287,7 @@ async def test_a_door_that_breaks_is_told_and_the_server_lives(
     assert "LookupError: boom" in caplog.text
 
 
-async def test_without_file_descriptors_it_waits_until_there_are_some(
+async def test_without_file_descriptors_the_socket_waits(
     directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("apf_middleware.asgi.control_socket._PAUSE_S", 0.01)
@@ -310,7 +310,7 @@ async def test_without_file_descriptors_it_waits_until_there_are_some(
         assert (await run_sync(asked, path, "/flows"))[0] == 200
 
 
-async def test_two_of_one_name_in_a_process_do_not_take_the_socket_from_each_other(
+async def test_two_middlewares_with_one_name_have_their_own_sockets(
     directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with living(guarded(directory)):
@@ -323,7 +323,7 @@ async def test_two_of_one_name_in_a_process_do_not_take_the_socket_from_each_oth
             assert len(contents(directory)) == 2
 
 
-async def test_a_file_that_somebody_has_put_in_its_place_is_left_alone(directory: Path) -> None:
+async def test_a_file_that_replaced_the_socket_is_not_deleted(directory: Path) -> None:
     async with living(guarded(directory)):
         path = contents(directory)[0]
         path.rename(directory / "away")
@@ -331,7 +331,7 @@ async def test_a_file_that_somebody_has_put_in_its_place_is_left_alone(directory
     assert [(one.name, one.is_file()) for one in contents(directory)] == [("away", False), (path.name, True)]
 
 
-async def test_what_dead_workers_have_left_is_cleared_away(directory: Path) -> None:
+async def test_files_of_dead_workers_are_removed(directory: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as once:
         dead.bind(str(directory / "shop.1.sock"))
         once.bind(str(directory / f"shop.{os.getpid()}.sock"))  # of one who had our number
@@ -340,7 +340,7 @@ async def test_what_dead_workers_have_left_is_cleared_away(directory: Path) -> N
         assert (await run_sync(asked, contents(directory)[0], "/flows"))[0] == 200
 
 
-async def test_what_an_app_raises_in_its_lifespan_comes_out_as_it_is(directory: Path) -> None:
+async def test_an_error_in_the_lifespan_passes_through(directory: Path) -> None:
     async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise LookupError("no lifespan here")
 
@@ -354,9 +354,7 @@ async def test_what_an_app_raises_in_its_lifespan_comes_out_as_it_is(directory: 
     assert contents(directory) == []
 
 
-async def test_the_environment_opens_a_door_where_the_configuration_has_none(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_environment_enables_a_control_socket(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert APFMiddleware(quiet, configuration()).service.control_socket is None
     monkeypatch.setenv("APF_RUNTIME_DIR", str(directory))
     middleware = APFMiddleware(quiet, configuration())

@@ -83,14 +83,14 @@ class Scale:
         return self.seats
 
 
-async def test_a_route_says_how_many_seats_it_takes() -> None:
+async def test_a_route_gives_the_number_of_seats() -> None:
     scale = Scale()
 
     assert [await scale.weigh("/reports/7") for _ in range(2)] == [5, 5]
     assert await scale.weigh("/else") == 1
 
 
-async def test_a_header_of_a_trusted_caller_does_and_equal_paths_may_differ() -> None:
+async def test_a_header_of_a_trusted_caller_gives_the_number_of_seats() -> None:
     scale = Scale()
 
     for _ in range(2):
@@ -101,13 +101,13 @@ async def test_a_header_of_a_trusted_caller_does_and_equal_paths_may_differ() ->
 
 
 @pytest.mark.parametrize("path", ["/called", "/awaited"])
-async def test_a_function_is_asked_each_time(path: str) -> None:
+async def test_an_estimating_function_is_called_for_each_request(path: str) -> None:
     scale = Scale()
 
     assert [await scale.weigh(f"{path}?n={number}") for number in (2, 4, 2)] == [2, 4, 2]
 
 
-async def test_what_requests_took_is_learned() -> None:
+async def test_seats_are_learned_from_durations() -> None:
     scale = Scale()
     assert await scale.weigh("/learned") == 1
     scale.lasts = 0.035
@@ -119,7 +119,7 @@ async def test_what_requests_took_is_learned() -> None:
     assert (tally.seats_executing, tally.executing) == (0, 0)
 
 
-async def test_what_was_charged_is_learned_and_billed_but_not_held() -> None:
+async def test_seats_are_learned_from_charges() -> None:
     scale = Scale()
     scale.lasts, scale.charge = 0.002, 4
     running = RunningRequests(0)
@@ -138,7 +138,7 @@ async def test_what_was_charged_is_learned_and_billed_but_not_held() -> None:
     assert controller.levels["crowd"].occupancy.values[0] == 0
 
 
-async def test_a_charge_that_comes_after_the_seats_were_given_back_is_too_late() -> None:
+async def test_a_charge_after_the_seats_are_released_has_no_effect() -> None:
     scale = Scale()
     scale.charge = 2
     await scale.weigh("/late")

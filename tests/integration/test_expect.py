@@ -26,7 +26,7 @@ async def a_hang_up_is_noticed(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("expect", ["100-continue", "100-Continue"])
-async def test_a_body_is_not_called_for_before_there_is_a_seat(expect: str) -> None:
+async def test_a_body_is_not_received_before_there_is_a_seat(expect: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -46,7 +46,7 @@ async def test_a_body_is_not_called_for_before_there_is_a_seat(expect: str) -> N
         assert stage.is_at_rest()
 
 
-async def test_a_body_is_never_called_for_when_the_request_is_rejected() -> None:
+async def test_a_rejected_request_never_receives_its_body() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(wait="30ms"))
         holder = await stage.holder()
@@ -59,7 +59,7 @@ async def test_a_body_is_never_called_for_when_the_request_is_rejected() -> None
         assert stage.is_at_rest()
 
 
-async def test_the_place_of_one_that_left_unheard_is_given_up_when_its_wait_ends() -> None:
+async def test_an_undetected_disconnect_ends_with_the_wait_limit() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(wait="50ms"))
         holder = await stage.holder()
@@ -75,7 +75,7 @@ async def test_the_place_of_one_that_left_unheard_is_given_up_when_its_wait_ends
 
 
 @pytest.mark.parametrize("expect", ["", "200-ok"])
-async def test_whoever_expects_nothing_that_there_is_is_listened_to(expect: str) -> None:
+async def test_a_request_with_another_expectation_is_received(expect: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()

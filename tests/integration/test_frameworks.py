@@ -145,7 +145,7 @@ OTHERS = [Middleware(GZipMiddleware), Middleware(Slow), Middleware(CORSMiddlewar
 
 
 @pytest.mark.parametrize("place", range(4))
-async def test_any_middleware_may_stand_outside_or_inside(place: int) -> None:
+async def test_other_middleware_may_be_outside_or_inside(place: int) -> None:
     around = [Middleware(AuthenticationMiddleware, backend=Names()), *OTHERS[:place], APF, *OTHERS[place:]]
     app = Starlette(routes=[Route("/hello", hello), Route("/parts", parts)], middleware=around)
 
@@ -162,7 +162,7 @@ async def test_any_middleware_may_stand_outside_or_inside(place: int) -> None:
     assert streamed.headers["content-encoding"] == "gzip"
 
 
-async def test_middleware_inside_that_answers_itself_gives_the_seat_back() -> None:
+async def test_the_seat_is_released_when_inner_middleware_responds() -> None:
     class Refusing(BaseHTTPMiddleware):
         async def dispatch(self, _request: Request, _next: RequestResponseEndpoint) -> Response:
             return PlainTextResponse("no", 418)

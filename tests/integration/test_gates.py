@@ -96,7 +96,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.usefixtures("way")
-async def test_who_needs_the_database_waits_for_it_and_others_pass() -> None:
+async def test_requests_wait_for_the_database_gate_while_others_pass() -> None:
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=DB))
         holder = await stage.holder("/db/hold")
@@ -117,7 +117,7 @@ async def test_who_needs_the_database_waits_for_it_and_others_pass() -> None:
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("end", ["hang up", "cancel", "raise", "time out", "close"])
-async def test_leases_come_back_however_a_request_ends(end: str) -> None:
+async def test_leases_are_released_however_a_request_ends(end: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=DB, wait="50ms" if end == "time out" else "10s"))
         holder = await stage.holder("/db/hold")
@@ -144,7 +144,7 @@ async def test_leases_come_back_however_a_request_ends(end: str) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_lease_given_in_the_instant_of_cancellation_is_handed_on() -> None:
+async def test_a_lease_granted_at_the_instant_of_cancellation_passes_to_the_next_request() -> None:
     """Whoever cancels the task doesn't know yet that the request has just been seated."""
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=DB))
@@ -169,7 +169,7 @@ async def test_a_lease_given_in_the_instant_of_cancellation_is_handed_on() -> No
         assert stage.is_at_rest()
 
 
-async def test_a_condition_is_asked_again_when_its_event_comes_from_another_thread() -> None:
+async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() -> None:
     gates = Gates()
     state = {"open": False}
 
@@ -194,7 +194,7 @@ async def test_a_condition_is_asked_again_when_its_event_comes_from_another_thre
         assert gates.list()[0].rescues == 0
 
 
-async def test_an_asynchronous_gate_is_asked_outside_of_the_dispatcher() -> None:
+async def test_an_asynchronous_gate_is_evaluated_outside_of_the_dispatcher() -> None:
     gates = Gates()
     asked = anyio.Event()
     answer = anyio.Event()
@@ -222,7 +222,7 @@ async def test_an_asynchronous_gate_is_asked_outside_of_the_dispatcher() -> None
         assert stage.is_at_rest()
 
 
-async def test_an_asynchronous_lease_that_comes_too_late_is_given_back() -> None:
+async def test_an_asynchronous_lease_that_comes_too_late_is_released() -> None:
     class Remote:
         name = "db"
 
@@ -256,7 +256,7 @@ async def test_an_asynchronous_lease_that_comes_too_late_is_given_back() -> None
 
 
 @pytest.mark.parametrize("failure", [None, RuntimeError("away")])
-async def test_gates_are_closed_when_the_server_stops_before_the_app_is_told(
+async def test_gates_are_closed_before_the_app_receives_the_shutdown(
     failure: Exception | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[str] = []
@@ -296,7 +296,7 @@ async def test_gates_are_closed_when_the_server_stops_before_the_app_is_told(
     assert len(failures) == (failure is not None)
 
 
-async def test_a_quota_that_cannot_be_had_in_time_is_429_at_once_with_an_honest_time() -> None:
+async def test_a_quota_that_renews_too_late_rejects_at_once_with_the_correct_retry_after() -> None:
     server = ", gates: [{name: db, tokens: {rate: 0.01, burst: 1}, per: flow}]"
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=server, wait="1s"))
@@ -310,7 +310,7 @@ async def test_a_quota_that_cannot_be_had_in_time_is_429_at_once_with_an_honest_
         assert problem(rejected)["gate"] == "db"
 
 
-async def test_a_gate_of_the_app_that_breaks_admits_unless_it_says_otherwise() -> None:
+async def test_an_app_gate_that_raises_admits_unless_configured_otherwise() -> None:
     gates = Gates()
 
     @gates.condition("db", on_error="reject", status=502)
@@ -322,7 +322,7 @@ async def test_a_gate_of_the_app_that_breaks_admits_unless_it_says_otherwise() -
         assert (await stage.comes("/db/1").end()).status == 502
 
 
-async def test_where_nothing_queues_a_shut_gate_rejects_at_once() -> None:
+async def test_without_queues_a_closed_gate_rejects_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=DB, response="Reject"))
         holder = await stage.holder("/db/hold")
@@ -334,7 +334,7 @@ async def test_where_nothing_queues_a_shut_gate_rejects_at_once() -> None:
 
 
 @pytest.mark.parametrize("release", ["response", "headers"])
-async def test_a_stream_holds_its_lease_to_the_end_unless_told_otherwise(release: str) -> None:
+async def test_a_stream_holds_its_lease_to_the_end_by_default(release: str) -> None:
     server = f", gates: [{{name: db, capacity: 1, release: {release}}}]"
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=server))
@@ -434,7 +434,7 @@ async def test_gates_change_when_the_configuration_does() -> None:
         assert stage.is_at_rest()
 
 
-async def test_those_who_wait_for_a_gate_that_is_gone_may_pass() -> None:
+async def test_requests_parked_at_a_removed_gate_are_admitted() -> None:
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration(server=DB))
         holder = await stage.holder("/db/hold")
@@ -447,7 +447,7 @@ async def test_those_who_wait_for_a_gate_that_is_gone_may_pass() -> None:
         assert not list(stage.gates.scheduler)
 
 
-async def test_a_polled_gate_is_tried_again_by_itself() -> None:
+async def test_a_polled_gate_is_evaluated_again_periodically() -> None:
     class Memory:
         name, poll = "db", 0.005
 
@@ -471,13 +471,13 @@ async def test_a_polled_gate_is_tried_again_by_itself() -> None:
         assert memory.asked == 4
 
 
-async def test_a_gate_that_nobody_has_defined_is_an_error() -> None:
+async def test_an_undefined_gate_is_an_error() -> None:
     with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
         _ = APFMiddleware(Stage._app, configuration("[nothing]")).service  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
-async def test_a_server_that_began_without_gates_gets_some(borrowing: str) -> None:
+async def test_a_reload_adds_the_first_gates(borrowing: str) -> None:
     """Requests that run or wait keep what they have; those that come later pass the gates."""
     server = f", borrowing: {borrowing}"
     async with anyio.create_task_group() as tasks:
@@ -503,7 +503,7 @@ async def test_a_server_that_began_without_gates_gets_some(borrowing: str) -> No
         assert stage.is_at_rest()
 
 
-async def test_gates_that_come_by_a_reload_must_be_defined() -> None:
+async def test_gates_added_by_a_reload_must_be_defined() -> None:
     async with anyio.create_task_group() as tasks:
         stage = GatedStage(tasks, configuration("[]"))
         with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):

@@ -101,7 +101,7 @@ class Hall(GatedStage):
 # Queues that are operated
 
 
-async def test_who_is_parked_stays_through_a_pause_and_takes_neither_seat_nor_lease_in_it() -> None:
+async def test_parked_requests_stay_parked_while_their_queue_is_paused() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration())
         holder = await hall.holder("/db/hold")
@@ -129,7 +129,7 @@ async def test_who_is_parked_stays_through_a_pause_and_takes_neither_seat_nor_le
         assert hall.is_at_rest()
 
 
-async def test_a_queue_is_not_closed_while_somebody_is_parked_in_it() -> None:
+async def test_a_queue_with_parked_requests_is_not_closed_yet() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration())
         hall.gates.close("db")
@@ -150,7 +150,7 @@ async def test_a_queue_is_not_closed_while_somebody_is_parked_in_it() -> None:
         assert hall.is_at_rest()
 
 
-async def test_a_queue_that_sheds_sends_away_whom_its_gates_keep_waiting() -> None:
+async def test_a_shedding_queue_rejects_parked_requests() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration())
         holder = await hall.holder("/db/hold")
@@ -170,7 +170,7 @@ async def test_a_queue_that_sheds_sends_away_whom_its_gates_keep_waiting() -> No
         assert hall.status.arrived == 4
 
 
-async def test_who_is_parked_in_a_queue_that_is_deleted_is_sent_away() -> None:
+async def test_parked_requests_of_a_deleted_queue_are_rejected() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}"))
         holder = await hall.holder("/db/hold")
@@ -189,7 +189,7 @@ async def test_who_is_parked_in_a_queue_that_is_deleted_is_sent_away() -> None:
 
 
 @pytest.mark.parametrize("release", ["response", "headers"])
-async def test_events_give_seats_back_at_the_start_and_leases_when_their_gate_says(release: str) -> None:
+async def test_event_streams_release_seats_at_the_start_and_leases_as_the_gate_says(release: str) -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, release: {release}}}", seats=1))
         hall.doors["/db/hold"] = anyio.Event()
@@ -213,7 +213,7 @@ async def test_events_give_seats_back_at_the_start_and_leases_when_their_gate_sa
         assert hall.started == ["/db/first", "/db/second"]
 
 
-async def test_a_stream_too_many_is_refused_before_any_gate_is_asked() -> None:
+async def test_a_stream_beyond_the_limit_is_rejected_before_any_gate() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(level="streams: {maxOpen: 1}", gates="{name: db, capacity: 5}"))
         hall.doors["/db/hold"] = anyio.Event()
@@ -231,7 +231,7 @@ async def test_a_stream_too_many_is_refused_before_any_gate_is_asked() -> None:
 # Levels and named queues
 
 
-async def test_a_request_passes_the_gates_of_its_level_whatever_schema_it_has() -> None:
+async def test_a_request_passes_the_gates_of_its_level_with_any_schema() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(level="gates: [db]", schema=""))
         holder = await hall.holder("/hold")
@@ -261,7 +261,7 @@ async def test_a_request_that_names_its_queue_passes_the_gates_of_that_queue() -
 # Costs
 
 
-async def test_a_request_takes_as_much_of_a_gate_as_it_takes_seats() -> None:
+async def test_a_gate_can_charge_the_width_of_a_request() -> None:
     routes = 'routes: [{path: "/db/{name}", resource: reports, estimate: {seats: 3}}]'
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(gates="{name: db, capacity: 4, cost: seats}", server=routes, seats=30))
@@ -273,7 +273,7 @@ async def test_a_request_takes_as_much_of_a_gate_as_it_takes_seats() -> None:
         await hall.leave(holder, waiter)
 
 
-async def test_a_request_takes_what_its_gate_says() -> None:
+async def test_a_gate_decides_the_cost_of_a_request() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(gates="{name: db, capacity: 4, cost: 4}"))
         holder = await hall.holder("/db/hold")
@@ -281,7 +281,7 @@ async def test_a_request_takes_what_its_gate_says() -> None:
         await hall.leave(holder)
 
 
-async def test_a_bill_changes_nothing_of_what_is_taken_at_a_gate() -> None:
+async def test_a_corrected_charge_does_not_change_gate_usage() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(gates="{name: db, capacity: 1, cost: seats}"))
         holder = await hall.holder("/db/hold")
@@ -293,7 +293,7 @@ async def test_a_bill_changes_nothing_of_what_is_taken_at_a_gate() -> None:
         await hall.leave(holder, waiter)
 
 
-async def test_a_gate_of_a_file_counts_for_each_value_of_its_key_apart() -> None:
+async def test_a_configured_gate_counts_each_key_separately() -> None:
     routes = 'routes: [{path: "/db/{shard}/{name}", resource: reports}]'
     for key, same, other in (
         ("{source: header, name: X-User}", {"path": "/db/a/1"}, {"path": "/db/a/1", "user": "bob"}),
@@ -323,7 +323,7 @@ def lose_key(_: RequestDigest) -> str:
 
 
 @pytest.mark.parametrize(("on_error", "status"), [("admit", 200), ("reject", 502), ("backoff", 502)])
-async def test_what_becomes_of_a_request_whose_key_cannot_be_found_out(on_error: str, status: int) -> None:
+async def test_a_request_whose_key_cannot_be_computed_is_handled_as_configured(on_error: str, status: int) -> None:
     key = f"key: {{source: callable, callable: '{__name__}:lose_key'}}"
     gates = f"{{name: db, capacity: 1, status: 502, onError: {on_error}, {key}}}"
     async with anyio.create_task_group() as tasks:
@@ -336,7 +336,7 @@ async def test_what_becomes_of_a_request_whose_key_cannot_be_found_out(on_error:
 # Other configurations
 
 
-async def test_a_gate_that_a_reload_adds_counts_for_those_who_come_afterwards() -> None:
+async def test_a_gate_added_by_a_reload_applies_to_later_requests() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration())
         holder = await hall.holder("/db/hold")
@@ -353,7 +353,7 @@ async def test_a_gate_that_a_reload_adds_counts_for_those_who_come_afterwards() 
         assert hall.gates.scheduler.gates["mail"].counters.evaluations["passed"] >= 1
 
 
-async def test_leases_of_a_gate_that_a_reload_removes_or_makes_anew_harm_nobody() -> None:
+async def test_leases_of_a_gate_removed_by_a_reload_are_released() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(gates="{name: db, capacity: 1}, {name: mail, capacity: 1}"))
         service = hall.middleware.service
@@ -373,7 +373,7 @@ async def test_leases_of_a_gate_that_a_reload_removes_or_makes_anew_harm_nobody(
         await hall.leave(second, path="/db/second")
 
 
-async def test_a_configuration_with_a_gate_that_nobody_has_defined_changes_nothing() -> None:
+async def test_a_configuration_with_an_undefined_gate_changes_nothing() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration())
         service = hall.middleware.service
@@ -398,7 +398,7 @@ async def shown(hall: Hall, page: str) -> Conversation:
     return await Conversation(hall.middleware, scope, hall.tasks).body().start().end()
 
 
-async def test_dumps_tell_who_is_parked_at_which_gate_and_since_when() -> None:
+async def test_dumps_show_parked_requests_with_their_gate_and_time() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(server=WATCHED))
         holder = await hall.holder("/db/hold")
@@ -433,7 +433,7 @@ async def test_dumps_tell_who_is_parked_at_which_gate_and_since_when() -> None:
         await hall.leave(holder, parked)
 
 
-async def test_dumps_tell_who_stands_behind_a_parked_one_where_nobody_may_overtake() -> None:
+async def test_dumps_show_requests_behind_a_parked_one_in_strict_order() -> None:
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, configuration(server=WATCHED, level="dequeueStrategy: fifo"))
         holder = await hall.holder("/db/hold")
@@ -445,7 +445,7 @@ async def test_dumps_tell_who_stands_behind_a_parked_one_where_nobody_may_overta
         await hall.leave(holder, parked, behind)
 
 
-async def test_the_span_of_a_wait_tells_which_gate_has_refused(spans: InMemorySpanExporter) -> None:
+async def test_the_span_of_a_wait_names_the_gate(spans: InMemorySpanExporter) -> None:
     config = configuration(server="telemetry: {tracing: true}", gates="{name: db, capacity: 1, maxParked: 2}")
     async with anyio.create_task_group() as tasks:
         hall = Hall(tasks, config)

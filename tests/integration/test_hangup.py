@@ -102,7 +102,7 @@ async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bo
         ([{"type": "websocket.connect"}, {"type": "websocket.receive"}], False, 2),
     ],
 )
-async def test_it_listens_until_the_client_has_gone_or_there_is_too_much_to_keep(
+async def test_messages_are_received_until_a_disconnect_or_a_full_buffer(
     said: list[Message],
     gone: bool,  # noqa: FBT001
     asked: int,
@@ -140,7 +140,7 @@ async def test_all_together_keep_no_more_than_may_be_buffered() -> None:
     bodies.check()
 
 
-async def test_an_app_whose_receive_is_cancelled_receives_the_same_message_later() -> None:
+async def test_a_message_is_not_lost_when_receive_is_cancelled() -> None:
     server, client = Server([]), Client()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
@@ -152,7 +152,7 @@ async def test_an_app_whose_receive_is_cancelled_receives_the_same_message_later
         body.close()
 
 
-async def test_a_servers_error_is_the_apps_to_see() -> None:
+async def test_an_error_of_the_server_reaches_the_app() -> None:
     async def broken() -> Message:
         await anyio.lowlevel.checkpoint()
         raise OSError("broken pipe")
@@ -209,7 +209,7 @@ async def at_once(receive: Receive) -> Message | None:
     return None
 
 
-async def test_before_the_end_of_its_response_an_app_receives_what_has_come() -> None:
+async def test_an_app_can_receive_until_its_response_ends() -> None:
     server, client = Server([PART, WHOLE]), Client()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
@@ -232,7 +232,7 @@ async def test_before_the_end_of_its_response_an_app_receives_what_has_come() ->
         body.close()
 
 
-async def test_of_a_client_that_has_gone_an_app_receives_no_empty_body() -> None:
+async def test_the_app_receives_a_disconnect_instead_of_an_empty_body() -> None:
     """An app that looks once whether its client is there sees that it isn't; with a body it has to read that first."""
     async with anyio.create_task_group() as tasks:
         for said in ([EMPTY, GONE], [WHOLE, GONE]):
@@ -282,7 +282,7 @@ async def test_an_upload_that_arrives_while_a_seat_comes_free_is_not_lost() -> N
         assert stage.is_at_rest()
 
 
-async def test_an_app_is_called_although_receive_has_failed_while_its_request_waited() -> None:
+async def test_the_app_is_called_when_receive_failed_during_the_wait() -> None:
     failed = anyio.Event()
 
     async def broken() -> Message:

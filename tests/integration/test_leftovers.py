@@ -108,7 +108,7 @@ gated = partial(guarded, gates=", gates: [{name: db, capacity: 2}]", more=", gat
         pytest.param(gated(slow), leave, id="parked and hangs up"),
     ],
 )
-async def test_no_request_leaves_a_cycle_of_references(
+async def test_requests_create_no_reference_cycles(
     middleware: APFMiddleware, come: Callable[[ASGIApp], Awaitable[None]]
 ) -> None:
     await asyncio.gather(*(come(middleware) for _ in range(REQUESTS)))  # whatever is made once is there now

@@ -33,7 +33,7 @@ def starlette_app() -> Starlette:
     return app
 
 
-def test_it_works_under_the_test_client_with_lifespan_and_without() -> None:
+def test_the_middleware_works_under_the_test_client_with_and_without_lifespan() -> None:
     app = starlette_app()
     with TestClient(app) as client:
         assert client.get("/hello").text == "crowd /hello"
@@ -42,14 +42,14 @@ def test_it_works_under_the_test_client_with_lifespan_and_without() -> None:
         assert client.get("/hello").status_code == 200
 
 
-async def test_it_works_under_httpx() -> None:
+async def test_the_middleware_works_under_httpx() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(starlette_app()), base_url="http://app") as client:
         response = await client.get("/hello")
         assert (response.status_code, response.text) == (200, "crowd /hello")
         assert response.headers["x-apf-priority-level"] == "crowd"
 
 
-async def test_it_works_in_a_mounted_app_and_twice_in_one_process() -> None:
+async def test_the_middleware_works_in_a_mounted_app_and_twice_in_one_process() -> None:
     inner = starlette_app()
     outer = Starlette(routes=[Mount("/tenants", inner)])
     outer.add_middleware(APFMiddleware)
@@ -106,7 +106,7 @@ async def test_the_lifespan_passes_through_and_its_end_closes_the_levels() -> No
     assert signal.getsignal(signal.SIGTERM) is before, "the signals are given back"
 
 
-async def test_an_app_without_lifespan_is_left_alone() -> None:
+async def test_an_app_without_lifespan_is_supported() -> None:
     async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise LookupError("no lifespan here")
 
@@ -119,7 +119,7 @@ async def test_an_app_without_lifespan_is_left_alone() -> None:
         await live(app, {"type": "lifespan"}, receive, send, begin=lambda: None, end=lambda: None)
 
 
-async def test_what_is_no_request_passes_through() -> None:
+async def test_other_scopes_pass_through() -> None:
     seen: list[str] = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -141,7 +141,7 @@ def usr1(monkeypatch: pytest.MonkeyPatch) -> signal.Signals:
     return signal.SIGUSR1
 
 
-def test_a_signal_is_heard_and_passed_on(usr1: signal.Signals) -> None:
+def test_a_signal_is_handled_and_passed_on(usr1: signal.Signals) -> None:
     happened: list[str] = []
     before = signal.signal(usr1, lambda *_: happened.append("server"))
     try:
@@ -157,7 +157,7 @@ def test_a_signal_is_heard_and_passed_on(usr1: signal.Signals) -> None:
     assert happened == ["levels again", "server", "server"]
 
 
-def test_signals_that_somebody_else_has_taken_since_are_left_alone(usr1: signal.Signals) -> None:
+def test_signal_handlers_that_were_replaced_meanwhile_are_kept(usr1: signal.Signals) -> None:
     before = signal.getsignal(usr1)
     try:
         signals = Signals()
@@ -169,7 +169,7 @@ def test_signals_that_somebody_else_has_taken_since_are_left_alone(usr1: signal.
         signal.signal(usr1, before)
 
 
-def test_only_the_main_thread_listens(usr1: signal.Signals) -> None:
+def test_only_the_main_thread_handles_signals(usr1: signal.Signals) -> None:
     before = signal.getsignal(usr1)
     thread = threading.Thread(target=lambda: Signals().listen(lambda: None))
     thread.start()
@@ -178,7 +178,7 @@ def test_only_the_main_thread_listens(usr1: signal.Signals) -> None:
     assert signal.getsignal(usr1) is before
 
 
-async def test_a_signal_during_the_lifespan_sends_away_who_waits(usr1: signal.Signals) -> None:
+async def test_a_signal_during_the_lifespan_rejects_waiting_requests(usr1: signal.Signals) -> None:
     started, ending = anyio.Event(), anyio.Event()
     before = signal.signal(usr1, signal.SIG_IGN)
 

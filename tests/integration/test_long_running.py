@@ -69,7 +69,7 @@ async def test_other_requests_take_seats(method: str, path: str) -> None:
         server.may_end.set()
 
 
-async def test_an_exec_by_websocket_takes_none_either() -> None:
+async def test_an_exec_by_websocket_takes_no_seat() -> None:
     server = Server()
     async with anyio.create_task_group() as tasks:
         Conversation(server.middleware, websocket_scope(f"{POD}/exec"), tasks).start()
@@ -89,7 +89,7 @@ async def test_a_watch_takes_a_seat_until_it_has_begun() -> None:
         server.may_end.set()
 
 
-async def test_the_paths_of_a_web_app_mean_nothing_of_the_kind() -> None:
+async def test_web_paths_are_not_kubernetes_resources() -> None:
     server = Server("web")
     async with anyio.create_task_group() as tasks:
         Conversation(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
@@ -98,7 +98,7 @@ async def test_the_paths_of_a_web_app_mean_nothing_of_the_kind() -> None:
         server.may_end.set()
 
 
-async def test_bad_credentials_are_refused_all_the_same() -> None:
+async def test_bad_credentials_are_refused_with_a_request_cache() -> None:
     class Stern:
         headers = frozenset({b"authorization"})
         memorable = True

@@ -89,6 +89,6 @@ async def test_a_write_is_shown_with_the_watches_that_it_concerns() -> None:
     assert in_use[1] == executing[1]
 
 
-async def test_the_names_that_kubernetes_removed_are_there_only_if_asked_for() -> None:
+async def test_removed_kubernetes_names_are_optional() -> None:
     async with anyio.create_task_group() as tasks:
         assert "request_concurrency" not in await scraped(Stage(tasks))

@@ -157,7 +157,7 @@ def kubernetes() -> Configuration:
 
 
 @pytest.mark.parametrize("row", OBSERVED, ids=lambda row: f"{row[1]} {row[2]}")
-def test_an_observed_request_finds_its_schema(
+def test_an_observed_request_matches_its_schema(
     example: Configuration, kubernetes: Configuration, row: tuple[Identity, str, str, str, str]
 ) -> None:
     identity, method, path, by_example, by_default = row
@@ -165,5 +165,5 @@ def test_an_observed_request_finds_its_schema(
     assert schema_of(kubernetes, identity, method, path) == by_default
 
 
-def test_every_observed_request_is_in_the_table() -> None:
+def test_every_observed_request_is_tested() -> None:
     assert len(OBSERVED) == 30

@@ -35,7 +35,7 @@ async def until(directory: Path, name: str, wanted: float) -> None:
             await anyio.sleep(0.005)
 
 
-async def test_the_last_request_is_told_though_no_other_comes(directory: Path) -> None:
+async def test_the_last_request_is_reported_without_another_one(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         for number in range(3):
@@ -45,7 +45,7 @@ async def test_the_last_request_is_told_though_no_other_comes(directory: Path) -
         stage.middleware.service.end()
 
 
-async def test_the_end_of_a_long_request_is_told_too(directory: Path) -> None:
+async def test_the_end_of_a_long_request_is_reported(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -57,7 +57,7 @@ async def test_the_end_of_a_long_request_is_told_too(directory: Path) -> None:
         stage.middleware.service.end()
 
 
-async def test_a_worker_is_there_from_its_beginning_and_gone_at_its_end(directory: Path) -> None:
+async def test_a_worker_is_listed_from_its_start_to_its_end(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         service = stage.middleware.service
@@ -71,7 +71,9 @@ async def test_a_worker_is_there_from_its_beginning_and_gone_at_its_end(director
         assert told(directory, "dispatched_requests_total") == 1
 
 
-async def test_one_that_has_nobody_is_silent(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_controller_without_waiting_requests_sets_no_alarm(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         service = stage.middleware.service

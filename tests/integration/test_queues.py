@@ -98,7 +98,7 @@ def problem(found: Conversation) -> dict[str, Any]:
 # Naming a queue
 
 
-async def test_a_header_names_the_queue_if_its_caller_is_believed() -> None:
+async def test_a_header_names_the_queue_if_its_caller_is_trusted() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
 
@@ -118,7 +118,7 @@ async def test_a_trusted_proxy_may_name_queues() -> None:
         assert (await House(tasks, trusting % "10.0.0.0/8").answer(x_queue="batch")).content == b"web"
 
 
-async def test_a_schema_names_the_queue_by_what_it_finds_and_a_header_goes_before_that() -> None:
+async def test_a_schema_names_the_queue_and_a_header_takes_precedence() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
 
@@ -135,9 +135,7 @@ async def test_a_schema_names_the_queue_by_what_it_finds_and_a_header_goes_befor
 @pytest.mark.parametrize(
     ("name", "reason"), [("nobody", "queue-not-found"), ("exempt", "queue-not-found"), ("internal", "not-leaf")]
 )
-async def test_a_queue_that_is_not_there_is_answered_as_configured(
-    unknown: str, status: int, name: str, reason: str
-) -> None:
+async def test_an_unknown_queue_is_answered_as_configured(unknown: str, status: int, name: str, reason: str) -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks, TEXT % f", unknown: {unknown}")
 
@@ -149,7 +147,7 @@ async def test_a_queue_that_is_not_there_is_answered_as_configured(
         assert house.middleware.service.reading().unknown_queues[reason] == 1
 
 
-async def test_otherwise_the_default_queue_takes_it() -> None:
+async def test_a_request_without_a_queue_name_uses_the_default_queue() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
 
@@ -157,7 +155,7 @@ async def test_otherwise_the_default_queue_takes_it() -> None:
             assert (await house.answer(x_queue=name, x_group="tenant-admins")).content == b"web"
 
 
-async def test_a_queue_is_found_from_the_moment_at_which_it_is_made_until_it_is_deleted() -> None:
+async def test_a_queue_can_be_named_from_its_creation_until_its_deletion() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks, TEXT % ", unknown: notFound")
         caller = {"x_queue": "new", "x_group": "tenant-admins"}
@@ -173,7 +171,7 @@ async def test_a_queue_is_found_from_the_moment_at_which_it_is_made_until_it_is_
         assert (await house.answer(**caller)).status == 404
 
 
-async def test_a_queue_that_becomes_a_parent_is_no_longer_found() -> None:
+async def test_a_queue_that_becomes_a_parent_can_no_longer_be_named() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks, TEXT % ", unknown: notFound")
         house.queues.create("new", min=1)
@@ -184,7 +182,7 @@ async def test_a_queue_that_becomes_a_parent_is_no_longer_found() -> None:
         assert problem(await house.answer(**caller))["reason"] == "not-leaf"
 
 
-async def test_an_exempt_request_stays_exempt_whatever_it_names() -> None:
+async def test_an_exempt_request_stays_exempt_if_it_names_a_queue() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
 
@@ -211,7 +209,7 @@ async def test_every_request_is_counted_by_how_it_ended() -> None:
         assert found.arrived == 6
 
 
-async def test_who_fails_still_runs_until_its_seats_are_free() -> None:
+async def test_a_failed_request_is_running_until_its_seats_are_free() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
         door = anyio.Event()
@@ -230,7 +228,7 @@ async def test_who_fails_still_runs_until_its_seats_are_free() -> None:
         assert (house.queues.status("web").running, house.queues.status("web").failed) == (0, 1)
 
 
-async def test_a_closing_queue_says_so_and_serves_those_who_wait() -> None:
+async def test_a_closing_queue_rejects_new_requests_and_serves_waiting_ones() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
         caller = {"x_queue": "batch", "x_group": "tenant-admins"}
@@ -244,7 +242,7 @@ async def test_a_closing_queue_says_so_and_serves_those_who_wait() -> None:
         assert house.queues.status("batch").state == "Closed"
 
 
-async def test_who_waits_in_a_queue_that_sheds_is_told_at_once() -> None:
+async def test_waiting_requests_of_a_shedding_queue_are_rejected_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         house = House(tasks)
         caller = {"x_queue": "batch", "x_group": "tenant-admins"}
@@ -261,7 +259,7 @@ async def test_who_waits_in_a_queue_that_sheds_is_told_at_once() -> None:
 # Giving way
 
 
-async def test_a_handler_that_opted_in_gives_way_and_the_owner_is_served() -> None:
+async def test_a_revocable_handler_is_cancelled_and_the_owner_is_served() -> None:
     text = TEXT.replace("seats: 12", "seats: 5").replace("maxSeats: 2", "maxSeats: 4") % ""
     async with anyio.create_task_group() as tasks:
         house = House(tasks, text)
@@ -281,7 +279,7 @@ async def test_a_handler_that_opted_in_gives_way_and_the_owner_is_served() -> No
 # Reload
 
 
-async def test_a_reload_keeps_live_changes_and_goes_by_them_at_once(tmp_path: Any) -> None:  # noqa: ANN401
+async def test_a_reload_keeps_and_applies_live_changes(tmp_path: Any) -> None:  # noqa: ANN401
     path = tmp_path / "apf.yaml"
     path.write_text(TEXT % "")
     async with anyio.create_task_group() as tasks:

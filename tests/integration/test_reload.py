@@ -82,7 +82,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "apf.yaml"
 
 
-async def test_who_waits_and_who_runs_keeps_the_place_when_limits_change(file: Path) -> None:
+async def test_waiting_and_running_requests_stay_when_limits_change(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd"), seats=1))
         running = await stage.holder()
@@ -105,7 +105,7 @@ async def test_who_waits_and_who_runs_keeps_the_place_when_limits_change(file: P
         assert stage.loads() == {"success": 2, "failure": 0}
 
 
-async def test_fewer_seats_abort_nobody(file: Path) -> None:
+async def test_fewer_seats_abort_no_request(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd"), seats=2))
         first, second = await stage.holder("/1"), await stage.holder("/2")
@@ -121,7 +121,7 @@ async def test_fewer_seats_abort_nobody(file: Path) -> None:
         assert stage.is_at_rest()
 
 
-async def test_a_level_that_goes_serves_whom_it_has_and_is_told_of_until_then(file: Path) -> None:
+async def test_a_removed_level_serves_its_requests_and_is_reported_until_then(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd"), level("old", path="/old/*", precedence=2)))
         running = await stage.holder("/old/0")
@@ -145,7 +145,7 @@ async def test_a_level_that_goes_serves_whom_it_has_and_is_told_of_until_then(fi
         assert stage.is_at_rest()
 
 
-async def test_a_level_that_comes_back_while_it_drains_goes_on_with_its_counters(file: Path) -> None:
+async def test_a_level_restored_while_draining_keeps_its_counters(file: Path) -> None:
     both = written(level("crowd"), level("old", path="/old/*", precedence=2))
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, both)
@@ -160,7 +160,7 @@ async def test_a_level_that_comes_back_while_it_drains_goes_on_with_its_counters
         assert stage.is_at_rest()
 
 
-async def test_a_level_that_becomes_exempt_is_opened_anew_and_its_counters_go_on(file: Path) -> None:
+async def test_a_level_that_becomes_exempt_keeps_its_counters(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd")))
         running = await stage.holder()
@@ -180,7 +180,7 @@ async def test_a_level_that_becomes_exempt_is_opened_anew_and_its_counters_go_on
         assert stage.is_at_rest()
 
 
-async def test_the_counters_of_a_schema_that_goes_stay_until_its_requests_have_ended(file: Path) -> None:
+async def test_the_counters_of_a_removed_schema_stay_until_its_requests_end(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd", schema="before"), seats=2))
         running = await stage.holder()
@@ -193,7 +193,7 @@ async def test_the_counters_of_a_schema_that_goes_stay_until_its_requests_have_e
         assert {one.schema for one in service.reading().schemas} == {"after"}
 
 
-async def test_a_broken_file_changes_nothing_and_is_told_with_its_place(
+async def test_a_broken_file_changes_nothing_and_is_reported_with_its_position(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -230,7 +230,7 @@ async def test_a_broken_file_changes_nothing_and_is_told_with_its_place(
         (", admin: {app: shop}", "spec.admin.app"),
     ],
 )
-async def test_what_needs_a_restart_is_refused_at_its_place(file: Path, server: str, field: str) -> None:
+async def test_changes_that_need_a_restart_are_refused_with_their_position(file: Path, server: str, field: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd")))
         assert not await stage.becomes(written(level("crowd"), server=server))
@@ -241,7 +241,7 @@ async def test_what_needs_a_restart_is_refused_at_its_place(file: Path, server: 
         assert stage.middleware.service.configuration.server.metrics.prefix == "apf"
 
 
-async def test_a_new_wait_limit_counts_for_those_who_come(file: Path) -> None:
+async def test_a_new_wait_limit_applies_to_later_requests(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd")))
         running = await stage.holder()
@@ -255,7 +255,7 @@ async def test_a_new_wait_limit_counts_for_those_who_come(file: Path) -> None:
         assert [(await one.end()).status for one in (running, waiting)] == [200, 200]
 
 
-async def test_the_levels_themselves_refuse_what_needs_a_restart(file: Path) -> None:
+async def test_levels_refuse_changes_that_need_a_restart(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd")))
         controller = stage.middleware.service.controller
@@ -279,7 +279,7 @@ async def test_a_reload_doesnt_wait_for_the_threads_of_the_app(file: Path) -> No
                 limiter.release_on_behalf_of(one)
 
 
-async def test_what_an_authenticator_misses_is_told_as_an_error(file: Path) -> None:
+async def test_an_error_of_an_authenticator_is_reported(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd")))
         broken = ", authentication: [{type: tokens, path: /no/such/file}]"
@@ -288,14 +288,14 @@ async def test_what_an_authenticator_misses_is_told_as_an_error(file: Path) -> N
         assert (await stage.comes("/1").end()).status == 200
 
 
-async def test_only_files_can_be_read_again() -> None:
+async def test_only_a_configuration_from_files_can_be_reloaded() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration())
         with pytest.raises(ValueError, match="only a configuration that came from files"):
             await stage.middleware.reload()
 
 
-async def test_a_request_whose_caller_is_being_found_out_meanwhile_is_received_anew(file: Path) -> None:
+async def test_a_body_is_received_again_after_asynchronous_authentication(file: Path) -> None:
     asked: list[str] = []
     door = anyio.Event()
 
@@ -337,7 +337,7 @@ async def test_refusals_are_counted_on_and_an_unchanged_chain_stays(file: Path) 
         assert service.chain is not chain
 
 
-async def test_headers_answers_and_the_path_of_metrics_are_the_new_ones(file: Path) -> None:
+async def test_a_reload_changes_headers_responses_and_the_metrics_path(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, written(level("crowd")))
         await stage.comes("/1").end()
@@ -351,9 +351,7 @@ async def test_headers_answers_and_the_path_of_metrics_are_the_new_ones(file: Pa
         assert (await stage.comes("/metrics").end()).status == 503, "it is a path like others now"
 
 
-async def test_reloads_that_overlap_are_one_running_and_one_to_come(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_overlapping_reloads_are_combined(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, readings, most = anyio.Event(), 0, 0
     running = 0
 
@@ -387,9 +385,7 @@ async def test_reloads_that_overlap_are_one_running_and_one_to_come(
     assert stage.loads()["success"] == 3
 
 
-async def test_a_reload_whose_caller_is_cancelled_leaves_the_next_to_the_others(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_reload_does_not_cancel_the_next_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = anyio.Event()
 
     async def slow(function: Callable[[], object], **_options: object) -> object:
@@ -435,7 +431,7 @@ def anything(dice: random.Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_whatever_is_reloaded_nobody_is_lost(file: Path, seed: int) -> None:
+async def test_no_request_is_lost_by_random_reloads(file: Path, seed: int) -> None:
     dice = random.Random(seed)
     async with anyio.create_task_group() as tasks:
         stage = Theatre(tasks, file, anything(dice))
@@ -475,7 +471,7 @@ async def test_whatever_is_reloaded_nobody_is_lost(file: Path, seed: int) -> Non
         assert sorted(stage.finished) == sorted(set(stage.finished)), "everybody was served once"
 
 
-async def test_the_event_loop_hardly_stops_for_a_reload_while_a_thousand_wait(
+async def test_a_reload_with_a_thousand_waiting_requests_hardly_blocks_the_event_loop(
     file: Path, record_property: Callable[[str, object], None]
 ) -> None:
     hundred = [level(f"l{n}", f"{{shares: 10, {QUEUES}}}", path=f"/l{n}/*", precedence=n + 2) for n in range(100)]

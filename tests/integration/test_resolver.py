@@ -114,7 +114,7 @@ async def test_a_caller_is_authenticated_once_for_many_requests_and_paths() -> N
     assert desk.asked == 3
 
 
-async def test_what_is_remembered_ends_with_the_credential(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_requests_expire_with_the_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, now = Desk(), 1000.0
     clock = 10**18
     desk.answers = {b"a": known("alice", valid_until=1060.0)}
@@ -137,7 +137,7 @@ async def test_what_is_remembered_ends_with_the_credential(monkeypatch: pytest.M
     assert await door.ask("/new", authorization="a") == 401
 
 
-async def test_bad_credentials_are_refused_counted_and_not_remembered() -> None:
+async def test_bad_credentials_are_refused_and_counted_but_not_cached() -> None:
     desk = Desk()
     desk.answers = {b"x": Refused('Bearer realm="apf"', "unknown-token")}
     door = Door(configured(), desk)
@@ -152,7 +152,7 @@ async def test_bad_credentials_are_refused_counted_and_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("rests", [False, True])
-async def test_a_changed_file_counts_within_a_second(
+async def test_a_changed_file_takes_effect_within_a_second(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rests: bool
 ) -> None:
     file = tmp_path / "tokens.csv"
@@ -175,7 +175,7 @@ async def test_a_changed_file_counts_within_a_second(
     assert await door.ask(authorization="Bearer other") == "bob"
 
 
-async def test_an_authenticator_may_take_its_time() -> None:
+async def test_an_authenticator_may_be_asynchronous() -> None:
     async def slowly(scope: Scope) -> Authenticated | None:
         await anyio.sleep(0.001)
         return known("slow") if dict(scope["headers"]).get(b"authorization") else None
@@ -200,14 +200,14 @@ FORGED = {
 
 
 @pytest.mark.parametrize("header", FORGED)
-async def test_what_a_stranger_claims_is_not_believed(header: str) -> None:
+async def test_claims_of_untrusted_callers_are_ignored(header: str) -> None:
     server = ", trustedProxies: {networks: [10.9.0.0/16]}, authentication: [{type: proxy, networks: [10.9.0.0/16]}]"
     door = Door(configured(server))
 
     assert await door.ask(**{header: FORGED[header]}) == "10.0.0.1"
 
 
-async def test_what_a_trusted_proxy_says_is_believed_and_told_apart_from_what_a_stranger_says() -> None:
+async def test_identity_headers_are_used_from_trusted_proxies_only() -> None:
     server = ", trustedProxies: {networks: [10.9.0.0/16]}, authentication: [{type: proxy, networks: [10.9.0.0/16]}]"
     door = Door(configured(server))
 
@@ -220,7 +220,7 @@ async def test_what_a_trusted_proxy_says_is_believed_and_told_apart_from_what_a_
         assert await door.ask(client="10.9.0.1", x_forwarded_for="192.0.2.9, 192.0.2.7") == "192.0.2.7"
 
 
-async def test_metrics_are_for_whom_they_are_exposed_to() -> None:
+async def test_metrics_need_the_configured_group() -> None:
     door = Door(configured(", metrics: {exposedTo: [10.1.0.0/16]}"))
 
     assert await door.ask("/metrics", client="10.0.0.1") == 403

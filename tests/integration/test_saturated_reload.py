@@ -166,7 +166,7 @@ STAYS, RENAMED, REMOVED = ("a", "b", "old"), ("a", "b", "renamed"), ("a", "b")
 @pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
 @pytest.mark.parametrize("lendable", [0, 50])
 @pytest.mark.parametrize("after", [RENAMED, REMOVED], ids=["renamed", "removed"])
-def test_a_level_that_goes_is_served_as_if_it_were_still_there(
+def test_a_removed_level_is_served_until_it_is_empty(
     play: Callable[..., Any], tmp_path: Path, after: tuple[str, ...], lendable: int, borrowing: str
 ) -> None:
     server = f", borrowing: {borrowing}"

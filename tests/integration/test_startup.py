@@ -108,7 +108,7 @@ async def test_the_startup_fails_with_all_problems_of_the_configuration(tmp_path
     ],
 )
 @pytest.mark.parametrize("way", ["added", "wrapped"])
-def test_whatever_is_wrong_fails_the_startup(
+def test_any_invalid_setting_fails_the_startup(
     arguments: dict[str, Any], error: type[Exception], told: str, way: str
 ) -> None:
     app: Any = Starlette()
@@ -141,12 +141,12 @@ async def test_without_lifespan_requests_are_answered_503_and_the_log_says_why_o
     assert "hush-hush" in record.getMessage()
 
 
-def test_the_service_of_one_that_failed_raises_what_was_wrong(tmp_path: Path) -> None:
+def test_the_service_raises_the_error_of_a_failed_startup(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"spec\.seats is -3"):
         _ = broken(tmp_path).service
 
 
-async def test_other_scopes_reach_the_app_of_one_that_failed(tmp_path: Path) -> None:
+async def test_other_scopes_reach_the_app_after_a_failed_startup(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -160,7 +160,7 @@ async def test_other_scopes_reach_the_app_of_one_that_failed(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("way", ["raises", "fails", "returns"])
-async def test_signals_are_given_back_when_a_startup_fails(way: str, tmp_path: Path) -> None:
+async def test_signal_handlers_are_restored_when_a_startup_fails(way: str, tmp_path: Path) -> None:
     (tmp_path / "apf.yaml").write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 3}\n")
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     during: list[object] = []
@@ -210,7 +210,7 @@ def orders(gates: Gates, *, forgets: bool = False) -> tuple[Starlette, list[str]
     return app, happened
 
 
-def test_a_gate_that_is_made_at_startup_is_passed() -> None:
+def test_a_gate_defined_at_startup_is_used() -> None:
     gates = Gates()
     app, happened = orders(gates)
     for _ in range(2):  # again, with another object for the gate
@@ -229,7 +229,7 @@ def test_a_gate_that_is_missing_after_the_startup_fails_it_and_the_app_cleans_up
     assert happened == ["opened", "closed"]
 
 
-async def test_the_server_is_told_once_which_gate_is_missing() -> None:
+async def test_a_missing_gate_is_logged_once() -> None:
     server = Told("lifespan.startup")
     app, _ = orders(Gates(), forgets=True)
     with pytest.raises(InvalidValueError):

@@ -136,7 +136,7 @@ class Studio:
         ("", False),
     ],
 )
-async def test_server_sent_events_give_their_seats_back_when_the_response_starts(kind: str, is_stream: bool) -> None:  # noqa: FBT001
+async def test_event_streams_release_their_seats_when_the_response_starts(kind: str, is_stream: bool) -> None:  # noqa: FBT001
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks)
         stream = await studio.comes(f"/a?{kind}")
@@ -151,7 +151,7 @@ async def test_server_sent_events_give_their_seats_back_when_the_response_starts
 @pytest.mark.parametrize(
     ("streams", "server"), [("{releaseAtStart: false}", ""), ("{}", ", streams: {releaseAtStart: false}")]
 )
-async def test_that_can_be_switched_off_for_a_level_and_for_all(streams: str, server: str) -> None:
+async def test_releasing_seats_can_be_disabled_by_level_or_for_all(streams: str, server: str) -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration(streams, server=server))
         stream, socket = await studio.comes(f"/a?{EVENTS}"), await studio.socket()
@@ -159,7 +159,7 @@ async def test_that_can_be_switched_off_for_a_level_and_for_all(streams: str, se
         await studio.let_go(stream, socket)
 
 
-async def test_a_hundred_streams_hold_up_nobody() -> None:
+async def test_a_hundred_streams_do_not_delay_requests() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks)
         streams = [await studio.comes(f"/{number}?{EVENTS}", user=f"u{number}") for number in range(100)]
@@ -172,7 +172,7 @@ async def test_a_hundred_streams_hold_up_nobody() -> None:
         await studio.let_go(*streams, *sockets)
 
 
-async def test_who_accepts_events_is_counted_on_arrival_and_refused_when_there_are_too_many() -> None:
+async def test_event_stream_requests_count_on_arrival_and_are_limited() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 2, maxOpenPerFlow: 1}"))
         first = await studio.comes(f"/1?{EVENTS}", accept="Text/Event-Stream")
@@ -195,7 +195,7 @@ async def test_who_accepts_events_is_counted_on_arrival_and_refused_when_there_a
         await studio.let_go(again)
 
 
-async def test_a_websocket_too_many_is_refused_before_it_is_accepted() -> None:
+async def test_a_websocket_beyond_the_limit_is_rejected_before_it_is_accepted() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 1}"))
         first, second = await studio.socket("/1"), await studio.socket("/2")
@@ -206,7 +206,7 @@ async def test_a_websocket_too_many_is_refused_before_it_is_accepted() -> None:
         await studio.let_go(first)
 
 
-async def test_who_turns_out_to_be_no_stream_gives_its_place_back() -> None:
+async def test_a_request_that_is_no_stream_releases_its_stream_slot() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 1}"))
         plain = await studio.comes("/1?application/json", accept=f"application/json, {EVENTS}")
@@ -221,7 +221,7 @@ async def test_who_turns_out_to_be_no_stream_gives_its_place_back() -> None:
         await studio.let_go(stream)
 
 
-async def test_who_was_not_known_to_be_a_stream_keeps_its_seat_when_there_are_too_many() -> None:
+async def test_an_undeclared_stream_beyond_the_limit_keeps_its_seat() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 1}"))
         first = await studio.comes(f"/1?{EVENTS}")
@@ -238,7 +238,7 @@ async def test_who_was_not_known_to_be_a_stream_keeps_its_seat_when_there_are_to
         await studio.let_go(first)
 
 
-async def test_a_place_is_given_back_on_every_path() -> None:
+async def test_a_permit_is_released_on_every_path() -> None:
     """Rejected otherwise, gone while waiting, cancelled while waiting or running, an app that raises."""
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="300ms"))
@@ -267,7 +267,7 @@ async def test_a_place_is_given_back_on_every_path() -> None:
         assert isinstance(boom.error, LookupError)
 
 
-async def test_who_is_rejected_has_given_its_place_back_before_it_is_told() -> None:
+async def test_a_rejected_request_leaves_the_queue_before_its_response() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpen: 1}", seats=1))
         holder = await studio.comes("/holder")
@@ -330,7 +330,7 @@ async def _download(scope: Scope, _receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-async def test_a_client_that_does_not_read_holds_no_seat_for_ever(is_on: bool) -> None:  # noqa: FBT001
+async def test_a_client_that_does_not_read_loses_its_seat(is_on: bool) -> None:  # noqa: FBT001
     async with anyio.create_task_group() as tasks:
         config = configuration("{releaseWhenBlocked: 20ms}" if is_on else "{}", seats=1)
         middleware = APFMiddleware(_download, config)
@@ -348,7 +348,7 @@ async def test_a_client_that_does_not_read_holds_no_seat_for_ever(is_on: bool) -
         assert streams.open == 0
 
 
-async def test_a_write_that_fails_is_no_write_in_progress() -> None:
+async def test_a_failed_write_is_not_in_progress() -> None:
     async def send(message: Message) -> None:
         if message["type"] == "http.response.body":
             raise OSError
@@ -368,7 +368,7 @@ KUBERNETES = ", resolver: kubernetes, estimation: {cap: false, default: {source:
 WATCH = "/api/v1/namespaces/shop/pods?watch=true"
 
 
-async def test_a_watch_is_registered_for_its_whole_life_and_its_writers_pay() -> None:
+async def test_a_watch_is_registered_while_open_and_writes_are_charged_for_it() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration(seats=40, server=KUBERNETES))
         streams = [await studio.comes(WATCH.replace("?", f"?a={number}&"), user=str(number)) for number in range(19)]
@@ -391,7 +391,7 @@ async def test_a_watch_is_registered_for_its_whole_life_and_its_writers_pay() ->
     assert (watches.total, studio.streams.open) == (0, 0)
 
 
-async def test_a_watch_too_many_is_refused() -> None:
+async def test_a_watch_beyond_the_limit_is_rejected() -> None:
     async with anyio.create_task_group() as tasks:
         studio = Studio(tasks, configuration("{maxOpenPerFlow: 1}", server=KUBERNETES))
         first, second = await studio.comes(WATCH), await studio.comes(WATCH)
@@ -400,7 +400,7 @@ async def test_a_watch_too_many_is_refused() -> None:
         await studio.let_go(first)
 
 
-async def test_a_request_that_was_cut_is_counted_each_time() -> None:
+async def test_each_request_cut_to_the_cap_is_counted() -> None:
     config = configuration(seats=20, server=", estimation: {default: {seats: 5}}")
 
     async with anyio.create_task_group() as tasks:
@@ -413,7 +413,7 @@ async def test_a_request_that_was_cut_is_counted_each_time() -> None:
         assert schema.tally.cut == 3
 
 
-async def test_lists_take_seats_by_what_the_inventory_tells() -> None:
+async def test_lists_take_seats_by_the_reported_object_counts() -> None:
     seats = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -433,7 +433,7 @@ async def test_lists_take_seats_by_what_the_inventory_tells() -> None:
 
 
 @pytest.mark.parametrize(("closed", "expected"), [(0, 60), (20, 1)])
-async def test_a_stream_too_many_is_told_to_come_back_by_how_fast_streams_end(closed: int, expected: int) -> None:
+async def test_retry_after_of_a_rejected_stream_follows_the_rate_of_ending_streams(closed: int, expected: int) -> None:
     time = 10**9
 
     async def app(_scope: Scope, _receive: Receive, _send: Send) -> None: ...
@@ -451,7 +451,7 @@ async def test_a_stream_too_many_is_told_to_come_back_by_how_fast_streams_end(cl
     assert int(refused.headers["retry-after"]) == pytest.approx(expected, rel=0.3)
 
 
-async def test_metrics_know_where_streams_are_limited() -> None:
+async def test_metrics_contain_the_stream_limits() -> None:
     for streams, expected in (("{}", False), ("{maxOpen: 3}", True)):
         levels = APFMiddleware(_download, configuration(streams)).service.reading().levels
         assert {one.name: one.limits_streams for one in levels}["crowd"] is expected

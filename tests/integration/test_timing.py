@@ -31,7 +31,7 @@ async def test_a_request_that_is_seated_at_once_has_not_waited() -> None:
         assert timings(await stage.comes("/first").end()) == ['apf;dur=0.0;desc="seated"']
 
 
-async def test_a_wait_is_told_in_milliseconds() -> None:
+async def test_the_wait_is_reported_in_milliseconds() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(server=ON))
         holder = await stage.holder()
@@ -48,7 +48,7 @@ async def test_a_wait_is_told_in_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(("response", "reason"), [("Queue", "time-out"), ("Reject", "concurrency-limit")])
-async def test_a_rejection_tells_how_long_it_took_and_why(response: str, reason: str) -> None:
+async def test_a_rejection_reports_its_wait_and_reason(response: str, reason: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(server=ON, wait="20ms", response=response))
         holder = await stage.holder()
@@ -63,7 +63,7 @@ async def test_a_rejection_tells_how_long_it_took_and_why(response: str, reason:
         assert (float(found[1]) >= 20) is (reason == "time-out")
 
 
-async def test_the_apps_own_timings_stay() -> None:
+async def test_the_timings_of_the_app_are_kept() -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         own = [(b"server-timing", b"db;dur=53"), (b"server-timing", b"cache")]
         await send({"type": "http.response.start", "status": 200, "headers": own})
@@ -77,7 +77,7 @@ async def test_the_apps_own_timings_stay() -> None:
 
 
 @pytest.mark.parametrize("kind", ["websocket.accept", "websocket.http.response.start"])
-async def test_a_websocket_is_told_with_the_first_message(kind: str) -> None:
+async def test_a_rejected_websocket_is_answered_after_its_first_message(kind: str) -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": kind, "status": 403})
 
@@ -88,7 +88,7 @@ async def test_a_websocket_is_told_with_the_first_message(kind: str) -> None:
         assert timings(answer) == ['apf;dur=0.0;desc="seated"']
 
 
-async def test_it_is_there_only_where_it_is_wanted(tmp_path: Path) -> None:
+async def test_the_timing_header_is_optional(tmp_path: Path) -> None:
     file = tmp_path / "apf.yaml"
     text = "apiVersion: apf/v1\nkind: Server\nspec: {responses: {serverTiming: %s}}\n"
     async with anyio.create_task_group() as tasks:

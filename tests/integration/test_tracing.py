@@ -86,7 +86,7 @@ async def test_a_wait_is_a_span(spans: InMemorySpanExporter) -> None:
 
 
 @pytest.mark.parametrize("traceparent", [{}, {"traceparent": CLIENTS}])
-async def test_it_belongs_to_the_span_of_instrumentation_outside(
+async def test_the_span_belongs_to_that_of_outer_instrumentation(
     spans: InMemorySpanExporter, traceparent: dict[str, str]
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -104,7 +104,7 @@ async def test_it_belongs_to_the_span_of_instrumentation_outside(
         assert told == facts(wait)
 
 
-async def test_without_instrumentation_it_belongs_to_the_clients_span(spans: InMemorySpanExporter) -> None:
+async def test_without_instrumentation_the_span_belongs_to_that_of_the_client(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, traced())
         scope = http_scope("/second", headers={"X-User": "alice", "Traceparent": CLIENTS})
@@ -116,7 +116,7 @@ async def test_without_instrumentation_it_belongs_to_the_clients_span(spans: InM
         assert span.context.trace_id == span.parent.trace_id
 
 
-async def test_a_request_that_is_seated_at_once_has_no_span_and_is_noted_on_that_which_there_is(
+async def test_a_request_seated_at_once_adds_attributes_to_the_current_span(
     spans: InMemorySpanExporter,
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -134,7 +134,7 @@ async def test_a_request_that_is_seated_at_once_has_no_span_and_is_noted_on_that
         }
 
 
-async def test_a_rejection_without_a_wait_is_noted_with_its_reason(spans: InMemorySpanExporter) -> None:
+async def test_a_rejection_without_a_wait_records_its_reason(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, traced(response="Reject"))
         holder = await stage.holder()
@@ -151,7 +151,9 @@ async def test_a_rejection_without_a_wait_is_noted_with_its_reason(spans: InMemo
 
 
 @pytest.mark.parametrize(("end", "reason"), [("time", "time-out"), ("hang-up", "cancelled"), ("cancel", "cancelled")])
-async def test_a_wait_that_ends_otherwise_says_why(spans: InMemorySpanExporter, end: str, reason: str) -> None:
+async def test_a_wait_that_ends_without_seats_reports_its_reason(
+    spans: InMemorySpanExporter, end: str, reason: str
+) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, traced(wait="30ms" if end == "time" else "10s"))
         holder = await stage.holder()
@@ -171,7 +173,7 @@ async def test_a_wait_that_ends_otherwise_says_why(spans: InMemorySpanExporter, 
         assert stage.is_at_rest()
 
 
-async def test_a_flow_is_told_only_by_option(spans: InMemorySpanExporter) -> None:
+async def test_spans_contain_the_flow_only_if_configured(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, traced(server=", telemetry: {tracing: true, flows: true}"))
         await queue_behind(stage, stage.opens("/second", user="alice"))
@@ -180,7 +182,7 @@ async def test_a_flow_is_told_only_by_option(spans: InMemorySpanExporter) -> Non
         assert facts(span)["apf.flow"] == "alice"
 
 
-async def test_what_fails_in_a_propagator_costs_nobody_a_seat(
+async def test_an_error_in_a_propagator_costs_no_seat(
     spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -198,7 +200,7 @@ async def test_what_fails_in_a_propagator_costs_nobody_a_seat(
         assert "apf.tracing-failed error=LookupError('the propagator')" in caplog.messages
 
 
-async def test_headers_that_say_nothing_are_no_parent(spans: InMemorySpanExporter) -> None:
+async def test_invalid_trace_headers_are_ignored(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, traced())
         scope = http_scope("/second", headers={"Traceparent": "00-nonsense"})
@@ -227,7 +229,7 @@ async def test_tracing_can_be_switched_while_the_server_runs(spans: InMemorySpan
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])  # on asyncio such a request begins to run, and then it is cancelled
-async def test_a_seat_that_comes_in_the_instant_of_a_cancellation_is_none(spans: InMemorySpanExporter) -> None:
+async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_released(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, traced())
         holder = await stage.holder()
@@ -245,7 +247,7 @@ async def test_a_seat_that_comes_in_the_instant_of_a_cancellation_is_none(spans:
         assert stage.is_at_rest()
 
 
-def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, "apf_middleware.asgi.tracing", raising=False)
@@ -256,7 +258,7 @@ def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.Monke
     assert build_tracing(configuration()) is None
 
 
-async def test_a_reload_that_wants_what_is_not_installed_changes_nothing(
+async def test_a_reload_that_needs_a_missing_library_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "apf.yaml"
@@ -277,7 +279,7 @@ async def test_a_reload_that_wants_what_is_not_installed_changes_nothing(
         assert (await stage.comes("/x").end()).status == 200
 
 
-def test_nothing_is_imported_where_it_is_off() -> None:
+def test_opentelemetry_is_not_imported_if_tracing_is_off() -> None:
     program = (
         "import sys; from apf_middleware import APFMiddleware; APFMiddleware(print); "
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
@@ -287,6 +289,6 @@ def test_nothing_is_imported_where_it_is_off() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_spans_that_there_are_not_tell_no_flows() -> None:
+def test_flows_are_not_computed_without_spans() -> None:
     with pytest.raises(ValueError, match=r"spec\.telemetry\.flows is true, but"):
         load_text("apiVersion: apf/v1\nkind: Server\nspec: {telemetry: {flows: true}}")

@@ -175,7 +175,7 @@ async def test_a_response_reaches_the_server_as_it_was_sent(name: str, way: Way)
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_headers_of_ours_follow_the_apps(form: str) -> None:
+async def test_added_headers_follow_those_of_the_app(form: str) -> None:
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({**START, "headers": pairs(form)})
         await send(BODY)
@@ -204,7 +204,7 @@ REQUESTS: dict[str, list[Message]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("reads", ["all", "some", "nothing"])
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_an_app_receives_what_the_server_gives(name: str, reads: str, way: Way, settings: str) -> None:
+async def test_an_app_receives_the_messages_of_the_server(name: str, reads: str, way: Way, settings: str) -> None:
     """Before its response, and after it: then that the client has gone."""
 
     def app_with(received: list[Message]) -> ASGIApp:
@@ -295,7 +295,7 @@ WHO = [(b"accept", b"text/event-stream"), (b"x-user", b"bob"), (b"x-remote-user"
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("who", ["tokens", "proxy", "header"])
 @pytest.mark.parametrize("form", HEADERS)
-async def test_a_requests_headers_may_have_any_legal_form(form: str, who: str, way: Way, tmp_path: Path) -> None:
+async def test_headers_in_any_legal_form_are_accepted(form: str, who: str, way: Way, tmp_path: Path) -> None:
     """They mean the same to us, and the app has them as they came."""
     keys = tmp_path / "keys.csv"
     keys.write_text("s3cret,dora,1\n")
@@ -361,7 +361,7 @@ async def at_once(receive: Receive) -> Message | None:
 
 
 @pytest.mark.parametrize("settings", [NONE, f"{NONE}, bodies: {{holdSeats: false}}"], ids=["held", "received before"])
-async def test_one_look_after_the_response_shows_that_it_is_over(settings: str) -> None:
+async def test_a_finished_request_is_not_shown(settings: str) -> None:
     seen: list[Message | None] = []
 
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -391,7 +391,7 @@ WEBSOCKETS: dict[str, list[Message]] = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", WEBSOCKETS)
-async def test_a_websocket_is_not_touched(name: str, form: str, way: Way) -> None:
+async def test_a_websocket_scope_is_passed_through_unchanged(name: str, form: str, way: Way) -> None:
     def app_with(received: list[Message]) -> ASGIApp:
         async def app(_scope: Scope, receive: Receive, send: Send) -> None:
             received.append(await receive())
@@ -411,7 +411,7 @@ async def test_a_websocket_is_not_touched(name: str, form: str, way: Way) -> Non
     assert (behind, guarded.sent) == (bare, alone.sent)
 
 
-async def test_a_lifespan_is_not_touched() -> None:
+async def test_a_lifespan_scope_is_passed_through_unchanged() -> None:
     answers: list[list[Message]] = [
         [{"type": "lifespan.startup.complete"}, {"type": "lifespan.shutdown.complete"}],
         [{"type": "lifespan.startup.complete"}, {"type": "lifespan.shutdown.failed", "message": "no"}],
@@ -434,7 +434,7 @@ async def test_a_lifespan_is_not_touched() -> None:
 
 @pytest.mark.parametrize("name", [b"content-type", b"Content-Type", b"CONTENT-TYPE"])
 @pytest.mark.parametrize("form", [list, iter])
-async def test_an_event_stream_gives_its_seat_back_whatever_the_case_of_its_header(
+async def test_an_event_stream_releases_its_seat_with_any_case_of_its_header(
     name: bytes, form: Callable[[list[Any]], Any]
 ) -> None:
     seats: list[int] = []

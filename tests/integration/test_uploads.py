@@ -38,7 +38,7 @@ class Works(Stage):
         return conversation
 
 
-async def test_an_app_that_waits_for_more_of_a_body_gives_its_seats_back() -> None:
+async def test_seats_are_released_while_the_app_waits_for_more_of_a_body() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         long = await works.begins()
@@ -55,7 +55,7 @@ async def test_an_app_that_waits_for_more_of_a_body_gives_its_seats_back() -> No
         works.check_at_rest()
 
 
-async def test_it_waits_for_its_turn_when_more_has_come() -> None:
+async def test_an_upload_is_queued_again_when_more_of_it_arrives() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         long = await works.begins()
@@ -73,7 +73,7 @@ async def test_it_waits_for_its_turn_when_more_has_come() -> None:
         works.check_at_rest()
 
 
-async def test_a_rest_that_is_too_slow_ends_the_request_though_its_app_runs() -> None:
+async def test_a_slow_remainder_of_a_body_ends_the_request() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         long = await works.begins()
@@ -89,7 +89,7 @@ async def test_a_rest_that_is_too_slow_ends_the_request_though_its_app_runs() ->
         works.check_at_rest()
 
 
-async def test_one_that_gets_no_seats_again_is_told_so() -> None:
+async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         text = (CONFIG % "").replace("spec: {shares", "spec: {waitLimit: 30ms, shares")
@@ -106,7 +106,7 @@ async def test_one_that_gets_no_seats_again_is_told_so() -> None:
         works.check_at_rest()
 
 
-async def test_a_client_that_hangs_up_meanwhile_is_heard_by_the_app() -> None:
+async def test_the_app_receives_the_disconnect_of_its_client() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         long = await works.begins()
@@ -119,7 +119,7 @@ async def test_a_client_that_hangs_up_meanwhile_is_heard_by_the_app() -> None:
         works.check_at_rest()
 
 
-async def test_a_task_that_is_cancelled_meanwhile_frees_everything() -> None:
+async def test_a_task_cancelled_while_it_waits_frees_everything() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         for is_held_up in (True, False):
@@ -130,7 +130,7 @@ async def test_a_task_that_is_cancelled_meanwhile_frees_everything() -> None:
             works.check_at_rest()
 
 
-async def test_one_that_runs_when_the_server_stops_may_finish() -> None:
+async def test_a_running_upload_may_finish_when_the_server_stops() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         long = await works.begins()
@@ -142,7 +142,7 @@ async def test_one_that_runs_when_the_server_stops_may_finish() -> None:
         works.check_at_rest()
 
 
-async def test_a_client_that_waits_to_be_told_to_continue_is_asked_when_its_request_has_seats() -> None:
+async def test_100_continue_is_sent_when_the_request_has_seats() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         other = await works.begins("/other", "bob")
@@ -160,7 +160,7 @@ async def test_a_client_that_waits_to_be_told_to_continue_is_asked_when_its_requ
         works.check_at_rest()
 
 
-async def test_one_whose_response_has_begun_keeps_its_seats() -> None:
+async def test_a_request_whose_response_has_begun_keeps_its_seats() -> None:
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -177,7 +177,7 @@ async def test_one_whose_response_has_begun_keeps_its_seats() -> None:
         works.check_at_rest()
 
 
-async def test_a_part_that_comes_soon_is_handed_over_with_the_seats_kept() -> None:
+async def test_a_part_that_arrives_soon_is_passed_on_while_the_seats_are_kept() -> None:
     async with anyio.create_task_group() as tasks:
         works = Works(tasks)
         long = await works.begins()

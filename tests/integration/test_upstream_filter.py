@@ -111,7 +111,7 @@ async def test_an_exempt_request_is_served_while_all_seats_are_taken() -> None:
         await holder.end()
 
 
-async def test_five_run_and_five_wait_and_then_nobody_does() -> None:
+async def test_dumps_show_five_running_and_five_waiting_requests_until_they_end() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(seats=5, length=5, queues=1))
         service = stage.middleware.service
@@ -129,7 +129,7 @@ async def test_five_run_and_five_wait_and_then_nobody_does() -> None:
         assert stage.is_at_rest()
 
 
-async def test_streams_hold_their_seats_until_they_have_begun_and_run_on_without() -> None:
+async def test_streams_hold_their_seats_until_they_have_begun() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(seats=5, response="Reject"))
         service = stage.middleware.service
@@ -182,7 +182,7 @@ async def test_an_error_before_a_request_is_queued_passes_through_and_costs_no_s
         assert stage.is_at_rest()
 
 
-async def test_what_is_estimated_is_what_is_held() -> None:
+async def test_a_request_holds_its_estimated_seats() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, estimated())
         holder = await stage.holder("/7")
@@ -211,7 +211,7 @@ async def test_after_a_handler_has_failed_the_next_request_is_served(level: dict
 
 
 @both_kinds_of_level
-async def test_a_handler_that_is_called_away_gives_its_seat_back(level: dict[str, Any]) -> None:
+async def test_a_revoked_handler_releases_its_seat(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, hang=hang)
         assert (await guarded.comes("hang").end()).status == 504
@@ -221,7 +221,7 @@ async def test_a_handler_that_is_called_away_gives_its_seat_back(level: dict[str
 
 @both_kinds_of_level
 @pytest.mark.parametrize("ends", ["fails", "writes"])
-async def test_what_a_handler_does_after_it_was_called_away_changes_nothing(level: dict[str, Any], ends: str) -> None:
+async def test_calls_after_a_revocation_have_no_effect(level: dict[str, Any], ends: str) -> None:
     async def cling(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await anyio.sleep_forever()
@@ -245,7 +245,7 @@ async def test_what_a_handler_does_after_it_was_called_away_changes_nothing(leve
 
 
 @both_kinds_of_level
-async def test_a_response_that_has_begun_is_cut_off_and_said_where_it_belongs(level: dict[str, Any]) -> None:
+async def test_an_error_after_the_response_began_is_raised_to_the_server(level: dict[str, Any]) -> None:
     async def begin(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await anyio.sleep_forever()
@@ -260,7 +260,7 @@ async def test_a_response_that_has_begun_is_cut_off_and_said_where_it_belongs(le
 
 
 @both_kinds_of_level
-async def test_of_two_that_are_out_of_time_the_one_that_waited_never_runs(level: dict[str, Any]) -> None:
+async def test_after_a_deadline_a_waiting_request_never_runs(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, {**level, "wait": "10ms"}, first=hang, second=hang)
         first = guarded.comes("first")
@@ -276,7 +276,7 @@ async def test_of_two_that_are_out_of_time_the_one_that_waited_never_runs(level:
         await guarded.check_that_the_seat_is_free()
 
 
-async def test_a_request_that_is_over_before_it_comes_takes_no_place() -> None:
+async def test_a_request_that_ends_before_it_arrives_takes_no_place() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()

@@ -27,7 +27,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.usefixtures("way")
-async def test_a_client_that_leaves_is_gone_at_once() -> None:
+async def test_a_disconnect_is_detected_at_once() -> None:
     """Without any time passing: in the next few steps of the event loop."""
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
@@ -46,7 +46,7 @@ async def test_a_client_that_leaves_is_gone_at_once() -> None:
 
 
 @pytest.mark.usefixtures("way")
-async def test_a_client_that_leaves_before_anybody_listens_is_gone_soon_after() -> None:
+async def test_a_disconnect_before_the_watch_begins_is_detected_soon_after() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
         holder = await stage.holder()
@@ -63,7 +63,7 @@ async def test_a_client_that_leaves_before_anybody_listens_is_gone_soon_after() 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("wait", ["1ms", "5ms", "40ms"])
-async def test_a_wait_ends_in_time_however_short_it_may_be(wait: str) -> None:
+async def test_a_very_short_wait_limit_ends_in_time(wait: str) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(wait=wait, length=50))
         holder = await stage.holder()
@@ -78,7 +78,7 @@ async def test_a_wait_ends_in_time_however_short_it_may_be(wait: str) -> None:
 
 
 @pytest.mark.usefixtures("way")
-async def test_many_come_wait_leave_and_are_served_and_nobody_is_lost() -> None:
+async def test_no_request_is_lost_under_random_load() -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(seats=3, length=200, wait="60ms"))
         everybody = []
@@ -119,7 +119,7 @@ async def _cancel_later(scope: anyio.CancelScope, delay: float) -> None:
     scope.cancel()
 
 
-async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -> None:
+async def test_the_next_request_is_seated_when_a_linger_ends() -> None:
     """Nothing else happens at that time: a timer must see to it."""
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks)
@@ -142,7 +142,7 @@ async def test_a_lingering_request_lets_the_next_one_in_when_its_linger_ends() -
         assert stage.is_at_rest()
 
 
-async def test_with_periodic_borrowing_limits_are_adjusted_while_somebody_waits() -> None:
+async def test_periodic_borrowing_adjusts_limits_while_requests_wait() -> None:
     """A level that wakes up has few seats until the next adjustment; ten seconds of a clock that a test turns."""
     offset = 0
 
@@ -159,7 +159,7 @@ async def test_with_periodic_borrowing_limits_are_adjusted_while_somebody_waits(
     assert controller.levels["crowd"].shared.record is not None
 
 
-async def test_rejections_are_logged_in_sums_and_singly_for_who_debugs(caplog: pytest.LogCaptureFixture) -> None:
+async def test_rejections_are_logged_as_sums_and_one_by_one_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(response="Reject"))
         holder = await stage.holder()

@@ -24,7 +24,7 @@ async def socket_app(_scope: Scope, receive: Receive, send: Send) -> None:
         pass
 
 
-async def test_an_accepted_websocket_holds_no_seat_and_tells_where_it_belongs() -> None:
+async def test_an_accepted_websocket_holds_no_seat_and_has_an_admission() -> None:
     async with anyio.create_task_group() as tasks:
         app = APFMiddleware(socket_app, configuration())
         sockets = [Conversation(app, websocket_scope(f"/{number}"), tasks) for number in range(3)]
@@ -68,7 +68,7 @@ async def test_no_websocket_below_the_admins_path_reaches_the_app(
         assert [(one["type"], one["code"]) for one in socket.sent] == [("websocket.close", 1008)]
 
 
-async def test_scopes_that_the_admin_cannot_answer_do_not_reach_the_app_below_its_path() -> None:
+async def test_other_scopes_below_the_admin_path_do_not_reach_the_app() -> None:
     reached = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -88,7 +88,7 @@ async def test_scopes_that_the_admin_cannot_answer_do_not_reach_the_app_below_it
 
 
 @pytest.mark.parametrize("extensions", [DENIAL, {}, None])
-async def test_a_websocket_that_is_rejected_is_told_so(extensions: object) -> None:
+async def test_a_rejected_websocket_gets_a_response(extensions: object) -> None:
     async with anyio.create_task_group() as tasks:
         stage = Stage(tasks, configuration(wait="20ms"))
         holder = await stage.holder()
@@ -126,7 +126,7 @@ async def test_a_websocket_whose_client_leaves_while_queued_never_runs() -> None
         assert "/socket" not in stage.started
 
 
-async def test_a_queued_websocket_hears_its_connect_message_later() -> None:
+async def test_a_queued_websocket_receives_its_connect_message_later() -> None:
     async with anyio.create_task_group() as tasks:
         holding = anyio.Event()
 
@@ -154,7 +154,7 @@ async def test_a_queued_websocket_hears_its_connect_message_later() -> None:
 
 
 @pytest.mark.parametrize(("status", "failed"), [(403, 0), (503, 1)])
-async def test_a_websocket_that_the_app_denies_with_an_error_has_failed(status: int, failed: int) -> None:
+async def test_a_websocket_denied_with_an_error_counts_as_failed(status: int, failed: int) -> None:
     """As any other request."""
 
     async def denies(_scope: Scope, _receive: Receive, send: Send) -> None:

@@ -26,7 +26,7 @@ async def pool_of(server: Postgres, size: int) -> AsyncIterator[Any]:
         await pool.close()
 
 
-async def test_no_more_requests_are_let_in_than_the_pool_has_connections(postgres: Postgres) -> None:
+async def test_no_more_requests_are_admitted_than_the_pool_has_connections(postgres: Postgres) -> None:
     async with pool_of(postgres, 3) as pool, anyio.create_task_group() as tasks:
         gates = Gates()
         gate = pool_gate(gates, "db", pool)
@@ -51,7 +51,7 @@ async def test_no_more_requests_are_let_in_than_the_pool_has_connections(postgre
         assert scene.is_at_rest()
 
 
-async def test_connections_in_other_hands_count_and_are_looked_for_until_they_are_back(postgres: Postgres) -> None:
+async def test_connections_in_use_elsewhere_count_and_are_polled_until_returned(postgres: Postgres) -> None:
     async with pool_of(postgres, 1) as pool, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)  # no rescue
         gate = pool_gate(gates, "db", pool)
@@ -68,7 +68,7 @@ async def test_connections_in_other_hands_count_and_are_looked_for_until_they_ar
         assert scene.rescues == 0
 
 
-async def test_what_others_have_is_not_let_out_a_second_time(postgres: Postgres) -> None:
+async def test_connections_in_use_elsewhere_are_not_granted(postgres: Postgres) -> None:
     async with pool_of(postgres, 4) as pool, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         pool_gate(gates, "db", pool)
@@ -108,7 +108,7 @@ class SlowPool:
         return self.size - self.used
 
 
-async def test_who_is_let_in_and_takes_nothing_is_believed_after_a_while() -> None:
+async def test_an_admitted_request_that_takes_no_connection_stops_counting_after_a_while() -> None:
     """Others have three of five; those who come in take none, so that nothing tells what became of the promise."""
     pool, door = SlowPool(5), anyio.Event()
     pool.used = 3

@@ -102,7 +102,7 @@ async def open_up(guarded: Guarded, times: int) -> None:
             await guarded.call(fail)
 
 
-async def test_half_open_lets_one_try_and_not_the_herd_and_closed_lets_all_go(library: Library) -> None:
+async def test_a_half_open_breaker_admits_one_probe_and_a_closed_one_all_requests(library: Library) -> None:
     async with anyio.create_task_group() as tasks:
         gates, dependency = Gates(flush=60), Dependency(is_down=False)
         guarded = library(gates, 2, 0.5, 1)
@@ -123,7 +123,7 @@ async def test_half_open_lets_one_try_and_not_the_herd_and_closed_lets_all_go(li
         assert scene.is_at_rest()
 
 
-async def test_so_many_probes_as_wanted_try_at_a_time() -> None:
+async def test_the_number_of_simultaneous_probes_is_configurable() -> None:
     """Purgatory's breakers let everybody through when they are half-open; the gate doesn't."""
     async with anyio.create_task_group() as tasks:
         gates, dependency = Gates(flush=60), Dependency(is_down=False)
@@ -140,7 +140,7 @@ async def test_so_many_probes_as_wanted_try_at_a_time() -> None:
             await waiter.end()
 
 
-async def test_a_probe_that_fails_opens_it_again_for_everybody(library: Library) -> None:
+async def test_a_failed_probe_opens_the_breaker_again(library: Library) -> None:
     async with anyio.create_task_group() as tasks:
         gates, dependency = Gates(flush=60), Dependency()
         dependency.door.set()
@@ -161,7 +161,7 @@ async def test_a_probe_that_fails_opens_it_again_for_everybody(library: Library)
         assert (dependency.came, scene.rescues) == (5, 0)
 
 
-async def test_who_cannot_wait_for_it_is_rejected_at_once_and_told_when_to_come_back(library: Library) -> None:
+async def test_a_request_that_cannot_wait_is_rejected_with_retry_after(library: Library) -> None:
     async with anyio.create_task_group() as tasks:
         gates = Gates()
         guarded = library(gates, 1, 30, 1)
@@ -175,7 +175,7 @@ async def test_who_cannot_wait_for_it_is_rejected_at_once_and_told_when_to_come_
         assert scene.started == []
 
 
-async def test_a_breaker_that_somebody_closes_by_hand_lets_everybody_go_at_once() -> None:
+async def test_closing_a_breaker_by_hand_admits_all_parked_requests() -> None:
     async with anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         guarded = Pybreaker(gates, 1, 30, 1)
@@ -189,7 +189,7 @@ async def test_a_breaker_that_somebody_closes_by_hand_lets_everybody_go_at_once(
                 await waiter.end()
 
 
-async def test_pybreaker_tells_before_the_breaker_itself_says_so() -> None:
+async def test_pybreaker_notifies_before_the_state_changes() -> None:
     """Why the state is taken from what is told."""
     seen = []
 
@@ -204,7 +204,7 @@ async def test_pybreaker_tells_before_the_breaker_itself_says_so() -> None:
     assert breaker.current_state == "open"
 
 
-async def test_a_breaker_that_is_open_already_is_known() -> None:
+async def test_a_breaker_that_is_already_open_blocks() -> None:
     breaker = pybreaker.CircuitBreaker(reset_timeout=30)
     breaker.open()
 
@@ -223,7 +223,7 @@ async def test_another_circuit_of_the_factory_changes_nothing() -> None:
     assert guarded.circuit.state == "closed"
 
 
-async def test_time_makes_it_half_open() -> None:
+async def test_a_breaker_becomes_half_open_with_time() -> None:
     now = [100.0]
     circuit = Circuit(Gates(), "db", 2, clock=lambda: now[0])
 

@@ -12,7 +12,7 @@ LIBRARIES = {"sqlalchemy": "sqlalchemy", "httpx": "httpx", "pybreaker": "breaker
 
 
 @pytest.mark.parametrize(("library", "extra"), LIBRARIES.items())
-def test_a_missing_library_is_told_with_the_extra_that_brings_it(
+def test_the_error_for_a_missing_library_names_the_extra(
     library: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
@@ -22,7 +22,7 @@ def test_a_missing_library_is_told_with_the_extra_that_brings_it(
         importlib.import_module(f"apf_middleware.adapters.{library}")
 
 
-def test_the_package_imports_none_of_them_by_itself() -> None:
+def test_the_package_imports_no_optional_library() -> None:
     program = (
         "import sys, apf_middleware, apf_middleware.adapters, apf_middleware.adapters.asyncpg;"
         "import apf_middleware.adapters.redis, apf_middleware.adapters.purgatory;"

@@ -57,7 +57,7 @@ def gate_of(gates: Gates, otherwise: int | None = None) -> HostGate:
     return host_gate(gates, "db", {"127.0.0.1": 2, "Localhost": 1}, host=asked, otherwise=otherwise)
 
 
-async def test_each_host_has_its_own_places() -> None:
+async def test_each_host_has_its_own_limit() -> None:
     async with downstream() as server, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         gate = gate_of(gates)
@@ -78,7 +78,7 @@ async def test_each_host_has_its_own_places() -> None:
         assert scene.is_at_rest()
 
 
-async def test_what_goes_out_beside_the_gate_counts_until_its_response_is_closed() -> None:
+async def test_requests_outside_of_the_gate_count_until_their_response_is_closed() -> None:
     async with downstream() as server, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         gate = gate_of(gates)
@@ -95,7 +95,7 @@ async def test_what_goes_out_beside_the_gate_counts_until_its_response_is_closed
         assert (gate.used("localhost"), scene.rescues) == (0, 0)
 
 
-async def test_what_others_have_is_not_let_out_a_second_time() -> None:
+async def test_connections_in_use_elsewhere_are_not_granted() -> None:
     async with downstream() as server, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         gate = gate_of(gates)
@@ -110,7 +110,7 @@ async def test_what_others_have_is_not_let_out_a_second_time() -> None:
         assert server.most == {"127.0.0.1": 1}
 
 
-async def test_a_request_that_fails_gives_its_place_back() -> None:
+async def test_a_failed_request_releases_its_permit() -> None:
     gates = Gates()
     gate = gate_of(gates)
     async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
@@ -119,7 +119,7 @@ async def test_a_request_that_fails_gives_its_place_back() -> None:
         assert gate.used("127.0.0.1") == 0
 
 
-async def test_a_host_without_a_limit_is_none_of_its_business() -> None:
+async def test_a_host_without_a_limit_is_not_counted() -> None:
     async with anyio.create_task_group() as tasks:
         gates, other = Gates(), Gates()
         gate_of(gates)
@@ -137,6 +137,6 @@ async def test_a_host_without_a_limit_is_none_of_its_business() -> None:
 
 
 @pytest.mark.parametrize(("limits", "otherwise"), [({"a": 0}, None), ({}, 0)])
-async def test_a_limit_of_nothing_is_refused(limits: dict[str, int], otherwise: int | None) -> None:
+async def test_a_limit_of_zero_is_refused(limits: dict[str, int], otherwise: int | None) -> None:
     with pytest.raises(InvalidValueError, match="at least 1"):
         host_gate(Gates(), "db", limits, host=asked, otherwise=otherwise)

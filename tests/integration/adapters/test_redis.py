@@ -93,7 +93,7 @@ async def test_a_bucket_is_shared_and_no_token_is_spent_twice(redis: Redis) -> N
     assert sum(found) == 20
 
 
-async def test_each_key_has_a_bucket_and_costs_are_heeded(redis: Redis) -> None:
+async def test_each_key_has_its_own_bucket_and_costs_are_charged(redis: Redis) -> None:
     _, one = rate(redis, 0.1, 5)
 
     assert await passed(one, 5, "alice") == 5
@@ -102,7 +102,7 @@ async def test_each_key_has_a_bucket_and_costs_are_heeded(redis: Redis) -> None:
     assert await one.try_acquire(REQUEST, "carol", 6) == Reject()
 
 
-async def test_a_bucket_says_exactly_when_the_next_token_comes(redis: Redis) -> None:
+async def test_a_bucket_reports_exactly_when_the_next_token_comes(redis: Redis) -> None:
     _, one = rate(redis, 4, 2)
     assert await passed(one, 2) == 2
 
@@ -115,7 +115,7 @@ async def test_a_bucket_says_exactly_when_the_next_token_comes(redis: Redis) -> 
     assert await passed(one, 2) == 1
 
 
-async def test_a_bucket_that_is_full_is_forgotten(redis: Redis) -> None:
+async def test_a_full_bucket_is_removed(redis: Redis) -> None:
     _, one = rate(redis, 100, 2)
     await passed(one, 1)
 
@@ -132,7 +132,7 @@ async def test_times_are_kept_to_the_microsecond(redis: Redis) -> None:
     assert kept.isdigit()
 
 
-async def test_what_a_server_thinks_the_time_is_does_not_matter(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_clock_of_the_server_does_not_matter(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     (_, one), (_, other) = rate(redis, 0.1, 3), rate(redis, 0.1, 3)
     assert await passed(one, 3) == 3
     real = time.time
@@ -144,7 +144,7 @@ async def test_what_a_server_thinks_the_time_is_does_not_matter(redis: Redis, mo
     assert answer.retry_in == pytest.approx(10, abs=1)
 
 
-async def test_when_the_clock_of_redis_has_gone_back_nobody_waits_longer_than_ever(redis: Redis) -> None:
+async def test_a_redis_clock_set_back_does_not_extend_waits(redis: Redis) -> None:
     """As when another server takes over: what is kept lies an hour ahead."""
     (_, one), (_, other) = rate(redis, 1, 3), quota(redis, 3, 30)
     await redis.set("apf:db:alice", int((time.time() + 3600) * 1e6))
@@ -170,7 +170,7 @@ async def test_requests_wait_for_their_tokens_and_are_served_in_time(redis: Redi
         assert scene.is_at_rest()
 
 
-async def test_who_would_wait_too_long_for_a_token_is_told_when_to_come_back(redis: Redis) -> None:
+async def test_a_request_that_would_wait_too_long_for_a_token_is_rejected_with_retry_after(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
         gates, _one = rate(redis, 0.1, 1)
         scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="1s")
@@ -182,7 +182,7 @@ async def test_who_would_wait_too_long_for_a_token_is_told_when_to_come_back(red
         assert 9 <= int(refused.headers["retry-after"]) <= 14
 
 
-async def test_a_token_that_another_gate_made_useless_is_given_back(redis: Redis) -> None:
+async def test_a_token_is_returned_when_another_gate_refuses(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
         gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
         gates.capacity("full", limit=0)
@@ -194,7 +194,7 @@ async def test_a_token_that_another_gate_made_useless_is_given_back(redis: Redis
         assert await passed(one, 3, "all") == 2
 
 
-async def test_a_token_is_used_up_when_its_request_has_been_served(redis: Redis) -> None:
+async def test_a_token_is_spent_when_its_request_is_served(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
         gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
         scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
@@ -221,7 +221,7 @@ async def test_a_quota_is_shared_and_begins_anew_when_its_window_is_over(redis: 
     assert await one.try_acquire(REQUEST, "alice", 11) == Reject()
 
 
-async def test_what_is_given_back_counts_in_its_own_window_alone(redis: Redis) -> None:
+async def test_returned_quota_counts_in_its_own_window_only(redis: Redis) -> None:
     _, one = quota(redis, 2, 0.1)
     lease = await one.try_acquire(REQUEST, "alice", 2)
     one.undo(lease)
@@ -262,7 +262,7 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         assert await redis.zcard("apf:db:") == 0
 
 
-async def test_the_next_one_is_let_in_when_redis_has_heard_of_the_end_of_the_last(redis: Redis) -> None:
+async def test_the_next_request_is_admitted_when_redis_knows_of_the_release(redis: Redis) -> None:
     """A gate that is asked too early would wait for its poll, a second each time here."""
     async with anyio.create_task_group() as tasks:
         gates, _ = capacity(redis, 1, poll=30)
@@ -277,9 +277,7 @@ async def test_the_next_one_is_let_in_when_redis_has_heard_of_the_end_of_the_las
                 await waiter.end()
 
 
-async def test_a_refusal_that_is_out_of_date_when_it_arrives_is_asked_about_again(
-    redis: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_outdated_refusal_is_asked_again(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """A place comes back after Redis has refused and before we hear of it."""
     gates, one = capacity(redis, 1, poll=30)
     refused, arrives, door = anyio.Event(), anyio.Event(), anyio.Event()
@@ -307,7 +305,7 @@ async def test_a_refusal_that_is_out_of_date_when_it_arrives_is_asked_about_agai
         assert gates.scheduler.gates["db"].counters.moves["backoff", "refusal"] == 0  # no pause
 
 
-async def test_places_of_a_server_that_has_died_come_free_with_time(redis: Redis) -> None:
+async def test_permits_of_a_dead_server_expire(redis: Redis) -> None:
     (_, dead), (_, other) = capacity(redis, 3, 0.1), capacity(redis, 3, 0.1)
     assert await passed(dead, 1, cost=2) == 1
     assert await passed(other, 3) == 1
@@ -353,7 +351,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
         await client.aclose()
 
 
-async def test_when_redis_is_back_requests_that_backed_off_go_on() -> None:
+async def test_requests_continue_when_redis_is_back() -> None:
     with databases.redis() as server:
         client = Redis.from_url(server.url, retry=None)
         async with anyio.create_task_group() as tasks:
@@ -387,12 +385,12 @@ async def test_when_redis_is_back_requests_that_backed_off_go_on() -> None:
         (redis_capacity, {"limit": 1, "hold": 0}, "more than 0 seconds"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(add: Any, options: dict[str, Any], rule: str) -> None:  # noqa: ANN401
+async def test_invalid_arguments_are_refused(add: Any, options: dict[str, Any], rule: str) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=rule):
         add(Gates(), "db", Redis(), **options)
 
 
-async def test_sharing_needs_some_time() -> None:
+async def test_sharing_needs_a_positive_time() -> None:
     with pytest.raises(InvalidValueError, match="more than 0 seconds"):
         Sharing(timeout=0)
     assert by_flow(REQUEST) == "alice"

@@ -51,7 +51,7 @@ async def taken(redis: Redis) -> int:
     return int(await redis.zcount(KEY, 1, "+inf"))
 
 
-async def test_places_are_given_back_when_redis_answers_again(server: RedisServer, redis: Redis) -> None:
+async def test_permits_are_released_when_redis_answers_again(server: RedisServer, redis: Redis) -> None:
     async with capacity(redis) as gate:
         leases = [await gate.try_acquire(REQUEST, "", 1) for _ in range(3)]
         server.pause()
@@ -65,7 +65,7 @@ async def test_places_are_given_back_when_redis_answers_again(server: RedisServe
         assert await taken(redis) == 0
 
 
-async def test_a_question_whose_answer_was_lost_takes_no_place(server: RedisServer, redis: Redis) -> None:
+async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServer, redis: Redis) -> None:
     async with capacity(redis, limit=20) as gate:
         await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(2)))
         server.pause()
@@ -78,7 +78,7 @@ async def test_a_question_whose_answer_was_lost_takes_no_place(server: RedisServ
         assert await taken(redis) == 2
 
 
-async def test_a_question_that_arrives_after_its_withdrawal_takes_no_place(redis: Redis) -> None:
+async def test_an_acquire_that_arrives_after_its_withdrawal_takes_no_permit(redis: Redis) -> None:
     acquire, withdraw = redis.register_script(lua.ACQUIRE_PLACES), redis.register_script(lua.WITHDRAW_PLACES)
 
     assert await withdraw(keys=[KEY], args=[60_000_000, "late:0", "late:1"]) == 0
@@ -88,7 +88,7 @@ async def test_a_question_that_arrives_after_its_withdrawal_takes_no_place(redis
     assert await taken(redis) == 0
 
 
-async def test_what_was_withdrawn_is_forgotten_in_time(redis: Redis) -> None:
+async def test_withdrawals_expire(redis: Redis) -> None:
     acquire, withdraw = redis.register_script(lua.ACQUIRE_PLACES), redis.register_script(lua.WITHDRAW_PLACES)
     await withdraw(keys=[KEY], args=[20_000, "late:0"])
     await acquire(keys=[KEY], args=[3, 60_000_000, "a:0"])
@@ -101,7 +101,7 @@ async def test_what_was_withdrawn_is_forgotten_in_time(redis: Redis) -> None:
     assert await redis.zcard(KEY) == 2
 
 
-async def test_many_that_end_at_once_use_few_connections_and_lose_nothing(redis: Redis) -> None:
+async def test_many_simultaneous_releases_use_few_connections(redis: Redis) -> None:
     async with capacity(redis, limit=500, sharing=Sharing(timeout=10, connections=3)) as gate:
         leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(500)))
         assert not any(isinstance(lease, Park) for lease in leases)
@@ -113,7 +113,7 @@ async def test_many_that_end_at_once_use_few_connections_and_lose_nothing(redis:
         assert len(await redis.client_list()) <= 2 * 3 + 1
 
 
-async def test_the_connections_of_the_app_are_neither_needed_nor_used_up(server: RedisServer) -> None:
+async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> None:
     client = Redis.from_url(server.url, max_connections=1)
     await client.ping()
     async with capacity(client) as gate:
@@ -128,7 +128,7 @@ async def test_the_connections_of_the_app_are_neither_needed_nor_used_up(server:
     await client.aclose()
 
 
-async def test_a_question_that_was_never_sent_leaves_nothing_to_withdraw(server: RedisServer, redis: Redis) -> None:
+async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisServer, redis: Redis) -> None:
     async with capacity(redis, sharing=Sharing(timeout=0.2, connections=1)) as gate:
         await gate.try_acquire(REQUEST, "", 1)
         server.pause()
@@ -138,7 +138,7 @@ async def test_a_question_that_was_never_sent_leaves_nothing_to_withdraw(server:
         server.resume()
 
 
-async def test_when_redis_is_gone_a_place_is_given_up_as_its_time_is_up(server: RedisServer, redis: Redis) -> None:
+async def test_without_redis_a_permit_expires_in_time(server: RedisServer, redis: Redis) -> None:
     async with capacity(redis, hold=0.5) as gate:
         lease = await gate.try_acquire(REQUEST, "", 1)
         server.stop()

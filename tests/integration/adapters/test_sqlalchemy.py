@@ -89,7 +89,7 @@ class Use:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_no_more_requests_are_let_in_than_the_pool_has_connections(url_of: UrlOf) -> None:
+async def test_no_more_requests_are_admitted_than_the_pool_has_connections(url_of: UrlOf) -> None:
     async with async_engine(url_of("async")) as engine, anyio.create_task_group() as tasks:
         gates, use = Gates(), Use()
         gate = engine_gate(gates, "db", engine)
@@ -104,7 +104,7 @@ async def test_no_more_requests_are_let_in_than_the_pool_has_connections(url_of:
         assert scene.is_at_rest()
 
 
-async def test_an_engine_in_threads_is_waited_for_too(url_of: UrlOf) -> None:
+async def test_a_synchronous_engine_is_supported(url_of: UrlOf) -> None:
     with sync_engine(url_of("sync")) as engine:
         async with anyio.create_task_group() as tasks:
             gates, use = Gates(), Use()
@@ -120,7 +120,7 @@ async def test_an_engine_in_threads_is_waited_for_too(url_of: UrlOf) -> None:
             assert scene.is_at_rest()
 
 
-async def test_the_library_tells_of_a_connection_before_it_is_back(tmp_path: Path) -> None:
+async def test_the_pool_event_precedes_the_returned_connection(tmp_path: Path) -> None:
     """Why nothing may be decided in the notification: the pool still counts the connection as taken."""
     with sync_engine(f"sqlite:///{tmp_path}/data.db") as engine:
         seen: list[int] = []
@@ -132,7 +132,7 @@ async def test_the_library_tells_of_a_connection_before_it_is_back(tmp_path: Pat
         assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
 
 
-async def test_a_waiter_isnt_forgotten_when_the_event_comes_before_the_connection_is_back(tmp_path: Path) -> None:
+async def test_a_parked_request_goes_on_when_the_event_precedes_the_returned_connection(tmp_path: Path) -> None:
     """A listener after the gate's holds the thread there, so that the event loop surely looks too early."""
     too_early = threading.Event()
 
@@ -160,7 +160,7 @@ async def test_a_waiter_isnt_forgotten_when_the_event_comes_before_the_connectio
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("end", ["close", "detach", "invalidate"])
-async def test_connections_in_other_hands_count_and_their_return_is_told(url_of: UrlOf, end: str) -> None:
+async def test_connections_in_use_elsewhere_count_and_their_return_is_an_event(url_of: UrlOf, end: str) -> None:
     async with async_engine(url_of("async"), size=1, more=0) as engine, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         engine_gate(gates, "db", engine)
@@ -186,7 +186,7 @@ async def test_connections_in_other_hands_count_and_their_return_is_told(url_of:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_others_have_is_not_let_out_a_second_time(tmp_path: Path) -> None:
+async def test_connections_in_use_elsewhere_are_not_granted(tmp_path: Path) -> None:
     """Of five connections four are in other hands: of ten that come at once one is let in at a time."""
     url = f"sqlite+aiosqlite:///{tmp_path}/data.db"
     async with async_engine(url, size=5, more=0, patience=0.001) as engine, anyio.create_task_group() as tasks:
@@ -203,7 +203,7 @@ async def test_what_others_have_is_not_let_out_a_second_time(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_who_waits_without_having_asked_is_told_when_a_connection_in_other_hands_comes_back(
+async def test_a_parked_request_goes_on_when_a_connection_used_elsewhere_returns(
     tmp_path: Path,
 ) -> None:
     """The first has filled the pool, so the second isn't let try: the gate mustn't think that nobody waits."""
@@ -238,7 +238,7 @@ async def test_who_waits_without_having_asked_is_told_when_a_connection_in_other
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_disposed_engines_new_pool_counts(tmp_path: Path) -> None:
+async def test_the_new_pool_of_a_disposed_engine_is_counted(tmp_path: Path) -> None:
     async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         gate = engine_gate(gates, "db", engine)
@@ -258,7 +258,7 @@ async def test_a_disposed_engines_new_pool_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_while_nobody_waits_a_connection_that_comes_back_costs_no_event(tmp_path: Path) -> None:
+async def test_a_returned_connection_causes_no_event_if_no_request_waits(tmp_path: Path) -> None:
     async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
         gates = Gates()
         gate = engine_gate(gates, "db", engine)
@@ -270,7 +270,7 @@ async def test_while_nobody_waits_a_connection_that_comes_back_costs_no_event(tm
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_who_was_let_in_and_took_no_connection_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_an_admitted_request_without_a_connection_leaves_no_state(tmp_path: Path) -> None:
     async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
         gates = Gates()
         gate = engine_gate(gates, "db", engine)
