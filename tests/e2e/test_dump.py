@@ -22,9 +22,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.config.admin import DEFAULT_PATH, AdminSettings
-from tests.integration.test_admin import guarded as with_admin
 from tests.support.command_line import Outcome, run_apf
-from tests.support.protected_app import configuration
+from tests.support.protected_app import configuration, with_admin
 
 OLGA = ("--token", "secret-o")
 

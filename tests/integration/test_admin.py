@@ -3,31 +3,23 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from starlette.types import ASGIApp
 
-from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.config import Configuration
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
-from tests.support.asgi_exchange import Conversation, http_scope
-from tests.support.protected_app import Stage, configuration, settle
+from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.protected_app import ProtectedApp, configuration, settle, with_admin
 
 pytestmark = pytest.mark.anyio
 
 PATH = "/debug/api_priority_and_fairness"
-
-
-def guarded(app: ASGIApp, config: Configuration, settings: AdminSettings) -> APFMiddleware:
-    """Return the middleware with an admin."""
-    return APFMiddleware(app, replace(config, server=replace(config.server, admin=settings)))
 
 
 @pytest.fixture
@@ -47,67 +39,67 @@ def config(tokens: Path) -> Configuration:
     )
 
 
-Opened = Callable[[anyio.abc.TaskGroup], Stage]
+Opened = Callable[[anyio.abc.TaskGroup], ProtectedApp]
 
 
 @pytest.fixture
 def opened(config: Configuration) -> Opened:
-    def open_stage(tasks: anyio.abc.TaskGroup) -> Stage:
-        stage = Stage(tasks, config)
-        stage.middleware = guarded(stage._app, config, AdminSettings(groups=("operators",)))
-        return stage
+    def open_app(tasks: anyio.abc.TaskGroup) -> ProtectedApp:
+        protected = ProtectedApp(tasks, config)
+        protected.middleware = with_admin(protected._app, config, AdminSettings(groups=("operators",)))
+        return protected
 
-    return open_stage
+    return open_app
 
 
-async def look(stage: Stage, page: str, token: str = "secret-o", accept: str = "*/*") -> Conversation:  # noqa: S107
+async def look(protected: ProtectedApp, page: str, token: str = "secret-o", accept: str = "*/*") -> Exchange:  # noqa: S107
     headers = {"Accept": accept} | ({"Authorization": f"Bearer {token}"} if token else {})
     return (
-        await Conversation(stage.middleware, http_scope(f"{PATH}/{page}", headers=headers), stage.tasks)
+        await Exchange(protected.middleware, http_scope(f"{PATH}/{page}", headers=headers), protected.tasks)
         .body()
         .start()
         .end()
     )
 
 
-async def requests(stage: Stage) -> list[dict[str, Any]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads((await look(stage, "dump_requests?format=json")).content)
+async def requests(protected: ProtectedApp) -> list[dict[str, Any]]:
+    found: dict[str, list[dict[str, Any]]] = json.loads((await look(protected, "dump_requests?format=json")).content)
     return found["requests"]
 
 
 async def test_dumps_show_running_and_waiting_requests_until_they_end(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = opened(tasks)
-        one, two = await stage.holder("/one"), await stage.holder("/two")
-        waiting = [stage.comes("/three", user="mouse"), stage.comes("/four", user="mole")]
+        protected = opened(tasks)
+        one, two = await protected.holder("/one"), await protected.holder("/two")
+        waiting = [protected.request("/three", user="mouse"), protected.request("/four", user="mole")]
         await settle()
 
-        found = await requests(stage)
+        found = await requests(protected)
         assert sorted(one["flow"] for one in found if one["seated_at"] is None) == ["mole", "mouse"]
         assert [one["flow"] for one in found if one["seated_at"] is not None] == ["holder", "holder"]
         assert {one["level"] for one in found} == {"crowd"}
 
-        waiting[1].hang_up()
+        waiting[1].disconnect()
         await waiting[1].end()
-        assert sorted(one["flow"] for one in await requests(stage)) == ["holder", "holder", "mouse"]
+        assert sorted(one["flow"] for one in await requests(protected)) == ["holder", "holder", "mouse"]
 
-        stage.let_go("/one")
+        protected.finish("/one")
         await one.end()
         await waiting[0].end()
-        assert [one["flow"] for one in await requests(stage)] == ["holder"]
-        stage.let_go("/two")
+        assert [one["flow"] for one in await requests(protected)] == ["holder"]
+        protected.finish("/two")
         await two.end()
-        assert await requests(stage) == []
-        assert stage.is_at_rest()
+        assert await requests(protected) == []
+        assert protected.is_idle()
         tasks.cancel_scope.cancel()
 
 
 async def test_a_failed_request_is_not_shown_as_running(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = opened(tasks)
-        await stage.comes("/boom").end()
+        protected = opened(tasks)
+        await protected.request("/boom").end()
 
-        assert await requests(stage) == []
+        assert await requests(protected) == []
 
 
 @pytest.mark.parametrize(("token", "status"), [("", 401), ("nonsense", 401), ("secret-u", 403), ("secret-o", 200)])
@@ -116,23 +108,23 @@ async def test_the_admin_needs_the_credentials_of_an_operator(
     opened: Opened, token: str, status: int, page: str
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = opened(tasks)
-        answer = await look(stage, page, token)
+        protected = opened(tasks)
+        answer = await look(protected, page, token)
 
         assert answer.status == status
         assert ("www-authenticate" in answer.headers) is (status == 401)
-        assert stage.started == [], "the app hears nothing of it"
+        assert protected.started == [], "the app hears nothing of it"
 
 
 async def test_the_admin_answers_while_the_level_is_full(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = opened(tasks)
+        protected = opened(tasks)
         for path in ("/one", "/two"):
-            await stage.holder(path)
-        stage.comes("/three")
+            await protected.holder(path)
+        protected.request("/three")
         await settle()
 
-        rows = (await look(stage, "dump_priority_levels")).content.decode().splitlines()
+        rows = (await look(protected, "dump_priority_levels")).content.decode().splitlines()
 
         [crowd] = [row for row in rows if row.startswith("crowd")]
         assert [cell.strip() for cell in crowd.split(",")][1:7] == ["1", "false", "false", "1", "2", "2"]
@@ -141,15 +133,15 @@ async def test_the_admin_answers_while_the_level_is_full(opened: Opened) -> None
 
 async def test_dumps_show_the_heavy_flow(opened: Opened) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = opened(tasks)
-        stage.middleware.service.controller.levels["crowd"].wait_limit_ns = 10**6
+        protected = opened(tasks)
+        protected.middleware.service.controller.levels["crowd"].wait_limit_ns = 10**6
         for path in ("/one", "/two"):
-            await stage.holder(path)
+            await protected.holder(path)
         for number in range(30):
-            stage.comes(f"/{number}", user="elephant")
+            protected.request(f"/{number}", user="elephant")
         await anyio.sleep(0.1)
 
-        head, first, *_ = (await look(stage, "flows?by=rejected")).content.decode().splitlines()
+        head, first, *_ = (await look(protected, "flows?by=rejected")).content.decode().splitlines()
 
         assert head.startswith("PriorityLevelName, FlowSchemaName, FlowDistinguisher, Work,")
         assert [cell.strip() for cell in first.split(",")][2:6] == ["elephant", "0.00000000ss", "0.00000000ss", "30"]
@@ -159,19 +151,19 @@ async def test_dumps_show_the_heavy_flow(opened: Opened) -> None:
 @pytest.mark.parametrize("accept", ["text/plain", "application/json"])
 async def test_ten_thousand_waiting_requests_are_shown_and_the_others_go_on(opened: Opened, accept: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = opened(tasks)
-        controller = stage.middleware.service.controller
+        protected = opened(tasks)
+        controller = protected.middleware.service.controller
         for path in ("/one", "/two"):
-            await stage.holder(path)
+            await protected.holder(path)
         opened_scope = http_scope("/x", headers={"X-User": "crowd"})
-        messages = Conversation(stage.middleware, opened_scope, tasks).receive
-        seen = await stage.middleware.service.resolver.resolve(opened_scope, controller.now(), messages)
+        messages = Exchange(protected.middleware, opened_scope, tasks).receive
+        seen = await protected.middleware.service.resolver.resolve(opened_scope, controller.now(), messages)
         assert isinstance(seen, ResolvedRequest)
         crowd = [Admission(seen) for _ in range(10_000)]
         for admission in crowd:
             controller.arrive(controller.now(), admission)
         longest, turns = await longest_turn_during(
-            lambda: look(stage, "dump_requests?includeRequestDetails=1", accept=accept)
+            lambda: look(protected, "dump_requests?includeRequestDetails=1", accept=accept)
         )
 
         assert turns > 100

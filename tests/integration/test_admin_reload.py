@@ -8,9 +8,9 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from tests.integration.test_reload import Theatre, level, written
-from tests.support.asgi_exchange import Conversation, http_scope
-from tests.support.protected_app import Stage, configuration
+from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.protected_app import ProtectedApp, configuration
+from tests.support.reloadable_app import ReloadableApp, level, written
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +25,9 @@ def server(tmp_path: Path) -> str:
     return f", {who}, admin: {{groups: [viewers], operators: [operators]}}"
 
 
-async def post(stage: Stage, tasks: TaskGroup, token: str = "secret-o") -> Conversation:  # noqa: S107
+async def post(protected: ProtectedApp, tasks: TaskGroup, token: str = "secret-o") -> Exchange:  # noqa: S107
     scope = http_scope(PATH, "POST", {"Authorization": f"Bearer {token}"})
-    return await Conversation(stage.middleware, scope, tasks).body().start().end()
+    return await Exchange(protected.middleware, scope, tasks).body().start().end()
 
 
 async def test_an_operator_can_reload_while_all_seats_are_taken(
@@ -35,30 +35,30 @@ async def test_an_operator_can_reload_while_all_seats_are_taken(
 ) -> None:
     async with anyio.create_task_group() as tasks:
         file = tmp_path / "apf.yaml"
-        stage = Theatre(tasks, file, written(level("crowd"), server=server))
-        holder = await stage.holder()
-        waiting = stage.comes("/second")
+        protected = ReloadableApp(tasks, file, written(level("crowd"), server=server))
+        holder = await protected.holder()
+        waiting = protected.request("/second")
         file.write_text(written(level("crowd"), seats=2, server=server))
         with caplog.at_level(logging.INFO, "apf_middleware"):
-            answer = await post(stage, tasks)
+            answer = await post(protected, tasks)
 
         told = json.loads(answer.content)
         assert (answer.status, told["reloaded"], told["seats"]) == (200, True, 2)
         assert {problem["severity"] for problem in told["problems"]} == {"warning"}
         assert [record.__dict__["event"] for record in caplog.records] == ["apf.reload-asked", "apf.reloaded"]
         assert (await waiting.end()).status == 200, "the second seat is there"
-        stage.let_go()
+        protected.finish()
         await holder.end()
-        assert PATH not in stage.started
-        assert stage.is_at_rest()
+        assert PATH not in protected.started
+        assert protected.is_idle()
 
 
 async def test_errors_of_a_reloaded_file_are_shown_with_their_position(tmp_path: Path, server: str) -> None:
     async with anyio.create_task_group() as tasks:
         file = tmp_path / "apf.yaml"
-        stage = Theatre(tasks, file, written(level("crowd"), server=server))
+        protected = ReloadableApp(tasks, file, written(level("crowd"), server=server))
         file.write_text(written(level("crowd", "{shares: many}"), server=server))
-        broken = await post(stage, tasks)
+        broken = await post(protected, tasks)
 
         told = json.loads(broken.content)
         [problem] = told["problems"]
@@ -66,23 +66,23 @@ async def test_errors_of_a_reloaded_file_are_shown_with_their_position(tmp_path:
         assert (problem["severity"], problem["file"], problem["line"]) == ("error", str(file), 10)
         assert (problem["field"], problem["value"]) == ("spec.shares", "'many'")
         file.write_text(written(level("crowd"), server=server))
-        assert (await post(stage, tasks)).status == 200
+        assert (await post(protected, tasks)).status == 200
 
 
 @pytest.mark.parametrize(("token", "status"), [("secret-v", 403), ("secret-u", 403), ("nonsense", 401)])
 async def test_callers_without_permission_cannot_reload(tmp_path: Path, server: str, token: str, status: int) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
-        assert (await post(stage, tasks, token)).status == status
-        assert stage.loads() == {"success": 1, "failure": 0}
+        protected = ReloadableApp(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
+        assert (await post(protected, tasks, token)).status == status
+        assert protected.loads() == {"success": 1, "failure": 0}
 
 
 async def test_a_viewer_gets_an_error_that_names_the_required_role(
     tmp_path: Path, server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
-        answer = await post(stage, tasks, "secret-v")
+        protected = ReloadableApp(tasks, tmp_path / "apf.yaml", written(level("crowd"), server=server))
+        answer = await post(protected, tasks, "secret-v")
 
     assert "spec.admin.operators" in json.loads(answer.content)["detail"]
     [record] = [one for one in caplog.records if one.__dict__.get("event") == "apf.change-refused"]
@@ -91,8 +91,8 @@ async def test_a_viewer_gets_an_error_that_names_the_required_role(
 
 async def test_a_configuration_made_in_python_cannot_be_reloaded(server: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(server=server))
-        answer = await post(stage, tasks)
+        protected = ProtectedApp(tasks, configuration(server=server))
+        answer = await post(protected, tasks)
 
         assert answer.status == 409
         assert "only a configuration that came from files can be read again" in json.loads(answer.content)["detail"]

@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from tests.support.asgi_exchange import Conversation, http_scope
-from tests.support.protected_app import Stage, configuration, problem, settle
+from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.protected_app import ProtectedApp, configuration, problem, settle
 
 if TYPE_CHECKING:
     from apf_middleware.runtime import Admission
@@ -56,7 +56,7 @@ async def test_the_admission_contains_schema_level_and_flow() -> None:
 
     async with anyio.create_task_group() as tasks:
         await (
-            Conversation(APFMiddleware(app, configuration()), http_scope("/", headers={"X-User": "bob"}), tasks)
+            Exchange(APFMiddleware(app, configuration()), http_scope("/", headers={"X-User": "bob"}), tasks)
             .start()
             .end()
         )
@@ -69,95 +69,95 @@ async def test_the_admission_contains_schema_level_and_flow() -> None:
 
 async def test_an_error_of_the_app_passes_through_and_frees_the_seat() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
+        protected = ProtectedApp(tasks)
         for _ in range(3):
-            conversation = await stage.comes("/boom").end()
-            assert isinstance(conversation.error, LookupError)
-        assert stage.is_at_rest()
+            exchange = await protected.request("/boom").end()
+            assert isinstance(exchange.error, LookupError)
+        assert protected.is_idle()
 
 
 async def test_a_request_without_a_free_seat_waits() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        second = stage.comes("/second")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        second = protected.request("/second")
         await settle()
-        assert (stage.waiting, stage.started) == (1, ["/hold"])
+        assert (protected.waiting, protected.started) == (1, ["/hold"])
 
-        stage.let_go()
+        protected.finish()
         await second.end()
         await holder.end()
 
         assert second.status == 200
         assert second.content == b"/second"
         assert second.scope["apf"].waited > 0
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_client_that_hangs_up_while_queued_leaves_and_its_request_never_runs() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        leaver = stage.comes("/leaver")
-        stayer = stage.comes("/stayer")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        leaver = protected.request("/leaver")
+        stayer = protected.request("/stayer")
         await anyio.sleep(0.02)
-        assert stage.waiting == 2
+        assert protected.waiting == 2
 
-        leaver.hang_up()
+        leaver.disconnect()
         with anyio.fail_after(10):
             await leaver.ended.wait()
-        assert stage.waiting == 1
-        stage.let_go()
+        assert protected.waiting == 1
+        protected.finish()
         await stayer.end()
         await holder.end()
 
         assert leaver.status == 499, "which nobody reads"
-        assert "/leaver" not in stage.started
-        assert stage.is_at_rest()
+        assert "/leaver" not in protected.started
+        assert protected.is_idle()
 
 
 async def test_a_body_received_while_waiting_reaches_the_app() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
         parts = [b"one", b"x" * 40_000, b"y" * 40_000, b"three"]
-        upload = stage.opens("/read", "POST")
+        upload = protected.open("/read", "POST")
         for part in parts:
             upload.body(part, more=part != b"three")
         upload.start()
         await anyio.sleep(0.02)
-        assert upload.asked <= 3, "64 KiB are kept, and no more is asked for"
+        assert upload.receive_calls <= 3, "64 KiB are kept, and no more is asked for"
 
-        stage.let_go()
+        protected.finish()
         await upload.end()
         await holder.end()
 
-        assert [message["body"] for message in stage.bodies["/read"]] == parts
+        assert [message["body"] for message in protected.bodies["/read"]] == parts
         assert upload.status == 200
 
 
 async def test_a_message_that_arrives_after_the_wait_reaches_the_app() -> None:
     """Although it was asked for while the request was queued."""
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        slow = stage.opens("/read", "POST").start()
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        slow = protected.open("/read", "POST").start()
         await anyio.sleep(0.02)
-        stage.let_go()
+        protected.finish()
         await settle()
-        assert "/read" in stage.started
+        assert "/read" in protected.started
         slow.body(b"late")
         await slow.end()
         await holder.end()
 
-        assert [message["body"] for message in stage.bodies["/read"]] == [b"late"]
+        assert [message["body"] for message in protected.bodies["/read"]] == [b"late"]
 
 
 async def test_a_request_that_waits_too_long_is_rejected() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(wait="20ms"))
-        holder = await stage.holder()
-        late = await stage.comes("/late").end()
+        protected = ProtectedApp(tasks, configuration(wait="20ms"))
+        holder = await protected.holder()
+        late = await protected.request("/late").end()
 
         assert late.status == 429
         assert 1 <= int(late.headers["retry-after"]) <= 60
@@ -170,70 +170,70 @@ async def test_a_request_that_waits_too_long_is_rejected() -> None:
             429,
         )
         assert 0.01 < told["waited"] < 5
-        assert stage.waiting == 0
-        stage.let_go()
+        assert protected.waiting == 0
+        protected.finish()
         await holder.end()
-        assert "/late" not in stage.started
-        assert stage.is_at_rest()
+        assert "/late" not in protected.started
+        assert protected.is_idle()
 
 
 async def test_a_full_queue_rejects_at_once_and_names_the_flow() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(length=2))
-        holder = await stage.holder()
-        waiting = [stage.comes(f"/{number}", user="elephant") for number in range(4)]
+        protected = ProtectedApp(tasks, configuration(length=2))
+        holder = await protected.holder()
+        waiting = [protected.request(f"/{number}", user="elephant") for number in range(4)]
         await settle()
 
-        own = await stage.comes("/own", user="elephant").end()
-        other = await stage.comes("/other", user="mouse").end()
+        own = await protected.request("/own", user="elephant").end()
+        other = await protected.request("/other", user="mouse").end()
 
         assert own.status == other.status == 429
         assert (problem(own)["reason"], problem(own)["own_flow"]) == ("queue-full", True)
         assert (problem(other)["reason"], problem(other)["own_flow"]) == ("queue-full", False)
-        stage.let_go()
-        for conversation in (*waiting, holder):
-            await conversation.end()
-        assert stage.is_at_rest()
+        protected.finish()
+        for exchange in (*waiting, holder):
+            await exchange.end()
+        assert protected.is_idle()
 
 
 async def test_a_level_without_queues_rejects_requests_beyond_its_seats() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(response="Reject"))
-        holder = await stage.holder()
-        refused = await stage.comes("/refused", "HEAD").end()
+        protected = ProtectedApp(tasks, configuration(response="Reject"))
+        holder = await protected.holder()
+        refused = await protected.request("/refused", "HEAD").end()
 
         assert refused.status == 429
         assert refused.content == b"", "an answer to HEAD has no body"
-        stage.let_go()
+        protected.finish()
         await holder.end()
-        assert (await stage.comes("/next").end()).status == 200
+        assert (await protected.request("/next").end()).status == 200
 
 
 async def test_a_request_that_is_cancelled_while_queued_leaves_the_queue() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        cancelled = stage.comes("/cancelled")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        cancelled = protected.request("/cancelled")
         await settle()
-        assert stage.waiting == 1
+        assert protected.waiting == 1
 
         cancelled.cancel_scope.cancel()
         await cancelled.end()
-        assert stage.waiting == 0
-        stage.let_go()
+        assert protected.waiting == 0
+        protected.finish()
         await holder.end()
         assert cancelled.sent == []
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("first", ["seat", "cancellation"])
 async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_passed_on(first: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        cancelled, next_one = stage.comes("/cancelled"), stage.comes("/next")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        cancelled, next_one = protected.request("/cancelled"), protected.request("/next")
         await settle()
-        controller = stage.middleware.service.controller
+        controller = protected.middleware.service.controller
         [admission] = [held.scope["apf"] for held in (holder,)]
 
         if first == "seat":
@@ -245,11 +245,11 @@ async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_passed_on(firs
         await cancelled.end()
         with anyio.fail_after(60):
             await next_one.ended.wait()
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
         assert next_one.status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("first", ["seat", "cancellation"])
@@ -257,14 +257,14 @@ async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_passed_on(firs
 async def test_a_native_task_cancellation_passes_the_seat_on(first: str) -> None:
     """A scope of anyio puts off its cancellation when the task has been woken already; Task.cancel() does not."""
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        conversation = stage.opens("/cancelled").body()
-        task = asyncio.ensure_future(stage.middleware(conversation.scope, conversation.receive, conversation.send))
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        exchange = protected.open("/cancelled").body()
+        task = asyncio.ensure_future(protected.middleware(exchange.scope, exchange.receive, exchange.send))
         await settle()
-        next_one = stage.comes("/next")
+        next_one = protected.request("/next")
         await settle()
-        controller = stage.middleware.service.controller
+        controller = protected.middleware.service.controller
 
         if first == "seat":
             controller.release(holder.scope["apf"])
@@ -276,18 +276,18 @@ async def test_a_native_task_cancellation_passes_the_seat_on(first: str) -> None
             await task
         with anyio.fail_after(60):
             await next_one.ended.wait()
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
-        assert "/cancelled" not in stage.started
-        assert stage.is_at_rest()
+        assert "/cancelled" not in protected.started
+        assert protected.is_idle()
 
 
 async def test_a_seat_can_be_released_early() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        second = stage.comes("/second")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        second = protected.request("/second")
         await settle()
         admission = holder.scope["apf"]
 
@@ -296,31 +296,31 @@ async def test_a_seat_can_be_released_early() -> None:
         await second.end()
         assert second.status == 200
         assert admission.seats == 0
-        stage.let_go()
+        protected.finish()
         await holder.end()
         assert holder.status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_closing_server_rejects_waiting_requests_and_lets_running_ones_finish() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        waiting = [stage.comes(f"/{number}") for number in range(3)]
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        waiting = [protected.request(f"/{number}") for number in range(3)]
         await settle()
-        assert stage.waiting == 3
+        assert protected.waiting == 3
 
-        stage.middleware.service.controller.close()
-        for conversation in waiting:
-            await conversation.end()
-            assert conversation.status == 503
-            assert conversation.headers["connection"] == "close"
-            assert problem(conversation)["reason"] == "queue-closed"
-        late = await stage.comes("/late").end()
+        protected.middleware.service.controller.close()
+        for exchange in waiting:
+            await exchange.end()
+            assert exchange.status == 503
+            assert exchange.headers["connection"] == "close"
+            assert problem(exchange)["reason"] == "queue-closed"
+        late = await protected.request("/late").end()
         assert late.status == 503
-        probe = await stage.comes("/health").end()
+        probe = await protected.request("/health").end()
         assert probe.status == 200
-        stage.let_go()
+        protected.finish()
         await holder.end()
         assert holder.status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()

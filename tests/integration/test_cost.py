@@ -53,7 +53,7 @@ async def slowly(digest: RequestDigest, classification: object) -> Work:
     return by_path(digest, classification)
 
 
-class Scale:
+class EstimatingApp:
     """Weighs requests: how many seats they have while they run."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Scale:
             scope["apf"].release()
             self.late = scope["apf"].charge(99)
 
-    async def weigh(self, path: str, **headers: str) -> int:
+    async def seats_of(self, path: str, **headers: str) -> int:
         async def receive() -> Message:
             raise AssertionError
 
@@ -84,51 +84,51 @@ class Scale:
 
 
 async def test_a_route_gives_the_number_of_seats() -> None:
-    scale = Scale()
+    estimating = EstimatingApp()
 
-    assert [await scale.weigh("/reports/7") for _ in range(2)] == [5, 5]
-    assert await scale.weigh("/else") == 1
+    assert [await estimating.seats_of("/reports/7") for _ in range(2)] == [5, 5]
+    assert await estimating.seats_of("/else") == 1
 
 
 async def test_a_header_of_a_trusted_caller_gives_the_number_of_seats() -> None:
-    scale = Scale()
+    estimating = EstimatingApp()
 
     for _ in range(2):
-        assert await scale.weigh("/v1", x_max_tokens="3000") == 3
-        assert await scale.weigh("/v1", x_max_tokens="9999999") == 20
-        assert await scale.weigh("/v1", x_max_tokens="-5") == 1
-        assert await scale.weigh("/v1") == 1
+        assert await estimating.seats_of("/v1", x_max_tokens="3000") == 3
+        assert await estimating.seats_of("/v1", x_max_tokens="9999999") == 20
+        assert await estimating.seats_of("/v1", x_max_tokens="-5") == 1
+        assert await estimating.seats_of("/v1") == 1
 
 
 @pytest.mark.parametrize("path", ["/called", "/awaited"])
 async def test_an_estimating_function_is_called_for_each_request(path: str) -> None:
-    scale = Scale()
+    estimating = EstimatingApp()
 
-    assert [await scale.weigh(f"{path}?n={number}") for number in (2, 4, 2)] == [2, 4, 2]
+    assert [await estimating.seats_of(f"{path}?n={number}") for number in (2, 4, 2)] == [2, 4, 2]
 
 
 async def test_seats_are_learned_from_durations() -> None:
-    scale = Scale()
-    assert await scale.weigh("/learned") == 1
-    scale.lasts = 0.035
+    estimating = EstimatingApp()
+    assert await estimating.seats_of("/learned") == 1
+    estimating.lasts = 0.035
     for _ in range(30):
-        await scale.weigh("/learned")
+        await estimating.seats_of("/learned")
 
-    assert 3 <= await scale.weigh("/learned") <= 10
-    tally = scale.middleware.service.controller.levels["crowd"].tallies["completions"]
+    assert 3 <= await estimating.seats_of("/learned") <= 10
+    tally = estimating.middleware.service.controller.levels["crowd"].tallies["completions"]
     assert (tally.seats_executing, tally.executing) == (0, 0)
 
 
 async def test_seats_are_learned_from_charges() -> None:
-    scale = Scale()
-    scale.lasts, scale.charge = 0.002, 4
+    estimating = EstimatingApp()
+    estimating.lasts, estimating.charge = 0.002, 4
     running = RunningRequests(0)
-    controller = scale.middleware.service.controller
+    controller = estimating.middleware.service.controller
     controller.running = running
     for _ in range(4):
-        await scale.weigh("/charged")
+        await estimating.seats_of("/charged")
 
-    assert await scale.weigh("/charged") == 4
+    assert await estimating.seats_of("/charged") == 4
     [heavy] = running.work.top(1)
     assert heavy.total >= 5 * 4 * 2_000_000
     tally = controller.levels["crowd"].tallies["completions"]
@@ -139,8 +139,8 @@ async def test_seats_are_learned_from_charges() -> None:
 
 
 async def test_a_charge_after_the_seats_are_released_has_no_effect() -> None:
-    scale = Scale()
-    scale.charge = 2
-    await scale.weigh("/late")
+    estimating = EstimatingApp()
+    estimating.charge = 2
+    await estimating.seats_of("/late")
 
-    assert scale.late is False
+    assert estimating.late is False

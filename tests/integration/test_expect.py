@@ -4,88 +4,88 @@ import anyio
 import pytest
 
 from apf_middleware.asgi.body import expects_continue
-from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
-from tests.support.protected_app import Stage, configuration, settle
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
+from tests.support.protected_app import ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
 
-def uploader(stage: Stage, path: str, expect: str) -> Conversation:
+def uploader(protected: ProtectedApp, path: str, expect: str) -> Exchange:
     scope = http_scope(path, "POST", {"X-User": "alice", "Content-Length": "4", "Expect": expect})
-    return Conversation(stage.middleware, scope, stage.tasks)
+    return Exchange(protected.middleware, scope, protected.tasks)
 
 
-async def a_hang_up_is_noticed(stage: Stage) -> None:
+async def a_hang_up_is_noticed(protected: ProtectedApp) -> None:
     """So whoever came before is listened to as well, if anybody listens to them."""
-    before = stage.middleware.service.controller.hang_ups
-    other = stage.comes("/other", user="other")
+    before = protected.middleware.service.controller.hang_ups
+    other = protected.request("/other", user="other")
     await settle()
-    other.hang_up()
+    other.disconnect()
     await other.end()
-    assert stage.middleware.service.controller.hang_ups == before + 1
+    assert protected.middleware.service.controller.hang_ups == before + 1
 
 
 @pytest.mark.parametrize("expect", ["100-continue", "100-Continue"])
 async def test_a_body_is_not_received_before_there_is_a_seat(expect: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        upload = uploader(stage, "/read", expect).start()
-        await a_hang_up_is_noticed(stage)
-        assert upload.asked == 0
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        upload = uploader(protected, "/read", expect).start()
+        await a_hang_up_is_noticed(protected)
+        assert upload.receive_calls == 0
 
-        stage.let_go()
+        protected.finish()
         await settle()
-        assert upload.asked == 1, "the app has asked"
+        assert upload.receive_calls == 1, "the app has asked"
         upload.body(b"body")
         await upload.end()
         await holder.end()
 
-        assert [message["body"] for message in stage.bodies["/read"]] == [b"body"]
+        assert [message["body"] for message in protected.bodies["/read"]] == [b"body"]
         assert upload.status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_rejected_request_never_receives_its_body() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(wait="30ms"))
-        holder = await stage.holder()
-        upload = await uploader(stage, "/read", "100-continue").start().end()
+        protected = ProtectedApp(tasks, configuration(wait="30ms"))
+        holder = await protected.holder()
+        upload = await uploader(protected, "/read", "100-continue").start().end()
 
-        assert (upload.status, upload.asked) == (429, 0)
-        assert stage.waiting == 0
-        stage.let_go()
+        assert (upload.status, upload.receive_calls) == (429, 0)
+        assert protected.waiting == 0
+        protected.finish()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_an_undetected_disconnect_ends_with_the_wait_limit() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(wait="50ms"))
-        holder = await stage.holder()
-        upload = uploader(stage, "/read", "100-continue").start()
+        protected = ProtectedApp(tasks, configuration(wait="50ms"))
+        holder = await protected.holder()
+        upload = uploader(protected, "/read", "100-continue").start()
         await settle()
-        upload.hang_up()
+        upload.disconnect()
         await upload.end()
 
-        assert (upload.status, stage.waiting) == (429, 0)
-        stage.let_go()
+        assert (upload.status, protected.waiting) == (429, 0)
+        protected.finish()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("expect", ["", "200-ok"])
 async def test_a_request_with_another_expectation_is_received(expect: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        upload = uploader(stage, "/read", expect).start()
-        await a_hang_up_is_noticed(stage)
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        upload = uploader(protected, "/read", expect).start()
+        await a_hang_up_is_noticed(protected)
 
-        assert upload.asked == 1
-        upload.hang_up()
+        assert upload.receive_calls == 1
+        upload.disconnect()
         await upload.end()
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
 

@@ -11,81 +11,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import Gates
 from apf_middleware.asgi import APFMiddleware, telemetry
-from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime import Admission
 from apf_middleware.runtime.waiting import wait_in_scope
-from tests.support.asgi_exchange import Conversation, websocket_scope
-from tests.support.protected_app import Stage, problem, settle
+from tests.support.asgi_exchange import Exchange, websocket_scope
+from tests.support.gated_app import DB, GatedApp, configuration
+from tests.support.protected_app import ProtectedApp, problem, settle
 
 pytestmark = pytest.mark.anyio
-
-
-def configuration(
-    gates: str = "[db]", *, seats: int = 10, wait: str = "10s", server: str = "", response: str = "Queue"
-) -> Configuration:
-    queuing = "\n  queuing: {queues: 1, handSize: 1, queueLengthLimit: 100}" if response == "Queue" else ""
-    limit = f"\n  waitLimit: {wait}" if response == "Queue" else ""
-    return load_text(
-        f"""
-apiVersion: apf/v1
-kind: Server
-spec: {{seats: {seats}, defaults: none{server}}}
----
-apiVersion: apf/v1
-kind: PriorityLevel
-metadata: {{name: crowd}}
-spec:
-  shares: 1000
-  response: {response}{queuing}{limit}
----
-apiVersion: apf/v1
-kind: FlowSchema
-metadata: {{name: gated}}
-spec:
-  level: crowd
-  precedence: 10
-  gates: {gates}
-  distinguisher: {{source: header, name: X-User}}
-  rules:
-  - httpRules: [{{paths: ["/db/*"]}}]
----
-apiVersion: apf/v1
-kind: FlowSchema
-metadata: {{name: others}}
-spec:
-  level: crowd
-  rules:
-  - httpRules: [{{}}]
-"""
-    )
-
-
-DB = ", gates: [{name: db, capacity: 1}]"
-
-
-class GatedStage(Stage):
-    def __init__(self, tasks: anyio.abc.TaskGroup, config: Configuration, gates: Gates | None = None) -> None:
-        super().__init__(tasks)
-        self.middleware = APFMiddleware(self._app, config, gates=gates)
-
-    @property
-    def controller(self) -> Controller:
-        return self.middleware.service.controller
-
-    @property
-    def gates(self) -> Gates:
-        gates = self.controller.gates
-        assert gates is not None
-        return gates
-
-    def is_at_rest(self) -> bool:
-        self.gates.scheduler.check()
-        return super().is_at_rest() and not list(self.gates.scheduler) and not self.used("db")
-
-    def used(self, gate: str) -> int:
-        return self.gates.scheduler.gates[gate].used("") or 0
 
 
 @pytest.fixture(params=["each in its own way", "the plain way"])
@@ -98,39 +32,39 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.usefixtures("way")
 async def test_requests_wait_for_the_database_gate_while_others_pass() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
-        holder = await stage.holder("/db/hold")
-        waiter = stage.comes("/db/waiter")
-        other = stage.comes("/other")
+        protected = GatedApp(tasks, configuration(server=DB))
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter")
+        other = protected.request("/other")
         await other.end()
         await settle()
 
-        assert stage.started == ["/db/hold", "/other"]
-        [status] = stage.gates.list()
+        assert protected.started == ["/db/hold", "/other"]
+        [status] = protected.gates.list()
         assert (status.gate, status.state, status.parked, status.acquired, status.limit) == ("db", "blocking", 1, 1, 1)
-        stage.let_go("/db/hold")
+        protected.finish("/db/hold")
         await waiter.end()
         await holder.end()
         assert waiter.status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("end", ["hang up", "cancel", "raise", "time out", "close"])
 async def test_leases_are_released_however_a_request_ends(end: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB, wait="50ms" if end == "time out" else "10s"))
-        holder = await stage.holder("/db/hold")
-        waiter = stage.comes("/db/boom" if end == "raise" else "/db/waiter")
+        protected = GatedApp(tasks, configuration(server=DB, wait="50ms" if end == "time out" else "10s"))
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/boom" if end == "raise" else "/db/waiter")
         await anyio.sleep(0.01)
         if end == "hang up":
-            waiter.hang_up()
+            waiter.disconnect()
         elif end == "cancel":
             waiter.cancel_scope.cancel()
         elif end == "close":
-            stage.controller.close()
+            protected.controller.close()
         elif end == "raise":
-            stage.let_go("/db/hold")
+            protected.finish("/db/hold")
         await waiter.ended.wait()
         if end == "time out":
             assert waiter.status == 503
@@ -138,35 +72,35 @@ async def test_leases_are_released_however_a_request_ends(end: str) -> None:
         elif end == "close":
             assert waiter.status == 503
             assert problem(waiter)["reason"] == "queue-closed"
-        stage.let_go("/db/hold")
+        protected.finish("/db/hold")
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_lease_granted_at_the_instant_of_cancellation_passes_to_the_next_request() -> None:
     """Whoever cancels the task doesn't know yet that the request has just been seated."""
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
-        holder = await stage.holder("/db/hold")
-        first = stage.opens("/db/first").body()
-        task = asyncio.get_running_loop().create_task(stage.middleware(first.scope, first.receive, first.send))
+        protected = GatedApp(tasks, configuration(server=DB))
+        holder = await protected.holder("/db/hold")
+        first = protected.open("/db/first").body()
+        task = asyncio.get_running_loop().create_task(protected.middleware(first.scope, first.receive, first.send))
         await settle()
-        second = stage.comes("/db/second")
+        second = protected.request("/db/second")
         await settle()
         holding = holder.scope["apf"]
         assert isinstance(holding, Admission)
 
-        stage.controller.release(holding)  # first is seated and woken, and its task hasn't run yet
-        assert stage.used("db") == 1
+        protected.controller.release(holding)  # first is seated and woken, and its task hasn't run yet
+        assert protected.used("db") == 1
         task.cancel()
         await second.end()
 
-        assert "/db/first" not in stage.started
+        assert "/db/first" not in protected.started
         assert task.cancelled()
-        stage.let_go("/db/hold")
+        protected.finish("/db/hold")
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() -> None:
@@ -178,10 +112,10 @@ async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() 
         return state["open"]
 
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(), gates)
-        waiters = [stage.comes(f"/db/{number}", user=f"u{number % 3}") for number in range(10)]
+        protected = GatedApp(tasks, configuration(), gates)
+        waiters = [protected.request(f"/db/{number}", user=f"u{number % 3}") for number in range(10)]
         await settle()
-        assert stage.started == []
+        assert protected.started == []
 
         state["open"] = True
         thread = threading.Thread(target=partial(gates.emit_threadsafe, "breaker"))
@@ -190,7 +124,7 @@ async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() 
             for waiter in waiters:
                 await waiter.end()
         thread.join()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
         assert gates.list()[0].rescues == 0
 
 
@@ -208,8 +142,8 @@ async def test_an_asynchronous_gate_is_evaluated_outside_of_the_dispatcher() -> 
         return found
 
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(), gates)
-        waiter = stage.comes("/db/1")
+        protected = GatedApp(tasks, configuration(), gates)
+        waiter = protected.request("/db/1")
         await asked.wait()
         state["open"] = True
         gates.emit("breaker")  # between the question and its answer
@@ -219,7 +153,7 @@ async def test_an_asynchronous_gate_is_evaluated_outside_of_the_dispatcher() -> 
 
         assert waiter.status == 200
         assert gates.scheduler.gates["db"].counters.evaluations["parked"] == 1
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_an_asynchronous_lease_that_comes_too_late_is_released() -> None:
@@ -243,16 +177,16 @@ async def test_an_asynchronous_lease_that_comes_too_late_is_released() -> None:
     remote = Remote()
     gates.add(remote)
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(), gates)
-        leaver = stage.comes("/db/leaver")
+        protected = GatedApp(tasks, configuration(), gates)
+        leaver = protected.request("/db/leaver")
         await settle()
-        leaver.hang_up()
+        leaver.disconnect()
         await leaver.ended.wait()
         remote.answer.set()
         await settle()
 
         assert remote.out == 0
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("failure", [None, RuntimeError("away")])
@@ -299,10 +233,10 @@ async def test_gates_are_closed_before_the_app_receives_the_shutdown(
 async def test_a_quota_that_renews_too_late_rejects_at_once_with_the_correct_retry_after() -> None:
     server = ", gates: [{name: db, tokens: {rate: 0.01, burst: 1}, per: flow}]"
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=server, wait="1s"))
-        served = await stage.comes("/db/1").end()
-        rejected = await stage.comes("/db/2").end()
-        other = await stage.comes("/db/3", user="bob").end()
+        protected = GatedApp(tasks, configuration(server=server, wait="1s"))
+        served = await protected.request("/db/1").end()
+        rejected = await protected.request("/db/2").end()
+        other = await protected.request("/db/3", user="bob").end()
 
         assert (served.status, rejected.status, other.status) == (200, 429, 200)
         assert 90 <= int(rejected.headers["retry-after"]) <= 100
@@ -318,133 +252,133 @@ async def test_an_app_gate_that_raises_admits_unless_configured_otherwise() -> N
         raise OSError("gone")
 
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(), gates)
-        assert (await stage.comes("/db/1").end()).status == 502
+        protected = GatedApp(tasks, configuration(), gates)
+        assert (await protected.request("/db/1").end()).status == 502
 
 
 async def test_without_queues_a_closed_gate_rejects_at_once() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB, response="Reject"))
-        holder = await stage.holder("/db/hold")
-        rejected = await stage.comes("/db/1").end()
+        protected = GatedApp(tasks, configuration(server=DB, response="Reject"))
+        holder = await protected.holder("/db/hold")
+        rejected = await protected.request("/db/1").end()
         assert rejected.status == 503
-        stage.let_go("/db/hold")
+        protected.finish("/db/hold")
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("release", ["response", "headers"])
 async def test_a_stream_holds_its_lease_to_the_end_by_default(release: str) -> None:
     server = f", gates: [{{name: db, capacity: 1, release: {release}}}]"
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=server))
+        protected = GatedApp(tasks, configuration(server=server))
         used: list[int] = []
 
         async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
             await send({"type": "http.response.start", "status": 200, "headers": []})
-            used.append(stage.used("db"))
+            used.append(protected.used("db"))
             scope["apf"].release()
-            used.append(stage.used("db"))
+            used.append(protected.used("db"))
             await send({"type": "http.response.body", "body": b""})
 
-        stage.middleware.app = app
-        await stage.comes("/db/stream").end()
+        protected.middleware.app = app
+        await protected.request("/db/stream").end()
         assert used == ([1, 1] if release == "response" else [0, 0])
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_websocket_holds_gates_for_its_handshake_only() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
+        protected = GatedApp(tasks, configuration(server=DB))
         used: list[int] = []
 
         async def app(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401
-            used.append(stage.used("db"))
+            used.append(protected.used("db"))
             await send({"type": "websocket.accept"})
-            used.append(stage.used("db"))
+            used.append(protected.used("db"))
 
-        stage.middleware.app = app
-        conversation = Conversation(stage.middleware, websocket_scope("/db/socket"), tasks).start()
-        await conversation.ended.wait()
+        protected.middleware.app = app
+        exchange = Exchange(protected.middleware, websocket_scope("/db/socket"), tasks).start()
+        await exchange.ended.wait()
         assert used == [1, 0]
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_an_app_can_see_what_holds_a_request() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
-        holder = await stage.holder("/db/hold")
-        waiter = stage.comes("/db/waiter", user="bob")
+        protected = GatedApp(tasks, configuration(server=DB))
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter", user="bob")
         await settle()
-        [parked] = stage.gates.parked()
+        [parked] = protected.gates.parked()
         assert (parked.gate, parked.flow, parked.stage) == ("db", "bob", "parked")
-        passage = next(iter(one for one in stage.gates.scheduler if one.number == parked.id))
+        passage = next(iter(one for one in protected.gates.scheduler if one.number == parked.id))
         assert isinstance(passage.ticket, Admission)
         assert passage.ticket.held_by is not None
         assert holder.scope["apf"].held_by is None
-        assert stage.gates.kick("db", parked.id) == 1
-        assert "/db/waiter" not in stage.started
-        stage.let_go("/db/hold")
+        assert protected.gates.kick("db", parked.id) == 1
+        assert "/db/waiter" not in protected.started
+        protected.finish("/db/hold")
         await waiter.end()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_operators_close_and_open_a_gate() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
-        stage.gates.close("db", for_=0.05)
-        waiter = stage.comes("/db/waiter")
+        protected = GatedApp(tasks, configuration(server=DB))
+        protected.gates.close("db", for_=0.05)
+        waiter = protected.request("/db/waiter")
         await settle()
-        assert stage.started == []
-        assert stage.gates.list()[0].state == "held"
+        assert protected.started == []
+        assert protected.gates.list()[0].state == "held"
         with anyio.fail_after(60):
             await waiter.end()
         assert waiter.status == 200
-        stage.gates.close("db")
-        second = stage.comes("/db/second")
+        protected.gates.close("db")
+        second = protected.request("/db/second")
         await settle()
-        assert "/db/second" not in stage.started
-        stage.gates.open("db")
+        assert "/db/second" not in protected.started
+        protected.gates.open("db")
         await second.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_hopeless_wait_for_a_closed_gate_ends_at_once() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB, wait="1s"))
-        stage.gates.close("db", for_=60)
-        rejected = await stage.comes("/db/1").end()
+        protected = GatedApp(tasks, configuration(server=DB, wait="1s"))
+        protected.gates.close("db", for_=60)
+        rejected = await protected.request("/db/1").end()
         assert rejected.status == 503
         assert 55 <= int(rejected.headers["retry-after"]) <= 60
 
 
 async def test_gates_change_when_the_configuration_does() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
-        holder = await stage.holder("/db/hold")
-        waiters = [stage.comes(f"/db/{number}") for number in range(5)]
+        protected = GatedApp(tasks, configuration(server=DB))
+        holder = await protected.holder("/db/hold")
+        waiters = [protected.request(f"/db/{number}") for number in range(5)]
         await settle()
-        assert stage.started == ["/db/hold"]
-        stage.controller.reconfigure(configuration(server=", gates: [{name: db, capacity: 3}]"))
+        assert protected.started == ["/db/hold"]
+        protected.controller.reconfigure(configuration(server=", gates: [{name: db, capacity: 3}]"))
         for waiter in waiters:
             await waiter.end()
-        stage.let_go("/db/hold")
+        protected.finish("/db/hold")
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_requests_parked_at_a_removed_gate_are_admitted() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(server=DB))
-        holder = await stage.holder("/db/hold")
-        waiter = stage.comes("/db/waiter")
+        protected = GatedApp(tasks, configuration(server=DB))
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter")
         await settle()
-        stage.controller.reconfigure(configuration("[]"))
+        protected.controller.reconfigure(configuration("[]"))
         await waiter.end()
-        stage.let_go("/db/hold")
+        protected.finish("/db/hold")
         await holder.end()
-        assert not list(stage.gates.scheduler)
+        assert not list(protected.gates.scheduler)
 
 
 async def test_a_polled_gate_is_evaluated_again_periodically() -> None:
@@ -464,16 +398,16 @@ async def test_a_polled_gate_is_evaluated_again_periodically() -> None:
     memory = Memory()
     gates.add(memory)
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(), gates)
+        protected = GatedApp(tasks, configuration(), gates)
         with anyio.fail_after(60):
-            waiter = await stage.comes("/db/1").end()
+            waiter = await protected.request("/db/1").end()
         assert waiter.status == 200
         assert memory.asked == 4
 
 
 async def test_an_undefined_gate_is_an_error() -> None:
     with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
-        _ = APFMiddleware(Stage._app, configuration("[nothing]")).service  # type: ignore[arg-type]
+        _ = APFMiddleware(ProtectedApp._app, configuration("[nothing]")).service  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
@@ -481,35 +415,35 @@ async def test_a_reload_adds_the_first_gates(borrowing: str) -> None:
     """Requests that run or wait keep what they have; those that come later pass the gates."""
     server = f", borrowing: {borrowing}"
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration("[]", server=server))
-        service = stage.middleware.service
-        assert stage.controller.gate_runner is None
-        runs = await stage.holder("/db/runs")
+        protected = GatedApp(tasks, configuration("[]", server=server))
+        service = protected.middleware.service
+        assert protected.controller.gate_runner is None
+        runs = await protected.holder("/db/runs")
         files = configuration(server=DB + server)
         service.adopt(service.prepare(files))
-        assert stage.gates.names == {"db"}
-        assert stage.used("db") == 0
-        holds = await stage.holder("/db/holds")
-        waits = stage.comes("/db/waits")
+        assert protected.gates.names == {"db"}
+        assert protected.used("db") == 0
+        holds = await protected.holder("/db/holds")
+        waits = protected.request("/db/waits")
         await settle()
 
-        assert stage.used("db") == 1
-        assert [one.parked for one in stage.gates.list()] == [1]
+        assert protected.used("db") == 1
+        assert [one.parked for one in protected.gates.list()] == [1]
         for path in ("/db/holds", "/db/runs"):
-            stage.let_go(path)
+            protected.finish(path)
         for one in (runs, holds, waits):
             await one.end()
             assert one.status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_gates_added_by_a_reload_must_be_defined() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration("[]"))
+        protected = GatedApp(tasks, configuration("[]"))
         with pytest.raises(InvalidValueError, match="gate of the schema 'gated' is 'nothing', but there is no gate"):
-            stage.controller.reconfigure(configuration("[nothing]"))
-        assert stage.controller.gate_runner is None
-        answered = stage.comes("/db/1")
+            protected.controller.reconfigure(configuration("[nothing]"))
+        assert protected.controller.gate_runner is None
+        answered = protected.request("/db/1")
         await answered.end()
         assert answered.status == 200
 
@@ -523,10 +457,10 @@ async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> Non
         return Park(retry_in=60)
 
     async with anyio.create_task_group() as tasks:
-        stage = GatedStage(tasks, configuration(), gates)
+        protected = GatedApp(tasks, configuration(), gates)
         with anyio.fail_after(60):
-            refused = await stage.comes("/db/1").end()
+            refused = await protected.request("/db/1").end()
 
         assert (refused.status, problem(refused)["reason"]) == (503, "gate")
         assert int(refused.headers["retry-after"]) >= 60
-        assert stage.is_at_rest()
+        assert protected.is_idle()

@@ -13,8 +13,8 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
 from apf_middleware.snapshots import NamedQueueSnapshot
-from tests.integration.test_gates import GatedStage
-from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.gated_app import GatedApp
 from tests.support.protected_app import problem, settle
 
 pytestmark = pytest.mark.anyio
@@ -79,8 +79,8 @@ spec:
     )
 
 
-class Hall(GatedStage):
-    """A stage with named queues."""
+class GatedQueueApp(GatedApp):
+    """A gated app with named queues."""
 
     def operate(self, action: str, mode: str = "drain") -> None:
         self.middleware.service.queues.operate("crowd", action, mode=mode)
@@ -89,13 +89,13 @@ class Hall(GatedStage):
     def status(self) -> NamedQueueSnapshot:
         return self.middleware.service.queues.status("crowd")
 
-    async def leave(self, *conversations: Conversation, path: str = "/db/hold") -> None:
+    async def finish_all(self, *exchanges: Exchange, path: str = "/db/hold") -> None:
         """Let the holder leave, so that all requests are answered."""
-        self.let_go(path)
+        self.finish(path)
         with anyio.fail_after(60):
-            for conversation in conversations:
-                await conversation.end()
-        assert self.is_at_rest()
+            for exchange in exchanges:
+                await exchange.end()
+        assert self.is_idle()
 
 
 # Queues that are operated
@@ -103,86 +103,88 @@ class Hall(GatedStage):
 
 async def test_parked_requests_stay_parked_while_their_queue_is_paused() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration())
-        holder = await hall.holder("/db/hold")
-        parked = hall.comes("/db/parked")
+        protected = GatedQueueApp(tasks, configuration())
+        holder = await protected.holder("/db/hold")
+        parked = protected.request("/db/parked")
         await settle()
-        assert (hall.status.pending, hall.status.inqueue, hall.status.running) == (1, 0, 1)
+        assert (protected.status.pending, protected.status.inqueue, protected.status.running) == (1, 0, 1)
 
-        hall.operate("pause")
-        late = hall.comes("/db/late", user="bob")
+        protected.operate("pause")
+        late = protected.request("/db/late", user="bob")
         await settle()
-        hall.let_go("/db/hold")
+        protected.finish("/db/hold")
         await holder.end()
         await settle()
-        assert hall.started == ["/db/hold"]
-        assert hall.used("db") == 0
-        status = hall.status
+        assert protected.started == ["/db/hold"]
+        assert protected.used("db") == 0
+        status = protected.status
         assert (str(status.state), status.pending + status.inqueue, status.running) == ("Paused", 2, 0)
         assert status.arrived == 3
 
-        hall.operate("open")
+        protected.operate("open")
         with anyio.fail_after(60):
             await parked.end()
             await late.end()
         assert (parked.status, late.status) == (200, 200)
-        assert hall.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_queue_with_parked_requests_is_not_closed_yet() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration())
-        hall.gates.close("db")
-        parked = hall.comes("/db/parked")
+        protected = GatedQueueApp(tasks, configuration())
+        protected.gates.close("db")
+        parked = protected.request("/db/parked")
         await settle()
-        hall.operate("close")
-        status = hall.status
+        protected.operate("close")
+        status = protected.status
         assert (str(status.state), status.pending, status.inqueue, status.running) == ("Closing", 1, 0, 0)
-        newcomer = await hall.comes("/db/newcomer").end()
+        newcomer = await protected.request("/db/newcomer").end()
         assert problem(newcomer)["reason"] == "queue-closing"
 
-        hall.gates.open("db")
+        protected.gates.open("db")
         with anyio.fail_after(60):
             await parked.end()
         assert parked.status == 200
-        assert str(hall.status.state) == "Closed"
-        assert problem(await hall.comes("/db/too-late").end())["reason"] == "queue-closed"
-        assert hall.is_at_rest()
+        assert str(protected.status.state) == "Closed"
+        assert problem(await protected.request("/db/too-late").end())["reason"] == "queue-closed"
+        assert protected.is_idle()
 
 
 async def test_a_shedding_queue_rejects_parked_requests() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration())
-        holder = await hall.holder("/db/hold")
-        parked = [hall.comes(f"/db/{number}", user=f"u{number}") for number in range(3)]
+        protected = GatedQueueApp(tasks, configuration())
+        holder = await protected.holder("/db/hold")
+        parked = [protected.request(f"/db/{number}", user=f"u{number}") for number in range(3)]
         await settle()
-        assert hall.status.pending == 3
+        assert protected.status.pending == 3
 
-        hall.operate("close", "shed")
+        protected.operate("close", "shed")
         with anyio.fail_after(60):
             for one in parked:
                 await one.end()
         assert {problem(one)["reason"] for one in parked} == {"queue-closing"}
-        assert (hall.status.pending, str(hall.status.state)) == (0, "Closing")
-        assert hall.started == ["/db/hold"]
-        await hall.leave(holder)
-        assert str(hall.status.state) == "Closed"
-        assert hall.status.arrived == 4
+        assert (protected.status.pending, str(protected.status.state)) == (0, "Closing")
+        assert protected.started == ["/db/hold"]
+        await protected.finish_all(holder)
+        assert str(protected.status.state) == "Closed"
+        assert protected.status.arrived == 4
 
 
 async def test_parked_requests_of_a_deleted_queue_are_rejected() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}"))
-        holder = await hall.holder("/db/hold")
+        protected = GatedQueueApp(
+            tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}")
+        )
+        holder = await protected.holder("/db/hold")
         scope = http_scope("/anything", headers={"X-Queue": "batch"})
-        parked = Conversation(hall.middleware, scope, tasks).body().start()
+        parked = Exchange(protected.middleware, scope, tasks).body().start()
         await settle()
-        assert [one.level for one in hall.gates.parked("db")] == ["batch"]
-        hall.middleware.service.queues.delete("batch", cascade=True)
+        assert [one.level for one in protected.gates.parked("db")] == ["batch"]
+        protected.middleware.service.queues.delete("batch", cascade=True)
         with anyio.fail_after(60):
             await parked.end()
         assert problem(parked)["reason"] == "queue-closed"
-        await hall.leave(holder)
+        await protected.finish_all(holder)
 
 
 # Streams
@@ -191,41 +193,43 @@ async def test_parked_requests_of_a_deleted_queue_are_rejected() -> None:
 @pytest.mark.parametrize("release", ["response", "headers"])
 async def test_event_streams_release_seats_at_the_start_and_leases_as_the_gate_says(release: str) -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, release: {release}}}", seats=1))
-        hall.doors["/db/hold"] = anyio.Event()
+        protected = GatedQueueApp(tasks, configuration(gates=f"{{name: db, capacity: 1, release: {release}}}", seats=1))
+        protected.may_finish["/db/hold"] = anyio.Event()
 
         async def app(scope: Scope, _receive: Receive, send: Send) -> None:
-            hall.started.append(scope["path"])
+            protected.started.append(scope["path"])
             await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
-            await hall.doors["/db/hold"].wait()
+            await protected.may_finish["/db/hold"].wait()
             await send({"type": "http.response.body", "body": b""})
 
-        hall.middleware.app = app
-        first = hall.comes("/db/first")
+        protected.middleware.app = app
+        first = protected.request("/db/first")
         await settle()
-        second = hall.comes("/db/second")
+        second = protected.request("/db/second")
         await settle()
         has_lease_back = release == "headers"
-        assert hall.status.used == 0
-        assert hall.used("db") == (0 if has_lease_back else 1)
-        assert hall.started == ["/db/first", "/db/second"][: 2 if has_lease_back else 1]
-        await hall.leave(first, second)
-        assert hall.started == ["/db/first", "/db/second"]
+        assert protected.status.used == 0
+        assert protected.used("db") == (0 if has_lease_back else 1)
+        assert protected.started == ["/db/first", "/db/second"][: 2 if has_lease_back else 1]
+        await protected.finish_all(first, second)
+        assert protected.started == ["/db/first", "/db/second"]
 
 
 async def test_a_stream_beyond_the_limit_is_rejected_before_any_gate() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(level="streams: {maxOpen: 1}", gates="{name: db, capacity: 5}"))
-        hall.doors["/db/hold"] = anyio.Event()
+        protected = GatedQueueApp(tasks, configuration(level="streams: {maxOpen: 1}", gates="{name: db, capacity: 5}"))
+        protected.may_finish["/db/hold"] = anyio.Event()
         accepts = {"X-User": "alice", "Accept": "text/event-stream"}
-        first = Conversation(hall.middleware, http_scope("/db/hold", headers=accepts), tasks).body().start()
+        first = Exchange(protected.middleware, http_scope("/db/hold", headers=accepts), tasks).body().start()
         await settle()
-        asked = hall.gates.scheduler.gates["db"].counters.evaluated
-        second = await Conversation(hall.middleware, http_scope("/db/two", headers=accepts), tasks).body().start().end()
+        asked = protected.gates.scheduler.gates["db"].counters.evaluated
+        second = (
+            await Exchange(protected.middleware, http_scope("/db/two", headers=accepts), tasks).body().start().end()
+        )
 
         assert problem(second)["reason"] == "stream-limit"
-        assert hall.gates.scheduler.gates["db"].counters.evaluated == asked == 1
-        await hall.leave(first)
+        assert protected.gates.scheduler.gates["db"].counters.evaluated == asked == 1
+        await protected.finish_all(first)
 
 
 # Levels and named queues
@@ -233,29 +237,31 @@ async def test_a_stream_beyond_the_limit_is_rejected_before_any_gate() -> None:
 
 async def test_a_request_passes_the_gates_of_its_level_with_any_schema() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(level="gates: [db]", schema=""))
-        holder = await hall.holder("/hold")
-        waiter = hall.comes("/db/waiter")
+        protected = GatedQueueApp(tasks, configuration(level="gates: [db]", schema=""))
+        holder = await protected.holder("/hold")
+        waiter = protected.request("/db/waiter")
         await settle()
-        assert hall.started == ["/hold"]
-        assert hall.used("db") == 1
-        await hall.leave(holder, waiter, path="/hold")
+        assert protected.started == ["/hold"]
+        assert protected.used("db") == 1
+        await protected.finish_all(holder, waiter, path="/hold")
 
 
 async def test_a_request_that_names_its_queue_passes_the_gates_of_that_queue() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}"))
-        hall.gates.close("db")
-        named = Conversation(hall.middleware, http_scope("/other", headers={"X-Queue": "batch"}), tasks).body().start()
-        await hall.comes("/other").end()
+        protected = GatedQueueApp(
+            tasks, configuration(server="queues: {header: X-Queue, groups: ['system:unauthenticated']}")
+        )
+        protected.gates.close("db")
+        named = Exchange(protected.middleware, http_scope("/other", headers={"X-Queue": "batch"}), tasks).body().start()
+        await protected.request("/other").end()
         await settle()
-        assert hall.started == ["/other"]
-        [parked] = hall.gates.parked()
+        assert protected.started == ["/other"]
+        [parked] = protected.gates.parked()
         assert (parked.level, parked.schema, parked.gate) == ("batch", "others", "db")
-        hall.gates.open("db")
+        protected.gates.open("db")
         with anyio.fail_after(60):
             await named.end()
-        assert hall.is_at_rest()
+        assert protected.is_idle()
 
 
 # Costs
@@ -264,33 +270,35 @@ async def test_a_request_that_names_its_queue_passes_the_gates_of_that_queue() -
 async def test_a_gate_can_charge_the_width_of_a_request() -> None:
     routes = 'routes: [{path: "/db/{name}", resource: reports, estimate: {seats: 3}}]'
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(gates="{name: db, capacity: 4, cost: seats}", server=routes, seats=30))
-        holder = await hall.holder("/db/hold")
-        waiter = hall.comes("/db/waiter")
+        protected = GatedQueueApp(
+            tasks, configuration(gates="{name: db, capacity: 4, cost: seats}", server=routes, seats=30)
+        )
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter")
         await settle()
-        assert (hall.used("db"), hall.status.used) == (3, 3)
-        assert "/db/waiter" not in hall.started
-        await hall.leave(holder, waiter)
+        assert (protected.used("db"), protected.status.used) == (3, 3)
+        assert "/db/waiter" not in protected.started
+        await protected.finish_all(holder, waiter)
 
 
 async def test_a_gate_decides_the_cost_of_a_request() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(gates="{name: db, capacity: 4, cost: 4}"))
-        holder = await hall.holder("/db/hold")
-        assert (hall.used("db"), hall.status.used) == (4, 1)
-        await hall.leave(holder)
+        protected = GatedQueueApp(tasks, configuration(gates="{name: db, capacity: 4, cost: 4}"))
+        holder = await protected.holder("/db/hold")
+        assert (protected.used("db"), protected.status.used) == (4, 1)
+        await protected.finish_all(holder)
 
 
 async def test_a_corrected_charge_does_not_change_gate_usage() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(gates="{name: db, capacity: 1, cost: seats}"))
-        holder = await hall.holder("/db/hold")
+        protected = GatedQueueApp(tasks, configuration(gates="{name: db, capacity: 1, cost: seats}"))
+        holder = await protected.holder("/db/hold")
         assert holder.scope["apf"].charge(7)
-        waiter = hall.comes("/db/waiter")
+        waiter = protected.request("/db/waiter")
         await settle()
-        assert hall.used("db") == 1
-        assert hall.gates.parked()[0].cost == 1
-        await hall.leave(holder, waiter)
+        assert protected.used("db") == 1
+        assert protected.gates.parked()[0].cost == 1
+        await protected.finish_all(holder, waiter)
 
 
 async def test_a_configured_gate_counts_each_key_separately() -> None:
@@ -305,17 +313,19 @@ async def test_a_configured_gate_counts_each_key_separately() -> None:
         ),
     ):
         async with anyio.create_task_group() as tasks:
-            hall = Hall(tasks, configuration(gates=f"{{name: db, capacity: 1, key: {key}}}", server=routes))
-            hall.gates.scheduler.gates["db"].check()
-            hall.doors["/db/a/hold"] = anyio.Event()
-            holder = hall.comes("/db/a/hold")
+            protected = GatedQueueApp(
+                tasks, configuration(gates=f"{{name: db, capacity: 1, key: {key}}}", server=routes)
+            )
+            protected.gates.scheduler.gates["db"].check()
+            protected.may_finish["/db/a/hold"] = anyio.Event()
+            holder = protected.request("/db/a/hold")
             await settle()
-            waiter = hall.comes(**same)
+            waiter = protected.request(**same)
             await settle()
-            assert hall.started == ["/db/a/hold"], key
-            await hall.comes(**other).end()
-            assert hall.started == ["/db/a/hold", other["path"]], key
-            await hall.leave(holder, waiter, path="/db/a/hold")
+            assert protected.started == ["/db/a/hold"], key
+            await protected.request(**other).end()
+            assert protected.started == ["/db/a/hold", other["path"]], key
+            await protected.finish_all(holder, waiter, path="/db/a/hold")
 
 
 def lose_key(_: RequestDigest) -> str:
@@ -327,10 +337,10 @@ async def test_a_request_whose_key_cannot_be_computed_is_handled_as_configured(o
     key = f"key: {{source: callable, callable: '{__name__}:lose_key'}}"
     gates = f"{{name: db, capacity: 1, status: 502, onError: {on_error}, {key}}}"
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(gates=gates))
-        assert (await hall.comes("/db/1").end()).status == status
-        assert hall.gates.scheduler.gates["db"].counters.evaluations["error"] == 1
-        assert hall.is_at_rest()
+        protected = GatedQueueApp(tasks, configuration(gates=gates))
+        assert (await protected.request("/db/1").end()).status == status
+        assert protected.gates.scheduler.gates["db"].counters.evaluations["error"] == 1
+        assert protected.is_idle()
 
 
 # Other configurations
@@ -338,50 +348,50 @@ async def test_a_request_whose_key_cannot_be_computed_is_handled_as_configured(o
 
 async def test_a_gate_added_by_a_reload_applies_to_later_requests() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration())
-        holder = await hall.holder("/db/hold")
-        waiter = hall.comes("/db/waiter")
+        protected = GatedQueueApp(tasks, configuration())
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter")
         await settle()
-        service = hall.middleware.service
+        service = protected.middleware.service
         both = configuration(gates="{name: db, capacity: 1}, {name: mail, capacity: 1}", schema="gates: [mail, db]")
         service.adopt(service.prepare(both))
-        later = hall.comes("/db/later", user="bob")
+        later = protected.request("/db/later", user="bob")
         await settle()
-        assert hall.used("mail") == 0
-        assert {one.gate for one in hall.gates.parked()} == {"db"}
-        await hall.leave(holder, waiter, later)
-        assert hall.gates.scheduler.gates["mail"].counters.evaluations["passed"] >= 1
+        assert protected.used("mail") == 0
+        assert {one.gate for one in protected.gates.parked()} == {"db"}
+        await protected.finish_all(holder, waiter, later)
+        assert protected.gates.scheduler.gates["mail"].counters.evaluations["passed"] >= 1
 
 
 async def test_leases_of_a_gate_removed_by_a_reload_are_released() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(gates="{name: db, capacity: 1}, {name: mail, capacity: 1}"))
-        service = hall.middleware.service
-        holder = await hall.holder("/db/hold")
-        waiter = hall.comes("/db/waiter")
+        protected = GatedQueueApp(tasks, configuration(gates="{name: db, capacity: 1}, {name: mail, capacity: 1}"))
+        service = protected.middleware.service
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter")
         await settle()
         anew = configuration(gates="{name: db, capacity: 1, cost: seats}")
         service.adopt(service.prepare(anew))
-        assert "mail" not in hall.gates
+        assert "mail" not in protected.gates
         with anyio.fail_after(60):
             await waiter.end()  # what it waited for is gone
-        second = await hall.holder("/db/second")
-        assert hall.used("db") == 1
-        hall.let_go("/db/hold")
+        second = await protected.holder("/db/second")
+        assert protected.used("db") == 1
+        protected.finish("/db/hold")
         await holder.end()
-        assert hall.used("db") == 1, "a lease of the gate before was given back to the one after"
-        await hall.leave(second, path="/db/second")
+        assert protected.used("db") == 1, "a lease of the gate before was given back to the one after"
+        await protected.finish_all(second, path="/db/second")
 
 
 async def test_a_configuration_with_an_undefined_gate_changes_nothing() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration())
-        service = hall.middleware.service
+        protected = GatedQueueApp(tasks, configuration())
+        service = protected.middleware.service
         with pytest.raises(InvalidValueError, match="gate of the level 'crowd' is 'nothing'"):
             service.adopt(service.prepare(configuration(level="gates: [nothing]")))
-        assert hall.used("db") == 0
-        assert (await hall.comes("/db/1").end()).status == 200
-        assert hall.is_at_rest()
+        assert protected.used("db") == 0
+        assert (await protected.request("/db/1").end()).status == 200
+        assert protected.is_idle()
 
 
 # Looking
@@ -391,27 +401,27 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
 
 
-async def shown(hall: Hall, page: str) -> Conversation:
+async def shown(protected: GatedQueueApp, page: str) -> Exchange:
     scope = http_scope(
         f"/debug/api_priority_and_fairness/{page}", headers={"X-User": "olga", "X-Remote-Group": "operators"}
     )
-    return await Conversation(hall.middleware, scope, hall.tasks).body().start().end()
+    return await Exchange(protected.middleware, scope, protected.tasks).body().start().end()
 
 
 async def test_dumps_show_parked_requests_with_their_gate_and_time() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(server=WATCHED))
-        holder = await hall.holder("/db/hold")
-        parked = hall.comes("/db/parked", user="bob")
+        protected = GatedQueueApp(tasks, configuration(server=WATCHED))
+        holder = await protected.holder("/db/hold")
+        parked = protected.request("/db/parked", user="bob")
         await settle()
 
-        levels = rows((await shown(hall, "dump_priority_levels")).content.decode())
+        levels = rows((await shown(protected, "dump_priority_levels")).content.decode())
         assert levels[0][-2:] == ["CancelledRequests", "ParkedRequests"]
         assert [(row[0], row[4], row[5], row[-1]) for row in levels if row[0] == "crowd"] == [("crowd", "0", "1", "1")]
-        queues = rows((await shown(hall, "dump_queues")).content.decode())
+        queues = rows((await shown(protected, "dump_queues")).content.decode())
         assert queues[0][-1] == "ParkedRequests"
         assert sum(int(row[-1]) for row in queues[1:]) == 1
-        requests = rows((await shown(hall, "dump_requests?includeRequestDetails=1")).content.decode())
+        requests = rows((await shown(protected, "dump_requests?includeRequestDetails=1")).content.decode())
         assert requests[0][-3:] == ["SubResource", "HeldBy", "HeldSince"]
         assert {len(row) for row in requests} == {20}
         by_flow = {row[4]: row for row in requests}
@@ -422,40 +432,41 @@ async def test_dumps_show_parked_requests_with_their_gate_and_time() -> None:
         assert by_flow["bob"][9] == by_flow["holder"][-1]
 
         told = {
-            one["flow"]: one for one in json.loads((await shown(hall, "dump_requests?format=json")).content)["requests"]
+            one["flow"]: one
+            for one in json.loads((await shown(protected, "dump_requests?format=json")).content)["requests"]
         }
         assert told["holder"]["held_by"] is None
         held = told["bob"]["held_by"]
         assert (held["gate"], held["stage"], told["bob"]["seated_at"]) == ("db", "parked", None)
-        assert hall.gates.kick("db", held["number"]) == 1
-        flows = {one["flow"]: one for one in json.loads((await shown(hall, "flows?format=json")).content)["flows"]}
+        assert protected.gates.kick("db", held["number"]) == 1
+        flows = {one["flow"]: one for one in json.loads((await shown(protected, "flows?format=json")).content)["flows"]}
         assert (flows["bob"]["waiting"], flows["bob"]["executing"], flows["bob"]["seats_in_use"]) == (1, 0, 0)
-        await hall.leave(holder, parked)
+        await protected.finish_all(holder, parked)
 
 
 async def test_dumps_show_requests_behind_a_parked_one_in_strict_order() -> None:
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, configuration(server=WATCHED, level="dequeueStrategy: fifo"))
-        holder = await hall.holder("/db/hold")
-        parked, behind = hall.comes("/db/parked", user="bob"), hall.comes("/db/behind", user="bob")
+        protected = GatedQueueApp(tasks, configuration(server=WATCHED, level="dequeueStrategy: fifo"))
+        holder = await protected.holder("/db/hold")
+        parked, behind = protected.request("/db/parked", user="bob"), protected.request("/db/behind", user="bob")
         await settle()
-        requests = json.loads((await shown(hall, "dump_requests?format=json")).content)["requests"]
+        requests = json.loads((await shown(protected, "dump_requests?format=json")).content)["requests"]
         held = [one["held_by"] for one in requests if one["flow"] == "bob"]
         assert {(one["gate"], one["stage"]) for one in held} == {("db", "parked"), (None, "behind")}
-        await hall.leave(holder, parked, behind)
+        await protected.finish_all(holder, parked, behind)
 
 
 async def test_the_span_of_a_wait_names_the_gate(spans: InMemorySpanExporter) -> None:
     config = configuration(server="telemetry: {tracing: true}", gates="{name: db, capacity: 1, maxParked: 2}")
     async with anyio.create_task_group() as tasks:
-        hall = Hall(tasks, config)
-        holder = await hall.holder("/db/hold")
-        waiters = [hall.comes(f"/db/{number}") for number in range(2)]
+        protected = GatedQueueApp(tasks, config)
+        holder = await protected.holder("/db/hold")
+        waiters = [protected.request(f"/db/{number}") for number in range(2)]
         await settle()
-        first = next(one.ticket for one in hall.gates.scheduler if one.ticket.is_waiting)
+        first = next(one.ticket for one in protected.gates.scheduler if one.ticket.is_waiting)
         assert isinstance(first, Admission)
-        hall.controller.abandon(first, Reason.TIME_OUT)
-        await hall.leave(holder, *waiters)
+        protected.controller.abandon(first, Reason.TIME_OUT)
+        await protected.finish_all(holder, *waiters)
         told = [dict(span.attributes or {}) for span in spans.get_finished_spans() if span.name == "apf wait"]
         assert sorted((one["apf.outcome"], one.get("apf.gate")) for one in told) == [
             ("rejected", "db"),

@@ -12,7 +12,7 @@ from apf_middleware.asgi.body import MOST_MESSAGES, RequestBody
 from apf_middleware.classification import Classification
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.runtime import IncomingBodies
-from tests.support.protected_app import Stage
+from tests.support.protected_app import ProtectedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -260,9 +260,9 @@ async def test_an_upload_that_arrives_while_a_seat_comes_free_is_not_lost() -> N
         yield b"second"
 
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        transport = httpx.ASGITransport(stage.middleware)
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        transport = httpx.ASGITransport(protected.middleware)
         async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
             answers: list[httpx.Response] = []
 
@@ -271,15 +271,15 @@ async def test_an_upload_that_arrives_while_a_seat_comes_free_is_not_lost() -> N
 
             tasks.start_soon(upload)
             await until(asked.is_set)
-            assert stage.waiting == 1
-            stage.let_go()
+            assert protected.waiting == 1
+            protected.finish()
             await holder.end()
             came.set()
             await until(lambda: bool(answers))
 
         assert answers[0].status_code == 200
-        assert b"".join(message["body"] for message in stage.bodies["/read"]) == b"first,second"
-        assert stage.is_at_rest()
+        assert b"".join(message["body"] for message in protected.bodies["/read"]) == b"first,second"
+        assert protected.is_idle()
 
 
 async def test_the_app_is_called_when_receive_failed_during_the_wait() -> None:
@@ -291,17 +291,17 @@ async def test_the_app_is_called_when_receive_failed_during_the_wait() -> None:
         raise OSError("broken pipe")
 
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        waiting, reading = stage.opens("/waiting"), stage.opens("/read")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        waiting, reading = protected.open("/waiting"), protected.open("/read")
         for one in (waiting, reading):
             one.receive = broken  # type: ignore[method-assign]
             one.start()
         await until(failed.is_set)
-        stage.let_go()
+        protected.finish()
         for one in (holder, waiting, reading):
             await one.end()
 
         assert (waiting.status, waiting.error) == (200, None)
         assert isinstance(reading.error, OSError)
-        assert stage.is_at_rest()
+        assert protected.is_idle()

@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware import APFMiddleware
 from apf_middleware.asgi.identity import Refused
 from apf_middleware.config import load_text
-from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.protected_app import settle
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +49,7 @@ async def test_long_running_requests_take_no_seats() -> None:
     server = Server()
     async with anyio.create_task_group() as tasks:
         several = [
-            Conversation(server.middleware, http_scope(path, method=method), tasks).body().start()
+            Exchange(server.middleware, http_scope(path, method=method), tasks).body().start()
             for method, path in UNSEATED
         ]
         await settle()
@@ -63,7 +63,7 @@ async def test_long_running_requests_take_no_seats() -> None:
 async def test_other_requests_take_seats(method: str, path: str) -> None:
     server = Server()
     async with anyio.create_task_group() as tasks:
-        Conversation(server.middleware, http_scope(path, method=method), tasks).body().start()
+        Exchange(server.middleware, http_scope(path, method=method), tasks).body().start()
         await settle()
         assert server.admitted == [path]
         server.may_end.set()
@@ -72,7 +72,7 @@ async def test_other_requests_take_seats(method: str, path: str) -> None:
 async def test_an_exec_by_websocket_takes_no_seat() -> None:
     server = Server()
     async with anyio.create_task_group() as tasks:
-        Conversation(server.middleware, websocket_scope(f"{POD}/exec"), tasks).start()
+        Exchange(server.middleware, websocket_scope(f"{POD}/exec"), tasks).start()
         await settle()
         assert server.running == [f"{POD}/exec"]
         assert server.admitted == []
@@ -83,7 +83,7 @@ async def test_a_watch_takes_a_seat_until_it_has_begun() -> None:
     server = Server()
     path = "/api/v1/namespaces/shop/pods"
     async with anyio.create_task_group() as tasks:
-        Conversation(server.middleware, http_scope(f"{path}?watch=true"), tasks).body().start()
+        Exchange(server.middleware, http_scope(f"{path}?watch=true"), tasks).body().start()
         await settle()
         assert server.admitted == [path]
         server.may_end.set()
@@ -92,7 +92,7 @@ async def test_a_watch_takes_a_seat_until_it_has_begun() -> None:
 async def test_web_paths_are_not_kubernetes_resources() -> None:
     server = Server("web")
     async with anyio.create_task_group() as tasks:
-        Conversation(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
+        Exchange(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
         await settle()
         assert server.admitted == [f"{POD}/log"]
         server.may_end.set()
@@ -108,8 +108,8 @@ async def test_bad_credentials_are_refused_with_a_request_cache() -> None:
 
     server = Server(authenticators=[Stern()])
     async with anyio.create_task_group() as tasks:
-        conversation = Conversation(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
+        exchange = Exchange(server.middleware, http_scope(f"{POD}/log"), tasks).body().start()
         await settle()
         assert server.running == []
-        assert conversation.status == 401
+        assert exchange.status == 401
         server.may_end.set()

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from tests.support.protected_app import Stage, configuration, settle
+from tests.support.protected_app import ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -16,22 +16,22 @@ strictUpstream: true"
 LABELS = '{flow_schema="everybody",priority_level="crowd"'
 
 
-async def scraped(stage: Stage) -> str:
-    return (await stage.comes("/metrics").end()).content.decode()
+async def scraped(protected: ProtectedApp) -> str:
+    return (await protected.request("/metrics").end()).content.decode()
 
 
 async def test_reads_and_writes_are_counted_apart_while_they_execute_and_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apf_middleware.runtime.request_kinds._PERIOD_NS", 1_000_000)
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(seats=1))
-        holder = await stage.holder()
-        writers = [stage.comes(f"/{number}", "POST") for number in range(2)]
+        protected = ProtectedApp(tasks, configuration(seats=1))
+        holder = await protected.holder()
+        writers = [protected.request(f"/{number}", "POST") for number in range(2)]
         await settle()
         text = ""
         with anyio.fail_after(60):
             while not re.search(r'kind="mutating"} [1-9]', text):
                 await anyio.sleep(0.01)
-                text = await scraped(stage)
+                text = await scraped(protected)
         found = {
             (phase, kind): float(value)
             for phase, kind, value in re.findall(
@@ -41,11 +41,11 @@ async def test_reads_and_writes_are_counted_apart_while_they_execute_and_wait(mo
         assert found["executing", "readOnly"] > 0
         assert found["waiting", "mutating"] > 0
         assert (found["executing", "mutating"], found["waiting", "readOnly"]) == (0, 0)
-        assert stage.middleware.service.controller.levels["crowd"].tallies["everybody"].waiting == 2
-        stage.let_go()
+        assert protected.middleware.service.controller.levels["crowd"].tallies["everybody"].waiting == 2
+        protected.finish()
         for one in (holder, *writers):
             assert (await one.end()).status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_write_is_shown_with_the_watches_that_it_concerns() -> None:
@@ -61,13 +61,13 @@ async def test_a_write_is_shown_with_the_watches_that_it_concerns() -> None:
 
     door = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        stage.middleware = APFMiddleware(app, configuration(seats=10, server=KUBERNETES))
-        watching = stage.comes("/watch")
+        protected = ProtectedApp(tasks)
+        protected.middleware = APFMiddleware(app, configuration(seats=10, server=KUBERNETES))
+        watching = protected.request("/watch")
         await settle()
         for namespace in ("shop", "other"):
-            assert (await stage.comes(f"/api/v1/namespaces/{namespace}/pods", "POST").end()).status == 200
-        text = await scraped(stage)
+            assert (await protected.request(f"/api/v1/namespaces/{namespace}/pods", "POST").end()).status == 200
+        text = await scraped(protected)
         door.set()
         await watching.end()
 
@@ -91,4 +91,4 @@ async def test_a_write_is_shown_with_the_watches_that_it_concerns() -> None:
 
 async def test_removed_kubernetes_names_are_optional() -> None:
     async with anyio.create_task_group() as tasks:
-        assert "request_concurrency" not in await scraped(Stage(tasks))
+        assert "request_concurrency" not in await scraped(ProtectedApp(tasks))

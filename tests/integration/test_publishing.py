@@ -7,7 +7,7 @@ import pytest
 
 from apf_middleware.asgi import service as module
 from apf_middleware.metrics import scrape
-from tests.support.protected_app import Stage
+from tests.support.protected_app import ProtectedApp
 
 pytestmark = pytest.mark.anyio
 
@@ -37,33 +37,33 @@ async def until(directory: Path, name: str, wanted: float) -> None:
 
 async def test_the_last_request_is_reported_without_another_one(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
+        protected = ProtectedApp(tasks)
         for number in range(3):
-            await stage.comes(f"/{number}").end()
+            await protected.request(f"/{number}").end()
 
         await until(directory, "dispatched_requests_total", 3)
-        stage.middleware.service.end()
+        protected.middleware.service.end()
 
 
 async def test_the_end_of_a_long_request_is_reported(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
         await until(directory, "current_executing_requests", 1)
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
         await until(directory, "current_executing_requests", 0)
-        stage.middleware.service.end()
+        protected.middleware.service.end()
 
 
 async def test_a_worker_is_listed_from_its_start_to_its_end(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        service = stage.middleware.service
+        protected = ProtectedApp(tasks)
+        service = protected.middleware.service
         service.begin()
         assert "apf_server_seats 1\n" in scrape(directory)[0].decode()
-        await stage.comes("/1").end()
+        await protected.request("/1").end()
         service.end()
         await anyio.sleep(3 * SOON_NS / 10**9)
 
@@ -75,9 +75,9 @@ async def test_a_controller_without_waiting_requests_sets_no_alarm(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        service = stage.middleware.service
-        await stage.comes("/1").end()
+        protected = ProtectedApp(tasks)
+        service = protected.middleware.service
+        await protected.request("/1").end()
         await until(directory, "dispatched_requests_total", 1)
         monkeypatch.setattr(service.scrape, "publish", lambda: pytest.fail("there is nothing new"))
         await anyio.sleep(3 * SOON_NS / 10**9)
@@ -87,7 +87,7 @@ async def test_a_controller_without_waiting_requests_sets_no_alarm(
 async def test_a_single_worker_publishes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR")
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        await stage.comes("/1").end()
-        assert stage.middleware.service._publishing._at is None
+        protected = ProtectedApp(tasks)
+        await protected.request("/1").end()
+        assert protected.middleware.service._publishing._at is None
         assert list(directory.iterdir()) == []  # noqa: ASYNC240 - a small one

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
-from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import settle
 
 pytestmark = pytest.mark.anyio
@@ -57,14 +57,14 @@ spec:
 """
 
 
-class House:
+class NamedQueueApp:
     """An app that does what the path says, behind the middleware."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, text: str = TEXT % "") -> None:
         self.tasks = tasks
         self.middleware = APFMiddleware(self._app, load_text(text))
         self.queues = self.middleware.service.queues
-        self.door = anyio.Event()
+        self.may_finish = anyio.Event()
         self.revoked: list[str] = []
 
     async def _app(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -72,7 +72,7 @@ class House:
         if path == "/boom":
             raise LookupError(path)
         if path == "/hold":
-            await self.door.wait()
+            await self.may_finish.wait()
         if path == "/kind":
             await scope["apf"].revocable().wait()
             self.revoked.append(scope["apf"].level)
@@ -81,15 +81,15 @@ class House:
             raise LookupError(path)
         await send({"type": "http.response.body", "body": scope["apf"].level.encode()})
 
-    def comes(self, path: str = "/", **headers: str) -> Conversation:
+    def request(self, path: str = "/", **headers: str) -> Exchange:
         named = {name.replace("_", "-"): value for name, value in ({"x_user": "alice"} | headers).items()}
-        return Conversation(self.middleware, http_scope(path, headers=named), self.tasks).body().start()
+        return Exchange(self.middleware, http_scope(path, headers=named), self.tasks).body().start()
 
-    async def answer(self, path: str = "/", **headers: str) -> Conversation:
-        return await self.comes(path, **headers).end()
+    async def answer(self, path: str = "/", **headers: str) -> Exchange:
+        return await self.request(path, **headers).end()
 
 
-def problem(found: Conversation) -> dict[str, Any]:
+def problem(found: Exchange) -> dict[str, Any]:
     told = json.loads(found.content)
     assert isinstance(told, dict)
     return told
@@ -100,34 +100,34 @@ def problem(found: Conversation) -> dict[str, Any]:
 
 async def test_a_header_names_the_queue_if_its_caller_is_trusted() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
 
-        assert (await house.answer(x_queue="batch")).content == b"web"
+        assert (await protected.answer(x_queue="batch")).content == b"web"
         for _ in range(2):  # found out, and remembered
-            found = await house.answer(x_queue="batch", x_group="tenant-admins")
+            found = await protected.answer(x_queue="batch", x_group="tenant-admins")
             assert found.content == b"batch"
             assert found.headers["x-apf-priority-level"] == "batch"
-        assert (await house.answer(x_group="tenant-admins")).content == b"web"
+        assert (await protected.answer(x_group="tenant-admins")).content == b"web"
 
 
 async def test_a_trusted_proxy_may_name_queues() -> None:
     text = TEXT.replace("groups: [tenant-admins]", "trustedProxies: true") % ""
     trusting = text.replace("seats: 12", "seats: 12\n  trustedProxies: {networks: [%s]}")
     async with anyio.create_task_group() as tasks:
-        assert (await House(tasks, trusting % "127.0.0.1").answer(x_queue="batch")).content == b"batch"
-        assert (await House(tasks, trusting % "10.0.0.0/8").answer(x_queue="batch")).content == b"web"
+        assert (await NamedQueueApp(tasks, trusting % "127.0.0.1").answer(x_queue="batch")).content == b"batch"
+        assert (await NamedQueueApp(tasks, trusting % "10.0.0.0/8").answer(x_queue="batch")).content == b"web"
 
 
 async def test_a_schema_names_the_queue_and_a_header_takes_precedence() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
 
-        assert (await house.answer(x_group="plan:batch")).content == b"batch"
-        assert (await house.answer(x_group="plan:nobody")).content == b"web"
+        assert (await protected.answer(x_group="plan:batch")).content == b"batch"
+        assert (await protected.answer(x_group="plan:nobody")).content == b"web"
         groups = [(b"x-group", b"plan:batch"), (b"x-group", b"tenant-admins")]
         scope = http_scope(headers={"X-User": "a", "X-Queue": "web"})
         scope["headers"] += groups
-        both = Conversation(house.middleware, scope, tasks)
+        both = Exchange(protected.middleware, scope, tasks)
         assert (await both.body().start().end()).content == b"web"
 
 
@@ -137,56 +137,56 @@ async def test_a_schema_names_the_queue_and_a_header_takes_precedence() -> None:
 )
 async def test_an_unknown_queue_is_answered_as_configured(unknown: str, status: int, name: str, reason: str) -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks, TEXT % f", unknown: {unknown}")
+        protected = NamedQueueApp(tasks, TEXT % f", unknown: {unknown}")
 
-        found = await house.answer(x_queue=name, x_group="tenant-admins")
+        found = await protected.answer(x_queue=name, x_group="tenant-admins")
 
         assert found.status == problem(found)["status"] == status
         assert problem(found)["reason"] == reason
         assert ("retry-after" in found.headers) is (status == 503)
-        assert house.middleware.service.reading().unknown_queues[reason] == 1
+        assert protected.middleware.service.reading().unknown_queues[reason] == 1
 
 
 async def test_a_request_without_a_queue_name_uses_the_default_queue() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
 
         for name in ("nobody", "exempt", "internal"):
-            assert (await house.answer(x_queue=name, x_group="tenant-admins")).content == b"web"
+            assert (await protected.answer(x_queue=name, x_group="tenant-admins")).content == b"web"
 
 
 async def test_a_queue_can_be_named_from_its_creation_until_its_deletion() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks, TEXT % ", unknown: notFound")
+        protected = NamedQueueApp(tasks, TEXT % ", unknown: notFound")
         caller = {"x_queue": "new", "x_group": "tenant-admins"}
-        assert (await house.answer(**caller)).status == 404
-        house.queues.create("new", min=1)
-        assert (await house.answer(**caller)).content == b"new"
-        house.queues.operate("new", "close")
-        closed = await house.answer(**caller)
+        assert (await protected.answer(**caller)).status == 404
+        protected.queues.create("new", min=1)
+        assert (await protected.answer(**caller)).content == b"new"
+        protected.queues.operate("new", "close")
+        closed = await protected.answer(**caller)
         assert (closed.status, problem(closed)["reason"]) == (503, "queue-closed")
         assert int(closed.headers["retry-after"]) >= 1
         assert "connection" not in closed.headers
-        house.queues.delete("new")
-        assert (await house.answer(**caller)).status == 404
+        protected.queues.delete("new")
+        assert (await protected.answer(**caller)).status == 404
 
 
 async def test_a_queue_that_becomes_a_parent_can_no_longer_be_named() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks, TEXT % ", unknown: notFound")
-        house.queues.create("new", min=1)
+        protected = NamedQueueApp(tasks, TEXT % ", unknown: notFound")
+        protected.queues.create("new", min=1)
         caller = {"x_queue": "new", "x_group": "tenant-admins"}
-        assert (await house.answer(**caller)).content == b"new"
-        house.queues.update("batch", parent="new")
+        assert (await protected.answer(**caller)).content == b"new"
+        protected.queues.update("batch", parent="new")
 
-        assert problem(await house.answer(**caller))["reason"] == "not-leaf"
+        assert problem(await protected.answer(**caller))["reason"] == "not-leaf"
 
 
 async def test_an_exempt_request_stays_exempt_if_it_names_a_queue() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
 
-        assert (await house.answer("/health", x_queue="batch", x_group="tenant-admins")).content == b"exempt"
+        assert (await protected.answer("/health", x_queue="batch", x_group="tenant-admins")).content == b"exempt"
 
 
 # How requests end
@@ -194,65 +194,65 @@ async def test_an_exempt_request_stays_exempt_if_it_names_a_queue() -> None:
 
 async def test_every_request_is_counted_by_how_it_ended() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
         for path in ("/", "/bad", "/boom", "/bad-boom", "/"):
-            await house.answer(path)
-        cancelled = house.comes("/hold")
+            await protected.answer(path)
+        cancelled = protected.request("/hold")
         await settle()
-        running = house.queues.status("web")
+        running = protected.queues.status("web")
         assert (running.running, running.completed, running.failed, running.aborted) == (1, 2, 3, 0)
         cancelled.cancel_scope.cancel()
         await cancelled.end()
 
-        found = house.queues.status("web")
+        found = protected.queues.status("web")
         assert (found.running, found.completed, found.failed, found.aborted) == (0, 2, 3, 1)
         assert found.arrived == 6
 
 
 async def test_a_failed_request_is_running_until_its_seats_are_free() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
-        door = anyio.Event()
+        protected = NamedQueueApp(tasks)
+        may_finish = anyio.Event()
 
         async def slow(scope: Scope, receive: Receive, send: Send) -> None:
             await send({"type": "http.response.start", "status": 500, "headers": []})
-            await door.wait()
+            await may_finish.wait()
             await send({"type": "http.response.body", "body": b""})
 
-        house.middleware.app = slow
-        failing = house.comes()
+        protected.middleware.app = slow
+        failing = protected.request()
         await settle()
-        assert (house.queues.status("web").running, house.queues.status("web").failed) == (1, 0)
-        door.set()
+        assert (protected.queues.status("web").running, protected.queues.status("web").failed) == (1, 0)
+        may_finish.set()
         await failing.end()
-        assert (house.queues.status("web").running, house.queues.status("web").failed) == (0, 1)
+        assert (protected.queues.status("web").running, protected.queues.status("web").failed) == (0, 1)
 
 
 async def test_a_closing_queue_rejects_new_requests_and_serves_waiting_ones() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
         caller = {"x_queue": "batch", "x_group": "tenant-admins"}
-        running = [house.comes("/hold", **caller) for _ in range(3)]
+        running = [protected.request("/hold", **caller) for _ in range(3)]
         await settle()
-        house.queues.operate("batch", "close")
-        late = await house.answer(**caller)
+        protected.queues.operate("batch", "close")
+        late = await protected.answer(**caller)
         assert (late.status, problem(late)["reason"]) == (503, "queue-closing")
-        house.door.set()
+        protected.may_finish.set()
         assert [(await one.end()).status for one in running] == [200, 200, 200]
-        assert house.queues.status("batch").state == "Closed"
+        assert protected.queues.status("batch").state == "Closed"
 
 
 async def test_waiting_requests_of_a_shedding_queue_are_rejected_at_once() -> None:
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
+        protected = NamedQueueApp(tasks)
         caller = {"x_queue": "batch", "x_group": "tenant-admins"}
-        running = [house.comes("/hold", **caller) for _ in range(2)]
+        running = [protected.request("/hold", **caller) for _ in range(2)]
         await settle()
-        waits = house.comes(**caller)
+        waits = protected.request(**caller)
         await settle()
-        house.queues.operate("internal", "close", mode="shed")
+        protected.queues.operate("internal", "close", mode="shed")
         assert (await waits.end()).status == 503
-        house.door.set()
+        protected.may_finish.set()
         assert {(await one.end()).status for one in running} == {200}
 
 
@@ -262,16 +262,16 @@ async def test_waiting_requests_of_a_shedding_queue_are_rejected_at_once() -> No
 async def test_a_revocable_handler_is_cancelled_and_the_owner_is_served() -> None:
     text = TEXT.replace("seats: 12", "seats: 5").replace("maxSeats: 2", "maxSeats: 4") % ""
     async with anyio.create_task_group() as tasks:
-        house = House(tasks, text)
-        borrowers = [house.comes("/kind") for _ in range(4)]
+        protected = NamedQueueApp(tasks, text)
+        borrowers = [protected.request("/kind") for _ in range(4)]
         await settle()
-        assert house.queues.status("web").running == 4
+        assert protected.queues.status("web").running == 4
 
         with anyio.fail_after(60):
-            owner = await house.answer(x_queue="batch", x_group="tenant-admins")
+            owner = await protected.answer(x_queue="batch", x_group="tenant-admins")
 
         assert owner.content == b"batch"
-        assert house.revoked == ["web"]
+        assert protected.revoked == ["web"]
         for one in borrowers:
             one.cancel_scope.cancel()
 
@@ -283,29 +283,29 @@ async def test_a_reload_keeps_and_applies_live_changes(tmp_path: Any) -> None:  
     path = tmp_path / "apf.yaml"
     path.write_text(TEXT % "")
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
-        house.middleware = APFMiddleware(house._app, str(path))
-        house.queues = house.middleware.service.queues
-        house.queues.create("new", min=1)
-        house.queues.operate("web", "close")
+        protected = NamedQueueApp(tasks)
+        protected.middleware = APFMiddleware(protected._app, str(path))
+        protected.queues = protected.middleware.service.queues
+        protected.queues.create("new", min=1)
+        protected.queues.operate("web", "close")
         path.write_text((TEXT % "").replace("seats: 12", "seats: 14"))
 
-        assert await house.middleware.reload()
+        assert await protected.middleware.reload()
 
-        assert house.middleware.service.configuration.server.seats == 14
-        assert (await house.answer()).status == 503
-        assert (await house.answer(x_queue="new", x_group="tenant-admins")).content == b"new"
-        assert {one.queue for one in house.queues.drift()} == {"new", "web"}
+        assert protected.middleware.service.configuration.server.seats == 14
+        assert (await protected.answer()).status == 503
+        assert (await protected.answer(x_queue="new", x_group="tenant-admins")).content == b"new"
+        assert {one.queue for one in protected.queues.drift()} == {"new", "web"}
 
 
 async def test_a_change_while_files_are_read_is_not_lost(tmp_path: Any) -> None:  # noqa: ANN401
     async with anyio.create_task_group() as tasks:
-        house = House(tasks)
-        service = house.middleware.service
+        protected = NamedQueueApp(tasks)
+        service = protected.middleware.service
         fresh = service.prepare(load_text((TEXT % "").replace("seats: 12", "seats: 14")))
-        house.queues.create("new", min=1)
+        protected.queues.create("new", min=1)
 
         service.adopt(fresh)
 
         assert service.configuration.server.seats == 14
-        assert (await house.answer(x_queue="new", x_group="tenant-admins")).content == b"new"
+        assert (await protected.answer(x_queue="new", x_group="tenant-admins")).content == b"new"

@@ -14,67 +14,18 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import current_default_thread_limiter
 from starlette.types import Scope
 
-from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, Refused
 from apf_middleware.classification import Identity
 from apf_middleware.config import load_text
-from tests.support.protected_app import Stage, configuration, problem, settle
+from tests.support.protected_app import ProtectedApp, configuration, problem, settle
+from tests.support.reloadable_app import CROWD, QUEUES, ReloadableApp, level, written
 
 if TYPE_CHECKING:
-    from tests.support.asgi_exchange import Conversation
+    from tests.support.asgi_exchange import Exchange
 
 pytestmark = pytest.mark.anyio
 
 RUN = "apf_middleware.asgi.reload.run_sync"
-SERVER = """
-apiVersion: apf/v1
-kind: Server
-metadata: {{name: server}}
-spec: {{seats: {seats}, defaults: none{server}}}
-"""
-LEVEL = """---
-apiVersion: apf/v1
-kind: PriorityLevel
-metadata: {{name: {name}}}
-spec: {spec}
----
-apiVersion: apf/v1
-kind: FlowSchema
-metadata: {{name: {schema}}}
-spec:
-  level: {name}
-  precedence: {precedence}
-  distinguisher: {{source: header, name: X-User}}
-  rules:
-  - httpRules: [{{paths: ["{path}"]}}]
-"""
-QUEUES = "queuing: {queues: 2, handSize: 2, queueLengthLimit: 50}"
-CROWD = f"{{shares: 1000, {QUEUES}}}"
-
-
-def level(name: str, spec: str = CROWD, *, path: str = "/*", schema: str = "", precedence: int = 1000) -> str:
-    return LEVEL.format(name=name, spec=spec, path=path, schema=schema or f"for-{name}", precedence=precedence)
-
-
-def written(*levels: str, seats: int = 1, server: str = "") -> str:
-    return SERVER.format(seats=seats, server=server) + "".join(levels)
-
-
-class Theatre(Stage):
-    """A stage whose configuration is a file."""
-
-    def __init__(self, tasks: TaskGroup, file: Path, text: str, *authenticators: FunctionAuthenticator) -> None:
-        super().__init__(tasks)
-        self.file = file
-        self.file.write_text(text)
-        self.middleware = APFMiddleware(self._app, file, authenticators=authenticators)
-
-    async def becomes(self, text: str) -> bool:
-        self.file.write_text(text)
-        return await self.middleware.reload()
-
-    def loads(self) -> dict[str, int]:
-        return dict(self.middleware.service.reading().configuration_loads)
 
 
 @pytest.fixture
@@ -84,111 +35,111 @@ def file(tmp_path: Path) -> Path:
 
 async def test_waiting_and_running_requests_stay_when_limits_change(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd"), seats=1))
-        running = await stage.holder()
-        runtime = stage.middleware.service.controller.levels["crowd"]
-        waiting = [stage.comes(f"/{number}") for number in range(4)]
+        protected = ReloadableApp(tasks, file, written(level("crowd"), seats=1))
+        running = await protected.holder()
+        runtime = protected.middleware.service.controller.levels["crowd"]
+        waiting = [protected.request(f"/{number}") for number in range(4)]
         await settle()
-        assert stage.waiting == 4
+        assert protected.waiting == 4
 
-        assert await stage.becomes(written(level("crowd"), seats=3))
+        assert await protected.becomes(written(level("crowd"), seats=3))
         await settle()
-        controller = stage.middleware.service.controller
+        controller = protected.middleware.service.controller
         assert controller.levels["crowd"] is runtime
         assert runtime.shared.limits.nominal == 3
         assert not running.ended.is_set()
         assert [(await one.end()).status for one in waiting] == [200] * 4
         assert runtime.tallies["for-crowd"].after_wait == 4
-        stage.let_go()
+        protected.finish()
         assert (await running.end()).status == 200
-        assert stage.is_at_rest()
-        assert stage.loads() == {"success": 2, "failure": 0}
+        assert protected.is_idle()
+        assert protected.loads() == {"success": 2, "failure": 0}
 
 
 async def test_fewer_seats_abort_no_request(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd"), seats=2))
-        first, second = await stage.holder("/1"), await stage.holder("/2")
-        assert await stage.becomes(written(level("crowd"), seats=1))
-        waiting = stage.comes("/3")
+        protected = ReloadableApp(tasks, file, written(level("crowd"), seats=2))
+        first, second = await protected.holder("/1"), await protected.holder("/2")
+        assert await protected.becomes(written(level("crowd"), seats=1))
+        waiting = protected.request("/3")
         await settle()
-        stage.let_go("/1")
+        protected.finish("/1")
         assert (await first.end()).status == 200
         await settle()
         assert not waiting.ended.is_set(), "one seat is left, and it is taken"
-        stage.let_go("/2")
+        protected.finish("/2")
         assert [(await one.end()).status for one in (second, waiting)] == [200, 200]
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_removed_level_serves_its_requests_and_is_reported_until_then(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd"), level("old", path="/old/*", precedence=2)))
-        running = await stage.holder("/old/0")
-        waiting = stage.comes("/old/1")
+        protected = ReloadableApp(tasks, file, written(level("crowd"), level("old", path="/old/*", precedence=2)))
+        running = await protected.holder("/old/0")
+        waiting = protected.request("/old/1")
         await settle()
-        assert await stage.becomes(written(level("crowd")))
-        service = stage.middleware.service
-        newcomer = stage.comes("/old/2")
+        assert await protected.becomes(written(level("crowd")))
+        service = protected.middleware.service
+        newcomer = protected.request("/old/2")
         await settle()
 
         assert "old" not in service.controller.levels
         picture = service.reading()
         assert [one.name for one in picture.levels].count("old") == 1
         assert [one.tally.waiting for one in picture.schemas if one.level == "old"] == [1]
-        stage.let_go("/old/0")
+        protected.finish("/old/0")
         assert [(await one.end()).status for one in (running, waiting, newcomer)] == [200] * 3
         assert newcomer.headers["x-apf-priority-level"] == "crowd"
         assert waiting.headers["x-apf-priority-level"] == "old"
         service.reading()
         assert {one.level for one in service.reading().schemas} == {"crowd"}
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_level_restored_while_draining_keeps_its_counters(file: Path) -> None:
     both = written(level("crowd"), level("old", path="/old/*", precedence=2))
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, both)
-        running = await stage.holder("/old/0")
-        before = stage.middleware.service.controller.levels["old"]
-        assert await stage.becomes(written(level("crowd")))
-        assert await stage.becomes(both)
-        assert stage.middleware.service.controller.levels["old"] is before
-        stage.let_go("/old/0")
+        protected = ReloadableApp(tasks, file, both)
+        running = await protected.holder("/old/0")
+        before = protected.middleware.service.controller.levels["old"]
+        assert await protected.becomes(written(level("crowd")))
+        assert await protected.becomes(both)
+        assert protected.middleware.service.controller.levels["old"] is before
+        protected.finish("/old/0")
         await running.end()
         assert before.tallies["for-old"].dispatched == 1
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_level_that_becomes_exempt_keeps_its_counters(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
-        running = await stage.holder()
-        waiting = stage.comes("/1")
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        running = await protected.holder()
+        waiting = protected.request("/1")
         await settle()
-        assert await stage.becomes(written(level("crowd", "{type: Exempt}")))
-        newcomer = await stage.comes("/2").end()
+        assert await protected.becomes(written(level("crowd", "{type: Exempt}")))
+        newcomer = await protected.request("/2").end()
         assert newcomer.status == 200, "the new level is exempt"
         assert not waiting.ended.is_set(), "who waited still waits for a seat"
-        picture = stage.middleware.service.reading()
+        picture = protected.middleware.service.reading()
         assert [(one.name, one.kind) for one in picture.levels if one.name == "crowd"] == [("crowd", "exempt")]
         assert [(one.tally.dispatched, one.tally.waiting) for one in picture.schemas] == [(2, 1)]
-        stage.let_go()
+        protected.finish()
         assert [(await one.end()).status for one in (running, waiting)] == [200, 200]
-        tally = stage.middleware.service.controller.levels["crowd"].tallies["for-crowd"]
+        tally = protected.middleware.service.controller.levels["crowd"].tallies["for-crowd"]
         assert (tally.dispatched, tally.executing, tally.waiting) == (3, 0, 0)
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_the_counters_of_a_removed_schema_stay_until_its_requests_end(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd", schema="before"), seats=2))
-        running = await stage.holder()
-        assert await stage.becomes(written(level("crowd", schema="after"), seats=2))
-        await stage.comes("/1").end()
-        service = stage.middleware.service
+        protected = ReloadableApp(tasks, file, written(level("crowd", schema="before"), seats=2))
+        running = await protected.holder()
+        assert await protected.becomes(written(level("crowd", schema="after"), seats=2))
+        await protected.request("/1").end()
+        service = protected.middleware.service
         assert {one.schema for one in service.reading().schemas} == {"before", "after"}
-        stage.let_go()
+        protected.finish()
         await running.end()
         assert {one.schema for one in service.reading().schemas} == {"after"}
 
@@ -197,26 +148,26 @@ async def test_a_broken_file_changes_nothing_and_is_reported_with_its_position(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
-        service = stage.middleware.service
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        service = protected.middleware.service
         warnings = service.problems
         assert warnings, "few queues are odd"
         kept = service.configuration, service.resolver, service.controller.levels["crowd"]
         with caplog.at_level(logging.ERROR, "apf_middleware"):
-            assert not await stage.becomes(written(level("crowd", "{shares: many}")))
+            assert not await protected.becomes(written(level("crowd", "{shares: many}")))
         assert (service.configuration, service.resolver, service.controller.levels["crowd"]) == kept
         [record] = caplog.records
         told = record.__dict__["apf"]
         assert record.__dict__["event"] == "apf.reload-failed"
         assert (told["file"], told["line"], told["field"]) == (str(file), 10, "spec.shares")
-        assert stage.loads() == {"success": 1, "failure": 1}
+        assert protected.loads() == {"success": 1, "failure": 1}
         assert service.last_reload_error is not None
         assert service.problems == (*warnings, *service.last_reload_error.problems)
-        assert (await stage.comes("/1").end()).status == 200
+        assert (await protected.request("/1").end()).status == 200
 
-        assert await stage.becomes(written(level("crowd")))
+        assert await protected.becomes(written(level("crowd")))
         assert service.problems == warnings
-        assert stage.loads() == {"success": 2, "failure": 1}
+        assert protected.loads() == {"success": 2, "failure": 1}
 
 
 @pytest.mark.parametrize(
@@ -232,48 +183,48 @@ async def test_a_broken_file_changes_nothing_and_is_reported_with_its_position(
 )
 async def test_changes_that_need_a_restart_are_refused_with_their_position(file: Path, server: str, field: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
-        assert not await stage.becomes(written(level("crowd"), server=server))
-        error = stage.middleware.service.last_reload_error
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        assert not await protected.becomes(written(level("crowd"), server=server))
+        error = protected.middleware.service.last_reload_error
         assert error is not None
         [found] = error.problems
         assert (found.place.line, found.field, found.hint) == (5, field, "Restart the server")
-        assert stage.middleware.service.configuration.server.metrics.prefix == "apf"
+        assert protected.middleware.service.configuration.server.metrics.prefix == "apf"
 
 
 async def test_a_new_wait_limit_applies_to_later_requests(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
-        running = await stage.holder()
-        waiting = stage.comes("/1")
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        running = await protected.holder()
+        waiting = protected.request("/1")
         await settle()
-        assert await stage.becomes(written(level("crowd", f"{{shares: 1000, waitLimit: 10ms, {QUEUES}}}")))
-        newcomer = await stage.comes("/2").end()
+        assert await protected.becomes(written(level("crowd", f"{{shares: 1000, waitLimit: 10ms, {QUEUES}}}")))
+        newcomer = await protected.request("/2").end()
         assert problem(newcomer)["reason"] == "time-out"
         assert not waiting.ended.is_set()
-        stage.let_go()
+        protected.finish()
         assert [(await one.end()).status for one in (running, waiting)] == [200, 200]
 
 
 async def test_levels_refuse_changes_that_need_a_restart(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
-        controller = stage.middleware.service.controller
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        controller = protected.middleware.service.controller
         with pytest.raises(ValueError, match=r"borrowing is 'periodic', but it can't change"):
             controller.reconfigure(load_text(written(level("crowd"), server=", borrowing: periodic")))
-        assert controller.configuration is stage.middleware.service.configuration
+        assert controller.configuration is protected.middleware.service.configuration
 
 
 async def test_a_reload_doesnt_wait_for_the_threads_of_the_app(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
         limiter = current_default_thread_limiter()
         everybody = [object() for _ in range(int(limiter.total_tokens))]
         for one in everybody:
             limiter.acquire_on_behalf_of_nowait(one)
         try:
             with anyio.fail_after(60):
-                assert await stage.middleware.reload()
+                assert await protected.middleware.reload()
         finally:
             for one in everybody:
                 limiter.release_on_behalf_of(one)
@@ -281,43 +232,43 @@ async def test_a_reload_doesnt_wait_for_the_threads_of_the_app(file: Path) -> No
 
 async def test_an_error_of_an_authenticator_is_reported(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
         broken = ", authentication: [{type: tokens, path: /no/such/file}]"
-        assert not await stage.becomes(written(level("crowd"), server=broken))
-        assert "/no/such/file" in str(stage.middleware.service.last_reload_error)
-        assert (await stage.comes("/1").end()).status == 200
+        assert not await protected.becomes(written(level("crowd"), server=broken))
+        assert "/no/such/file" in str(protected.middleware.service.last_reload_error)
+        assert (await protected.request("/1").end()).status == 200
 
 
 async def test_only_a_configuration_from_files_can_be_reloaded() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration())
+        protected = ProtectedApp(tasks, configuration())
         with pytest.raises(ValueError, match="only a configuration that came from files"):
-            await stage.middleware.reload()
+            await protected.middleware.reload()
 
 
 async def test_a_body_is_received_again_after_asynchronous_authentication(file: Path) -> None:
     asked: list[str] = []
-    door = anyio.Event()
+    event = anyio.Event()
 
     async def slow(scope: Scope) -> Authenticated | Refused:
         asked.append(scope["path"])
         if len(asked) == 1:
-            await door.wait()
+            await event.wait()
             return Refused("of the old configuration", "Bearer")
         return Authenticated(Identity("alice", groups=("system:authenticated",)))
 
     async with anyio.create_task_group() as tasks:
         old = written(level("crowd"), level("old", path="/old/*", precedence=2))
-        stage = Theatre(tasks, file, old, FunctionAuthenticator(slow, headers=["authorization"]))
-        request = stage.comes("/old/1")
+        protected = ReloadableApp(tasks, file, old, FunctionAuthenticator(slow, headers=["authorization"]))
+        request = protected.request("/old/1")
         await settle()
-        assert await stage.becomes(written(level("crowd")))
-        door.set()
+        assert await protected.becomes(written(level("crowd")))
+        event.set()
         await request.end()
         assert (request.status, request.headers["x-apf-priority-level"]) == (200, "crowd")
         assert asked == ["/old/1", "/old/1"]
-        assert not stage.middleware.service.resolver.refused, "what the old one found doesn't count"
-        assert stage.is_at_rest()
+        assert not protected.middleware.service.resolver.refused, "what the old one found doesn't count"
+        assert protected.is_idle()
 
 
 async def test_refusals_are_counted_on_and_an_unchanged_chain_stays(file: Path) -> None:
@@ -325,30 +276,32 @@ async def test_refusals_are_counted_on_and_an_unchanged_chain_stays(file: Path) 
         return Refused("bad-token", "Bearer")
 
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")), FunctionAuthenticator(nobody, headers=["authorization"]))
-        service = stage.middleware.service
-        await stage.comes("/1").end()
+        protected = ReloadableApp(
+            tasks, file, written(level("crowd")), FunctionAuthenticator(nobody, headers=["authorization"])
+        )
+        service = protected.middleware.service
+        await protected.request("/1").end()
         chain = service.chain
-        assert await stage.becomes(written(level("crowd"), seats=2))
+        assert await protected.becomes(written(level("crowd"), seats=2))
         assert service.chain is chain
-        await stage.comes("/1").end()
+        await protected.request("/1").end()
         assert sum(service.reading().authentication_failures.values()) == 2
-        assert await stage.becomes(written(level("crowd"), server=", authentication: [{type: user}, {type: user}]"))
+        assert await protected.becomes(written(level("crowd"), server=", authentication: [{type: user}, {type: user}]"))
         assert service.chain is not chain
 
 
 async def test_a_reload_changes_headers_responses_and_the_metrics_path(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd")))
-        await stage.comes("/1").end()
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        await protected.request("/1").end()
         server = ", metrics: {path: /numbers}, responses: {status: 503, headers: none}"
-        assert await stage.becomes(written(level("crowd", "{shares: 0, response: Reject}"), server=server))
-        refused = await stage.comes("/1").end()
+        assert await protected.becomes(written(level("crowd", "{shares: 0, response: Reject}"), server=server))
+        refused = await protected.request("/1").end()
         assert (refused.status, problem(refused)["reason"]) == (503, "concurrency-limit")
         assert "x-apf-priority-level" not in refused.headers
-        numbers = await stage.comes("/numbers").end()
+        numbers = await protected.request("/numbers").end()
         assert b'apf_configuration_loads_total{outcome="success"} 2' in numbers.content
-        assert (await stage.comes("/metrics").end()).status == 503, "it is a path like others now"
+        assert (await protected.request("/metrics").end()).status == 503, "it is a path like others now"
 
 
 async def test_overlapping_reloads_are_combined(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,8 +318,8 @@ async def test_overlapping_reloads_are_combined(file: Path, monkeypatch: pytest.
         return reading
 
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd"), seats=1))
-        service = stage.middleware.service
+        protected = ReloadableApp(tasks, file, written(level("crowd"), seats=1))
+        service = protected.middleware.service
         monkeypatch.setattr(RUN, slow)
         results: list[tuple[bool, int]] = []
 
@@ -375,14 +328,14 @@ async def test_overlapping_reloads_are_combined(file: Path, monkeypatch: pytest.
 
         tasks.start_soon(ask)
         await settle()
-        stage.file.write_text(written(level("crowd"), seats=5))
+        protected.file.write_text(written(level("crowd"), seats=5))
         for _ in range(200):
             tasks.start_soon(ask)
         await settle()
         gate.set()
     assert (readings, most) == (2, 1)
     assert results == [(True, 1), *[(True, 5)] * 200]
-    assert stage.loads()["success"] == 3
+    assert protected.loads()["success"] == 3
 
 
 async def test_a_cancelled_reload_does_not_cancel_the_next_one(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,8 +347,8 @@ async def test_a_cancelled_reload_does_not_cancel_the_next_one(file: Path, monke
         return reading
 
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(level("crowd"), seats=1))
-        service = stage.middleware.service
+        protected = ReloadableApp(tasks, file, written(level("crowd"), seats=1))
+        service = protected.middleware.service
         monkeypatch.setattr(RUN, slow)
         results: list[bool] = []
 
@@ -407,7 +360,7 @@ async def test_a_cancelled_reload_does_not_cancel_the_next_one(file: Path, monke
         for scope in scopes:
             tasks.start_soon(ask, scope)
             await settle()
-        stage.file.write_text(written(level("crowd"), seats=5))
+        protected.file.write_text(written(level("crowd"), seats=5))
         scopes[0].cancel()
         await settle()
         scopes[1].cancel()
@@ -434,41 +387,41 @@ def anything(dice: random.Random) -> str:
 async def test_no_request_is_lost_by_random_reloads(file: Path, seed: int) -> None:
     dice = random.Random(seed)
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, anything(dice))
-        service = stage.middleware.service
-        all_of_them: list[tuple[str, Conversation]] = []
+        protected = ReloadableApp(tasks, file, anything(dice))
+        service = protected.middleware.service
+        all_of_them: list[tuple[str, Exchange]] = []
         left: set[str] = set()
         for number in range(150):
             action = dice.random()
             if action < 0.55:
                 path = dice.choice(PATHS).format(number)
-                stage.doors[path] = anyio.Event()
-                all_of_them.append((path, stage.comes(path, user=dice.choice("xyz"))))
+                protected.may_finish[path] = anyio.Event()
+                all_of_them.append((path, protected.request(path, user=dice.choice("xyz"))))
             elif action < 0.75 and all_of_them:
-                stage.let_go(dice.choice(all_of_them)[0])
+                protected.finish(dice.choice(all_of_them)[0])
             elif action < 0.82 and all_of_them:
                 path, one = dice.choice(all_of_them)
-                if path not in stage.started:
+                if path not in protected.started:
                     one.cancel_scope.cancel()
                     left.add(path)
             else:
-                assert await stage.becomes(anything(dice))
+                assert await protected.becomes(anything(dice))
                 service.controller.sharing.check()
             await anyio.lowlevel.checkpoint()
             if dice.random() < 0.2:
                 service.reading()
         for path, _ in all_of_them:
-            stage.let_go(path)
+            protected.finish(path)
         for path, one in all_of_them:
             await one.end()
             assert one.error is None
             assert one.status == 200 or path in left, one.content
         service.reading()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
         assert not service.controller.sharing.draining
         assert not service.controller.registry._draining
         assert not service.controller.registry._has_leftovers
-        assert sorted(stage.finished) == sorted(set(stage.finished)), "everybody was served once"
+        assert sorted(protected.finished) == sorted(set(protected.finished)), "everybody was served once"
 
 
 async def test_a_reload_with_a_thousand_waiting_requests_hardly_blocks_the_event_loop(
@@ -479,27 +432,27 @@ async def test_a_reload_with_a_thousand_waiting_requests_hardly_blocks_the_event
         "crowd", "{shares: 1000, queuing: {queues: 64, handSize: 8, queueLengthLimit: 1000}}", precedence=9000
     )
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, file, written(crowd, *hundred, seats=101))
-        everybody: list[Conversation] = []
+        protected = ReloadableApp(tasks, file, written(crowd, *hundred, seats=101))
+        everybody: list[Exchange] = []
         holding = [f"/hold/{number}" for number in range(101)]
         for path in holding:
-            stage.doors[path] = anyio.Event()
-            everybody.append(stage.comes(path))
+            protected.may_finish[path] = anyio.Event()
+            everybody.append(protected.request(path))
         await settle()
-        everybody += [stage.comes(f"/{n}", user=f"user-{n % 50}") for n in range(1000)]
+        everybody += [protected.request(f"/{n}", user=f"user-{n % 50}") for n in range(1000)]
         await settle()
         await anyio.sleep(0.2)
-        assert stage.waiting >= 1000
+        assert protected.waiting >= 1000
         gc.collect()
-        gaps, runtime = await gaps_during(tasks, lambda: stage.becomes(written(crowd, *hundred, seats=102)))
+        gaps, runtime = await gaps_during(tasks, lambda: protected.becomes(written(crowd, *hundred, seats=102)))
         record_property("longest_gap_ms", round(gaps * 1000, 1))
         record_property("swap_ms", round(runtime * 1000, 1))
         print(f"longest gap {gaps * 1000:.1f} ms of a reload that took {runtime * 1000:.0f} ms")
         assert gaps < 0.25, "several times what it takes"
         for path in holding:
-            stage.let_go(path)
+            protected.finish(path)
         assert {(await one.end()).status for one in everybody} == {200}
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def gaps_during(tasks: TaskGroup, reload: Callable[[], object]) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def configured(server: str = "") -> Configuration:
     return load_text(LEVELS % server)
 
 
-class Door:
+class AuthenticatedApp:
     """Asks the middleware who somebody is; ``refuse`` are the challenges that were answered."""
 
     def __init__(self, configuration: Configuration, *functions: Callable[[Scope], object]) -> None:
@@ -67,7 +67,7 @@ class Door:
         assert scope["apf"].schema in {"by-user", "by-address"}
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    async def ask(self, path: str = "/", client: str = "10.0.0.1", **headers: str) -> str | int:
+    async def flow_of(self, path: str = "/", client: str = "10.0.0.1", **headers: str) -> str | int:
         """Return the flow, or the status of a refusal."""
         self.flow = None
         self.sent.clear()
@@ -85,15 +85,15 @@ class Door:
         return status if flow is None else flow
 
 
-class Desk:
-    """A user's authenticator whose answers a test sets; ``asked`` counts."""
+class CountingAuthenticator:
+    """A user's authenticator whose answers a test sets; ``calls`` counts."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
         self.answers: dict[bytes, Authenticated | Refused] = {}
 
     def __call__(self, scope: Scope) -> Authenticated | Refused | None:
-        self.asked += 1
+        self.calls += 1
         return self.answers.get(dict(scope["headers"]).get(b"authorization", b""))
 
 
@@ -102,53 +102,53 @@ def known(name: str, valid_until: float | None = None) -> Authenticated:
 
 
 async def test_a_caller_is_authenticated_once_for_many_requests_and_paths() -> None:
-    desk = Desk()
-    desk.answers = {b"a": known("alice"), b"b": known("bob")}
-    door = Door(configured(), desk)
+    authenticator = CountingAuthenticator()
+    authenticator.answers = {b"a": known("alice"), b"b": known("bob")}
+    protected = AuthenticatedApp(configured(), authenticator)
 
     for _ in range(3):
-        assert await door.ask("/1", authorization="a") == "alice"
-        assert await door.ask("/2", authorization="a") == "alice"
-        assert await door.ask("/1", authorization="b") == "bob"
-        assert await door.ask("/1") == "10.0.0.1", "without credentials nobody is anybody"
-    assert desk.asked == 3
+        assert await protected.flow_of("/1", authorization="a") == "alice"
+        assert await protected.flow_of("/2", authorization="a") == "alice"
+        assert await protected.flow_of("/1", authorization="b") == "bob"
+        assert await protected.flow_of("/1") == "10.0.0.1", "without credentials nobody is anybody"
+    assert authenticator.calls == 3
 
 
 async def test_cached_requests_expire_with_the_credential(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk, now = Desk(), 1000.0
+    authenticator, now = CountingAuthenticator(), 1000.0
     clock = 10**18
-    desk.answers = {b"a": known("alice", valid_until=1060.0)}
-    door = Door(configured(), desk)
-    monkeypatch.setattr(door.middleware.service.resolver, "_wall_clock", lambda: now)
-    monkeypatch.setattr(door.middleware.service, "now", lambda: clock)
-    monkeypatch.setattr(door.middleware.service.controller, "now", lambda: clock)
-    door.middleware.service.due = 2**62
+    authenticator.answers = {b"a": known("alice", valid_until=1060.0)}
+    protected = AuthenticatedApp(configured(), authenticator)
+    monkeypatch.setattr(protected.middleware.service.resolver, "_wall_clock", lambda: now)
+    monkeypatch.setattr(protected.middleware.service, "now", lambda: clock)
+    monkeypatch.setattr(protected.middleware.service.controller, "now", lambda: clock)
+    protected.middleware.service.due = 2**62
 
-    assert await door.ask(authorization="a") == "alice"
+    assert await protected.flow_of(authorization="a") == "alice"
     clock += 59 * 10**9
-    assert await door.ask(authorization="a") == "alice"
-    assert await door.ask("/else", authorization="a") == "alice"
-    assert desk.asked == 1
-    desk.answers = {b"a": Refused('Bearer error="invalid_token"', "expired")}
+    assert await protected.flow_of(authorization="a") == "alice"
+    assert await protected.flow_of("/else", authorization="a") == "alice"
+    assert authenticator.calls == 1
+    authenticator.answers = {b"a": Refused('Bearer error="invalid_token"', "expired")}
     clock += 2 * 10**9
 
-    assert await door.ask(authorization="a") == 401
-    assert await door.ask("/else", authorization="a") == 401
-    assert await door.ask("/new", authorization="a") == 401
+    assert await protected.flow_of(authorization="a") == 401
+    assert await protected.flow_of("/else", authorization="a") == 401
+    assert await protected.flow_of("/new", authorization="a") == 401
 
 
 async def test_bad_credentials_are_refused_and_counted_but_not_cached() -> None:
-    desk = Desk()
-    desk.answers = {b"x": Refused('Bearer realm="apf"', "unknown-token")}
-    door = Door(configured(), desk)
+    authenticator = CountingAuthenticator()
+    authenticator.answers = {b"x": Refused('Bearer realm="apf"', "unknown-token")}
+    protected = AuthenticatedApp(configured(), authenticator)
 
-    assert await door.ask(authorization="x") == 401
-    assert dict(door.sent[0]["headers"])[b"www-authenticate"] == b'Bearer realm="apf"'
-    assert json.loads(door.sent[1]["body"])["reason"] == "unknown-token"
-    assert await door.ask(authorization="x") == 401
-    assert door.middleware.service.resolver.refused == {"unknown-token": 2}
-    desk.answers = {b"x": known("xaver")}
-    assert await door.ask(authorization="x") == "xaver"
+    assert await protected.flow_of(authorization="x") == 401
+    assert dict(protected.sent[0]["headers"])[b"www-authenticate"] == b'Bearer realm="apf"'
+    assert json.loads(protected.sent[1]["body"])["reason"] == "unknown-token"
+    assert await protected.flow_of(authorization="x") == 401
+    assert protected.middleware.service.resolver.refused == {"unknown-token": 2}
+    authenticator.answers = {b"x": known("xaver")}
+    assert await protected.flow_of(authorization="x") == "xaver"
 
 
 @pytest.mark.parametrize("rests", [False, True])
@@ -157,22 +157,22 @@ async def test_a_changed_file_takes_effect_within_a_second(
 ) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text("secret,alice,1\n")
-    door = Door(configured(f", authentication: [{{type: tokens, file: {file}}}]"))
-    service = door.middleware.service
+    protected = AuthenticatedApp(configured(f", authentication: [{{type: tokens, file: {file}}}]"))
+    service = protected.middleware.service
     looked, after = service.now() + 10**9, 0
     monkeypatch.setattr(service, "now", lambda: looked + after)
     monkeypatch.setattr(service.controller, "now", lambda: looked + after)
-    assert await door.ask(authorization="Bearer secret") == "alice"
-    assert await door.ask(authorization="Bearer other") == 401
+    assert await protected.flow_of(authorization="Bearer secret") == "alice"
+    assert await protected.flow_of(authorization="Bearer other") == 401
 
     file.write_text("other,bob,2,\n")
     after = 9 * 10**8
     if rests:
         service._rest()  # after which the next request keeps house, too early to look
-    assert await door.ask(authorization="Bearer secret") == "alice"
+    assert await protected.flow_of(authorization="Bearer secret") == "alice"
     after = 10**9
-    assert await door.ask(authorization="Bearer secret") == 401
-    assert await door.ask(authorization="Bearer other") == "bob"
+    assert await protected.flow_of(authorization="Bearer secret") == 401
+    assert await protected.flow_of(authorization="Bearer other") == "bob"
 
 
 async def test_an_authenticator_may_be_asynchronous() -> None:
@@ -180,10 +180,10 @@ async def test_an_authenticator_may_be_asynchronous() -> None:
         await anyio.sleep(0.001)
         return known("slow") if dict(scope["headers"]).get(b"authorization") else None
 
-    door = Door(configured(), slowly)
+    protected = AuthenticatedApp(configured(), slowly)
 
-    assert await door.ask(authorization="a") == "slow"
-    assert await door.ask() == "10.0.0.1"
+    assert await protected.flow_of(authorization="a") == "slow"
+    assert await protected.flow_of() == "10.0.0.1"
 
 
 FORGED = {
@@ -202,29 +202,29 @@ FORGED = {
 @pytest.mark.parametrize("header", FORGED)
 async def test_claims_of_untrusted_callers_are_ignored(header: str) -> None:
     server = ", trustedProxies: {networks: [10.9.0.0/16]}, authentication: [{type: proxy, networks: [10.9.0.0/16]}]"
-    door = Door(configured(server))
+    protected = AuthenticatedApp(configured(server))
 
-    assert await door.ask(**{header: FORGED[header]}) == "10.0.0.1"
+    assert await protected.flow_of(**{header: FORGED[header]}) == "10.0.0.1"
 
 
 async def test_identity_headers_are_used_from_trusted_proxies_only() -> None:
     server = ", trustedProxies: {networks: [10.9.0.0/16]}, authentication: [{type: proxy, networks: [10.9.0.0/16]}]"
-    door = Door(configured(server))
+    protected = AuthenticatedApp(configured(server))
 
     for _ in range(2):  # once found out, once remembered
-        assert await door.ask(client="10.9.0.1", x_remote_user="alice") == "alice"
-        assert await door.ask(client="10.0.0.1", x_remote_user="alice") == "10.0.0.1"
-        assert await door.ask(client="10.9.0.1", x_forwarded_for="192.0.2.7") == "192.0.2.7"
-        assert await door.ask(client="10.9.0.1", x_forwarded_for="192.0.2.8") == "192.0.2.8"
-        assert await door.ask(client="10.0.0.1", x_forwarded_for="192.0.2.7") == "10.0.0.1"
-        assert await door.ask(client="10.9.0.1", x_forwarded_for="192.0.2.9, 192.0.2.7") == "192.0.2.7"
+        assert await protected.flow_of(client="10.9.0.1", x_remote_user="alice") == "alice"
+        assert await protected.flow_of(client="10.0.0.1", x_remote_user="alice") == "10.0.0.1"
+        assert await protected.flow_of(client="10.9.0.1", x_forwarded_for="192.0.2.7") == "192.0.2.7"
+        assert await protected.flow_of(client="10.9.0.1", x_forwarded_for="192.0.2.8") == "192.0.2.8"
+        assert await protected.flow_of(client="10.0.0.1", x_forwarded_for="192.0.2.7") == "10.0.0.1"
+        assert await protected.flow_of(client="10.9.0.1", x_forwarded_for="192.0.2.9, 192.0.2.7") == "192.0.2.7"
 
 
 async def test_metrics_need_the_configured_group() -> None:
-    door = Door(configured(", metrics: {exposedTo: [10.1.0.0/16]}"))
+    protected = AuthenticatedApp(configured(", metrics: {exposedTo: [10.1.0.0/16]}"))
 
-    assert await door.ask("/metrics", client="10.0.0.1") == 403
-    assert await door.ask("/metrics", client="10.1.0.1") == 200
-    assert b"apf_server_seats 100" in door.sent[1]["body"]
-    elsewhere = Door(configured(", metrics: {enabled: false}"))
-    assert await elsewhere.ask("/metrics") == "10.0.0.1", "the app's own path"
+    assert await protected.flow_of("/metrics", client="10.0.0.1") == 403
+    assert await protected.flow_of("/metrics", client="10.1.0.1") == 200
+    assert b"apf_server_seats 100" in protected.sent[1]["body"]
+    elsewhere = AuthenticatedApp(configured(", metrics: {enabled: false}"))
+    assert await elsewhere.flow_of("/metrics") == "10.0.0.1", "the app's own path"

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.service import Service
-from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.virtual_loop import VirtualLoop
 
 READ_FILES = "apf_middleware.asgi.reload.run_sync"
@@ -75,8 +75,8 @@ class Server:
         await send({"type": "http.response.body", "body": b""})
         self.served[scope["path"]] += 1
 
-    def request(self, path: str) -> Conversation:
-        return Conversation(self._middleware, http_scope(path), self._tasks).body().start()
+    def request(self, path: str) -> Exchange:
+        return Exchange(self._middleware, http_scope(path), self._tasks).body().start()
 
     async def keep_asking(self, path: str) -> None:
         """Be a client that sends its next request when the last one is answered."""
@@ -122,14 +122,14 @@ def test_weights_are_kept_before_and_after_a_reload_that_changes_them(
     before, after = {"a": 100, "b": 300}, {"a": 100, "b": 100, "c": 600}
 
     async def scenario(tasks: TaskGroup) -> None:
-        stage = Server(tasks, tmp_path / "apf.yaml", written(12, weighted(before), server), 0.05)
+        protected = Server(tasks, tmp_path / "apf.yaml", written(12, weighted(before), server), 0.05)
         for weights in (before, after):
-            await stage.reload(written(12, weighted(weights), server))
+            await protected.reload(written(12, weighted(weights), server))
             for name in weights:
                 for _ in range(30 if weights is before or name == "c" else 0):
-                    tasks.start_soon(stage.keep_asking, f"/{name}")
+                    tasks.start_soon(protected.keep_asking, f"/{name}")
             await asyncio.sleep(2)
-            served = await stage.counted(10)
+            served = await protected.counted(10)
             assert served.total() == pytest.approx(12 * 10 / 0.05, rel=0.02), "no seat is idle"
             for name, weight in weights.items():
                 ratio = served[f"/{name}"] / served.total()
@@ -144,16 +144,16 @@ def served_by_second(
     """Return how many of 25 requests of the level *old* are served by each second, with a reload after 0.5 s."""
 
     async def scenario(tasks: TaskGroup) -> list[int]:
-        stage = Server(tasks, file, written(seats, equal(("a", "b", "old"), lendable), server), 1.0)
+        protected = Server(tasks, file, written(seats, equal(("a", "b", "old"), lendable), server), 1.0)
         for number in range(80):
             for name in ("a", "b", "old")[: 3 if number < 25 else 2]:
-                stage.request(f"/{name}")
+                protected.request(f"/{name}")
         await asyncio.sleep(0.5)
-        await stage.reload(written(seats, equal(after, lendable), server))
+        await protected.reload(written(seats, equal(after, lendable), server))
         served = []
-        while stage.served["/old"] < 25:
+        while protected.served["/old"] < 25:
             await asyncio.sleep(1)
-            served.append(stage.served["/old"])
+            served.append(protected.served["/old"])
         return served
 
     found: list[int] = play(scenario)

@@ -56,8 +56,8 @@ spec: {level: crowd, rules: [{httpRules: [{}]}]}
     )
 
 
-class Told:
-    """The server's side of a conversation: what comes for the app, and what the app has sent."""
+class RecordingServer:
+    """The server's side of an exchange: what comes for the app, and what the app has sent."""
 
     def __init__(self, *messages: str) -> None:
         self.inbox: list[Message] = [{"type": one} for one in messages]
@@ -88,7 +88,7 @@ def broken(tmp_path: Path) -> APFMiddleware:
 
 
 async def test_the_startup_fails_with_all_problems_of_the_configuration(tmp_path: Path) -> None:
-    server = Told("lifespan.startup")
+    server = RecordingServer("lifespan.startup")
     with pytest.raises(ConfigurationError):
         await broken(tmp_path)({"type": "lifespan"}, server.receive, server.send)
 
@@ -126,13 +126,13 @@ async def test_without_lifespan_requests_are_answered_503_and_the_log_says_why_o
 ) -> None:
     middleware = broken(tmp_path)
     for _ in range(3):
-        client = Told("http.request")
+        client = RecordingServer("http.request")
         await middleware(http_scope("/"), client.receive, client.send)
         start, body = client.sent
         assert (start["status"], dict(start["headers"])[b"content-type"]) == (503, b"text/plain; charset=utf-8")
         assert b"Its log says why" in body["body"]
         assert b"hush" not in body["body"]
-    visitor = Told("websocket.connect")
+    visitor = RecordingServer("websocket.connect")
     await middleware({**http_scope("/"), "type": "websocket"}, visitor.receive, visitor.send)
     assert visitor.kinds == ["websocket.close"]
 
@@ -176,7 +176,7 @@ async def test_signal_handlers_are_restored_when_a_startup_fails(way: str, tmp_p
 
     after: list[object] = []
     before = list(map(signal.getsignal, numbers))
-    server = Told("lifespan.startup")
+    server = RecordingServer("lifespan.startup")
     middleware = APFMiddleware(app, tmp_path / "apf.yaml")
     try:
         await middleware({"type": "lifespan"}, server.receive, server.send)
@@ -230,7 +230,7 @@ def test_a_gate_that_is_missing_after_the_startup_fails_it_and_the_app_cleans_up
 
 
 async def test_a_missing_gate_is_logged_once() -> None:
-    server = Told("lifespan.startup")
+    server = RecordingServer("lifespan.startup")
     app, _ = orders(Gates(), forgets=True)
     with pytest.raises(InvalidValueError):
         await app({"type": "lifespan", "app": app}, server.receive, server.send)
@@ -248,7 +248,7 @@ async def test_without_lifespan_requests_with_a_missing_gate_are_answered_503(
     app, _ = orders(gates)
 
     async def status(path: str) -> int:
-        client = Told("http.request")
+        client = RecordingServer("http.request")
         await app(http_scope(path), client.receive, client.send)
         found: int = client.sent[0]["status"]
         return found

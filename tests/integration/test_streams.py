@@ -12,7 +12,7 @@ from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.estimation import ObjectStats
 from apf_middleware.runtime import Controller, DrainMeter, OpenStreams
-from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.protected_app import problem, settle
 
 pytestmark = pytest.mark.anyio
@@ -52,14 +52,14 @@ spec:
     )
 
 
-class Studio:
+class StreamingApp:
     """An app whose responses have the type that the query names, and go on until they are let go."""
 
     def __init__(self, tasks: TaskGroup, config: Configuration | None = None) -> None:
         self.tasks = tasks
         self.middleware = APFMiddleware(self._app, config or configuration())
-        self.doors: dict[str, anyio.Event] = {}
-        self.said: dict[str, bool] = {}
+        self.may_finish: dict[str, anyio.Event] = {}
+        self.released: dict[str, bool] = {}
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -69,13 +69,13 @@ class Studio:
             return
         path, kind = scope["path"], scope["query_string"].decode()
         if path == "/by-hand":
-            self.said[path] = scope["apf"].release()
+            self.released[path] = scope["apf"].release()
         if path == "/watcher":
             scope["apf"].watch("pods", "shop")
         headers = [(b"content-type", kind.replace("watch=true", "").encode())] if kind else []
         await send({"type": "http.response.start", "status": 200, "headers": iter(headers)})
-        door = self.doors[path] = anyio.Event()
-        await door.wait()
+        event = self.may_finish[path] = anyio.Event()
+        await event.wait()
         if path == "/boom":
             raise LookupError(path)
         await send({"type": "http.response.body", "body": b"x"})
@@ -95,28 +95,28 @@ class Studio:
         level.look(self.controller.now())
         return level.shared.queueset.seats_in_use
 
-    async def comes(self, path: str, user: str = "alice", **headers: str) -> Conversation:
+    async def request(self, path: str, user: str = "alice", **headers: str) -> Exchange:
         given = {"X-User": user} | {name.replace("_", "-"): value for name, value in headers.items()}
-        conversation = Conversation(self.middleware, http_scope(path, headers=given), self.tasks).body().start()
+        exchange = Exchange(self.middleware, http_scope(path, headers=given), self.tasks).body().start()
         await settle()
-        return conversation
+        return exchange
 
-    async def socket(self, path: str = "/socket", user: str = "alice") -> Conversation:
+    async def socket(self, path: str = "/socket", user: str = "alice") -> Exchange:
         scope = websocket_scope(path)
         scope["headers"] = [(b"x-user", user.encode())]
-        conversation = Conversation(self.middleware, scope, self.tasks)
-        conversation.say({"type": "websocket.connect"})
-        conversation.start()
+        exchange = Exchange(self.middleware, scope, self.tasks)
+        exchange.deliver({"type": "websocket.connect"})
+        exchange.start()
         await settle()
-        return conversation
+        return exchange
 
-    async def let_go(self, *conversations: Conversation) -> None:
-        for conversation in conversations:
-            if conversation.scope["type"] == "websocket":
-                conversation.say({"type": "websocket.disconnect", "code": 1000})
-            elif conversation.scope["path"] in self.doors:
-                self.doors[conversation.scope["path"]].set()
-            await conversation.end()
+    async def finish(self, *exchanges: Exchange) -> None:
+        for exchange in exchanges:
+            if exchange.scope["type"] == "websocket":
+                exchange.deliver({"type": "websocket.disconnect", "code": 1000})
+            elif exchange.scope["path"] in self.may_finish:
+                self.may_finish[exchange.scope["path"]].set()
+            await exchange.end()
         assert self.seats == 0
         assert self.streams.open == 0
         assert self.controller.watches.total == 0
@@ -138,13 +138,13 @@ class Studio:
 )
 async def test_event_streams_release_their_seats_when_the_response_starts(kind: str, is_stream: bool) -> None:  # noqa: FBT001
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks)
-        stream = await studio.comes(f"/a?{kind}")
+        streaming = StreamingApp(tasks)
+        stream = await streaming.request(f"/a?{kind}")
         assert stream.status == 200
-        assert (studio.seats, studio.streams.open) == ((0, 1) if is_stream else (1, 0))
+        assert (streaming.seats, streaming.streams.open) == ((0, 1) if is_stream else (1, 0))
         assert stream.headers["x-apf-priority-level"] == "crowd"
-        await studio.let_go(stream)
-        tally = studio.controller.levels["crowd"].tallies["everybody"]
+        await streaming.finish(stream)
+        tally = streaming.controller.levels["crowd"].tallies["everybody"]
         assert (tally.streams.count, tally.executions.count) == ((1, 0) if is_stream else (0, 1))
 
 
@@ -153,146 +153,149 @@ async def test_event_streams_release_their_seats_when_the_response_starts(kind: 
 )
 async def test_releasing_seats_can_be_disabled_by_level_or_for_all(streams: str, server: str) -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration(streams, server=server))
-        stream, socket = await studio.comes(f"/a?{EVENTS}"), await studio.socket()
-        assert (studio.seats, studio.streams.open) == (2, 0)
-        await studio.let_go(stream, socket)
+        streaming = StreamingApp(tasks, configuration(streams, server=server))
+        stream, socket = await streaming.request(f"/a?{EVENTS}"), await streaming.socket()
+        assert (streaming.seats, streaming.streams.open) == (2, 0)
+        await streaming.finish(stream, socket)
 
 
 async def test_a_hundred_streams_do_not_delay_requests() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks)
-        streams = [await studio.comes(f"/{number}?{EVENTS}", user=f"u{number}") for number in range(100)]
-        sockets = [await studio.socket(f"/s{number}") for number in range(10)]
-        assert studio.streams.open == 110
-        plain = await studio.comes("/plain")
+        streaming = StreamingApp(tasks)
+        streams = [await streaming.request(f"/{number}?{EVENTS}", user=f"u{number}") for number in range(100)]
+        sockets = [await streaming.socket(f"/s{number}") for number in range(10)]
+        assert streaming.streams.open == 110
+        plain = await streaming.request("/plain")
         assert plain.status == 200
-        studio.doors["/plain"].set()
+        streaming.may_finish["/plain"].set()
         await plain.end()
-        await studio.let_go(*streams, *sockets)
+        await streaming.finish(*streams, *sockets)
 
 
 async def test_event_stream_requests_count_on_arrival_and_are_limited() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 2, maxOpenPerFlow: 1}"))
-        first = await studio.comes(f"/1?{EVENTS}", accept="Text/Event-Stream")
-        own = await studio.comes(f"/2?{EVENTS}", accept="text/html, Text/Event-Stream;q=0.9")
-        second = await studio.comes(f"/3?{EVENTS}", user="bob", accept=EVENTS)
-        third = await studio.comes(f"/4?{EVENTS}", user="carol", accept=EVENTS)
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 2, maxOpenPerFlow: 1}"))
+        first = await streaming.request(f"/1?{EVENTS}", accept="Text/Event-Stream")
+        own = await streaming.request(f"/2?{EVENTS}", accept="text/html, Text/Event-Stream;q=0.9")
+        second = await streaming.request(f"/3?{EVENTS}", user="bob", accept=EVENTS)
+        third = await streaming.request(f"/4?{EVENTS}", user="carol", accept=EVENTS)
 
         assert [one.status for one in (first, own, second, third)] == [200, 429, 200, 429]
         told = problem(own)
         assert (told["reason"], told["type"]) == ("stream-limit", "urn:apf:stream-limit")
         assert 1 <= int(own.headers["retry-after"]) <= 60
-        tally = studio.controller.levels["crowd"].tallies["everybody"]
+        tally = streaming.controller.levels["crowd"].tallies["everybody"]
         assert {reason.value: n for reason, n in tally.rejected.items() if n} == {"stream-limit": 2}
-        plain = await studio.comes("/5?text/html", user="alice", accept=f"text/html, {EVENTS};q=0")
+        plain = await streaming.request("/5?text/html", user="alice", accept=f"text/html, {EVENTS};q=0")
         assert plain.status == 200, "only streams are limited"
-        studio.doors["/5"].set()
-        await studio.let_go(first, second, plain)
-        again = await studio.comes(f"/6?{EVENTS}", accept=EVENTS)
+        streaming.may_finish["/5"].set()
+        await streaming.finish(first, second, plain)
+        again = await streaming.request(f"/6?{EVENTS}", accept=EVENTS)
         assert again.status == 200
-        await studio.let_go(again)
+        await streaming.finish(again)
 
 
 async def test_a_websocket_beyond_the_limit_is_rejected_before_it_is_accepted() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 1}"))
-        first, second = await studio.socket("/1"), await studio.socket("/2")
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 1}"))
+        first, second = await streaming.socket("/1"), await streaming.socket("/2")
 
         assert [one["type"] for one in first.sent] == ["websocket.accept"]
         assert [(one["type"], one["code"]) for one in second.sent] == [("websocket.close", 1013)]
         assert "apf" not in second.scope
-        await studio.let_go(first)
+        await streaming.finish(first)
 
 
 async def test_a_request_that_is_no_stream_releases_its_stream_slot() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 1}"))
-        plain = await studio.comes("/1?application/json", accept=f"application/json, {EVENTS}")
-        bare = await studio.comes("/2", accept=EVENTS)
-        assert (studio.seats, studio.streams.open) == (2, 0)
-        studio.doors["/1"].set()
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 1}"))
+        plain = await streaming.request("/1?application/json", accept=f"application/json, {EVENTS}")
+        bare = await streaming.request("/2", accept=EVENTS)
+        assert (streaming.seats, streaming.streams.open) == (2, 0)
+        streaming.may_finish["/1"].set()
         await plain.end()
-        stream = await studio.comes(f"/3?{EVENTS}", accept=EVENTS)
+        stream = await streaming.request(f"/3?{EVENTS}", accept=EVENTS)
         assert stream.status == 200
-        studio.doors["/2"].set()
+        streaming.may_finish["/2"].set()
         await bare.end()
-        await studio.let_go(stream)
+        await streaming.finish(stream)
 
 
 async def test_an_undeclared_stream_beyond_the_limit_keeps_its_seat() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 1}"))
-        first = await studio.comes(f"/1?{EVENTS}")
-        second = await studio.comes(f"/2?{EVENTS}")
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 1}"))
+        first = await streaming.request(f"/1?{EVENTS}")
+        second = await streaming.request(f"/2?{EVENTS}")
         assert (first.status, second.status) == (200, 200)
-        assert (studio.seats, studio.streams.open) == (1, 1)
-        by_hand = await studio.comes("/by-hand?text/html")
-        assert studio.said == {"/by-hand": False}
-        assert studio.seats == 2
-        studio.doors["/2"].set()
-        studio.doors["/by-hand"].set()
+        assert (streaming.seats, streaming.streams.open) == (1, 1)
+        by_hand = await streaming.request("/by-hand?text/html")
+        assert streaming.released == {"/by-hand": False}
+        assert streaming.seats == 2
+        streaming.may_finish["/2"].set()
+        streaming.may_finish["/by-hand"].set()
         await second.end()
         await by_hand.end()
-        await studio.let_go(first)
+        await streaming.finish(first)
 
 
 async def test_a_permit_is_released_on_every_path() -> None:
     """Rejected otherwise, gone while waiting, cancelled while waiting or running, an app that raises."""
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="300ms"))
-        holder = await studio.comes("/holder")
-        timed_out = await studio.comes(f"/1?{EVENTS}", accept=EVENTS)
-        gone = await studio.comes(f"/2?{EVENTS}", accept=EVENTS)
-        cancelled = await studio.comes(f"/3?{EVENTS}", accept=EVENTS)
-        socket = await studio.socket()
-        assert studio.streams.open == 4
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="300ms"))
+        holder = await streaming.request("/holder")
+        timed_out = await streaming.request(f"/1?{EVENTS}", accept=EVENTS)
+        gone = await streaming.request(f"/2?{EVENTS}", accept=EVENTS)
+        cancelled = await streaming.request(f"/3?{EVENTS}", accept=EVENTS)
+        socket = await streaming.socket()
+        assert streaming.streams.open == 4
         cancelled.cancel_scope.cancel()
         await cancelled.end()
-        assert studio.streams.open == 3
-        gone.hang_up()
+        assert streaming.streams.open == 3
+        gone.disconnect()
         await gone.end()
         await timed_out.end()
         await socket.end()
         assert problem(timed_out)["reason"] == "time-out"
-        assert studio.streams.open == 0
-        studio.doors["/holder"].set()
+        assert streaming.streams.open == 0
+        streaming.may_finish["/holder"].set()
         await holder.end()
-        boom, running = await studio.comes(f"/boom?{EVENTS}"), await studio.comes(f"/4?{EVENTS}", accept=EVENTS)
-        assert studio.streams.open == 2
+        boom, running = (
+            await streaming.request(f"/boom?{EVENTS}"),
+            await streaming.request(f"/4?{EVENTS}", accept=EVENTS),
+        )
+        assert streaming.streams.open == 2
         running.cancel_scope.cancel()
         await running.end()
-        await studio.let_go(boom)
+        await streaming.finish(boom)
         assert isinstance(boom.error, LookupError)
 
 
 async def test_a_rejected_request_leaves_the_queue_before_its_response() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 1}", seats=1))
-        holder = await studio.comes("/holder")
-        slow = Reader(studio.middleware, tasks, "/slow")
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 1}", seats=1))
+        holder = await streaming.request("/holder")
+        slow = Reader(streaming.middleware, tasks, "/slow")
         await settle()
-        assert studio.streams.open == 1
+        assert streaming.streams.open == 1
         with anyio.fail_after(60):
             await slow.is_told.wait()
         assert not slow.ended.is_set()
-        assert studio.streams.open == 0
+        assert streaming.streams.open == 0
         slow.reads.set()
-        await studio.let_go(holder)
+        await streaming.finish(holder)
 
 
 async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpen: 3}"))
-        service = studio.middleware.service
-        stream = await studio.comes(f"/1?{EVENTS}", accept=EVENTS)
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 3}"))
+        service = streaming.middleware.service
+        stream = await streaming.request(f"/1?{EVENTS}", accept=EVENTS)
         service.adopt(service.prepare(load_text("apiVersion: apf/v1\nkind: Server\nspec: {defaults: none}")))
         assert service.reading().open_streams == {"catch-all": 0, "exempt": 0, "crowd": 1}
         service.adopt(service.prepare(configuration("{maxOpen: 1}")))
-        refused = await studio.comes(f"/2?{EVENTS}", accept=EVENTS)
+        refused = await streaming.request(f"/2?{EVENTS}", accept=EVENTS)
         assert refused.status == 429
-        await studio.let_go(stream)
+        await streaming.finish(stream)
 
 
 class Reader:
@@ -336,7 +339,7 @@ async def test_a_client_that_does_not_read_loses_its_seat(is_on: bool) -> None: 
         middleware = APFMiddleware(_download, config)
         reader = Reader(middleware, tasks)
         await settle()
-        other = Conversation(middleware, http_scope("/other"), tasks).body().start()
+        other = Exchange(middleware, http_scope("/other"), tasks).body().start()
         await other.end()
         streams = middleware.service.controller.levels["crowd"].streams
 
@@ -370,46 +373,48 @@ WATCH = "/api/v1/namespaces/shop/pods?watch=true"
 
 async def test_a_watch_is_registered_while_open_and_writes_are_charged_for_it() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration(seats=40, server=KUBERNETES))
-        streams = [await studio.comes(WATCH.replace("?", f"?a={number}&"), user=str(number)) for number in range(19)]
-        streams.append(await studio.comes("/watcher?text/plain"))
-        watches = studio.controller.watches
+        streaming = StreamingApp(tasks, configuration(seats=40, server=KUBERNETES))
+        streams = [
+            await streaming.request(WATCH.replace("?", f"?a={number}&"), user=str(number)) for number in range(19)
+        ]
+        streams.append(await streaming.request("/watcher?text/plain"))
+        watches = streaming.controller.watches
         assert watches.interested("update", PODS) == 20
-        assert (studio.seats, studio.streams.open) == (0, 20), "watches are streams"
+        assert (streaming.seats, streaming.streams.open) == (0, 20), "watches are streams"
         scope = http_scope("/api/v1/namespaces/shop/pods/one", "PUT", {"X-User": "writer"})
-        writer = Conversation(studio.middleware, scope, tasks).body().start()
+        writer = Exchange(streaming.middleware, scope, tasks).body().start()
         await settle()
         work = writer.scope["apf"].work
         assert (work.seats, work.final_seats, work.linger_ns) == (1, 2, 5_000_000)
-        studio.doors["/api/v1/namespaces/shop/pods/one"].set()
+        streaming.may_finish["/api/v1/namespaces/shop/pods/one"].set()
         await writer.end()
         for stream in streams[:5]:
             stream.cancel_scope.cancel()
             await stream.end()
         assert watches.interested("update", PODS) == 15
         tasks.cancel_scope.cancel()
-    assert (watches.total, studio.streams.open) == (0, 0)
+    assert (watches.total, streaming.streams.open) == (0, 0)
 
 
 async def test_a_watch_beyond_the_limit_is_rejected() -> None:
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, configuration("{maxOpenPerFlow: 1}", server=KUBERNETES))
-        first, second = await studio.comes(WATCH), await studio.comes(WATCH)
+        streaming = StreamingApp(tasks, configuration("{maxOpenPerFlow: 1}", server=KUBERNETES))
+        first, second = await streaming.request(WATCH), await streaming.request(WATCH)
 
         assert (first.status, second.status) == (200, 429)
-        await studio.let_go(first)
+        await streaming.finish(first)
 
 
 async def test_each_request_cut_to_the_cap_is_counted() -> None:
     config = configuration(seats=20, server=", estimation: {default: {seats: 5}}")
 
     async with anyio.create_task_group() as tasks:
-        studio = Studio(tasks, config)
+        streaming = StreamingApp(tasks, config)
         for number in range(3):
-            one = await studio.comes(f"/{number % 2}")
+            one = await streaming.request(f"/{number % 2}")
             assert one.scope["apf"].work.seats == 3, "15 % of 20"
-            await studio.let_go(one)
-        [schema] = studio.middleware.service.reading().schemas
+            await streaming.finish(one)
+        [schema] = streaming.middleware.service.reading().schemas
         assert schema.tally.cut == 3
 
 
@@ -446,7 +451,7 @@ async def test_retry_after_of_a_rejected_stream_follows_the_rate_of_ending_strea
     streams.closed = closed
     async with anyio.create_task_group() as tasks:
         scope = http_scope("/", headers={"Accept": EVENTS})
-        refused = await Conversation(middleware, scope, tasks).body().start().end()
+        refused = await Exchange(middleware, scope, tasks).body().start().end()
 
     assert int(refused.headers["retry-after"]) == pytest.approx(expected, rel=0.3)
 

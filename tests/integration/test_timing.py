@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
-from tests.support.protected_app import Stage, configuration
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
+from tests.support.protected_app import ProtectedApp, configuration
 
 pytestmark = pytest.mark.anyio
 
@@ -18,26 +18,26 @@ ON = ", responses: {serverTiming: true}"
 METRIC = re.compile(r'[-!#$%&\'*+.^_`|~\w]+(;dur=\d+(\.\d+)?)?(;desc="[^"\\]*")?')
 
 
-def timings(conversation: Conversation) -> list[str]:
+def timings(exchange: Exchange) -> list[str]:
     """Return the header's values, line by line."""
-    [start] = [one for one in conversation.sent if one["type"].rpartition(".")[2] in {"start", "accept"}]
+    [start] = [one for one in exchange.sent if one["type"].rpartition(".")[2] in {"start", "accept"}]
     return [value.decode() for name, value in start["headers"] if name == b"server-timing"]
 
 
 async def test_a_request_that_is_seated_at_once_has_not_waited() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(server=ON))
+        protected = ProtectedApp(tasks, configuration(server=ON))
 
-        assert timings(await stage.comes("/first").end()) == ['apf;dur=0.0;desc="seated"']
+        assert timings(await protected.request("/first").end()) == ['apf;dur=0.0;desc="seated"']
 
 
 async def test_the_wait_is_reported_in_milliseconds() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(server=ON))
-        holder = await stage.holder()
-        second = stage.comes("/second")
+        protected = ProtectedApp(tasks, configuration(server=ON))
+        holder = await protected.holder()
+        second = protected.request("/second")
         await anyio.sleep(0.02)
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
         [told] = timings(await second.end())
@@ -50,10 +50,10 @@ async def test_the_wait_is_reported_in_milliseconds() -> None:
 @pytest.mark.parametrize(("response", "reason"), [("Queue", "time-out"), ("Reject", "concurrency-limit")])
 async def test_a_rejection_reports_its_wait_and_reason(response: str, reason: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(server=ON, wait="20ms", response=response))
-        holder = await stage.holder()
-        refused = await stage.comes("/second").end()
-        stage.let_go()
+        protected = ProtectedApp(tasks, configuration(server=ON, wait="20ms", response=response))
+        holder = await protected.holder()
+        refused = await protected.request("/second").end()
+        protected.finish()
         await holder.end()
 
         assert refused.status == 429
@@ -71,7 +71,7 @@ async def test_the_timings_of_the_app_are_kept() -> None:
 
     async with anyio.create_task_group() as tasks:
         middleware = APFMiddleware(app, configuration(server=ON))
-        answer = await Conversation(middleware, http_scope(), tasks).body().start().end()
+        answer = await Exchange(middleware, http_scope(), tasks).body().start().end()
 
         assert timings(answer) == ["db;dur=53", "cache", 'apf;dur=0.0;desc="seated"']
 
@@ -83,7 +83,7 @@ async def test_a_rejected_websocket_is_answered_after_its_first_message(kind: st
 
     async with anyio.create_task_group() as tasks:
         middleware = APFMiddleware(app, configuration(server=ON))
-        answer = await Conversation(middleware, websocket_scope(), tasks).start().end()
+        answer = await Exchange(middleware, websocket_scope(), tasks).start().end()
 
         assert timings(answer) == ['apf;dur=0.0;desc="seated"']
 
@@ -92,15 +92,15 @@ async def test_the_timing_header_is_optional(tmp_path: Path) -> None:
     file = tmp_path / "apf.yaml"
     text = "apiVersion: apf/v1\nkind: Server\nspec: {responses: {serverTiming: %s}}\n"
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        assert timings(await stage.comes("/first").end()) == []
+        protected = ProtectedApp(tasks)
+        assert timings(await protected.request("/first").end()) == []
         file.write_text(text % "false")
-        stage.middleware = APFMiddleware(stage._app, file)
+        protected.middleware = APFMiddleware(protected._app, file)
         seen = []
         for on in ("false", "true", "false"):
             file.write_text(text % on)
-            assert await stage.middleware.reload()
-            answer = await stage.comes("/x").end()
+            assert await protected.middleware.reload()
+            answer = await protected.request("/x").end()
             assert answer.status == 200
             seen.append(len(timings(answer)))
 

@@ -1,4 +1,4 @@
-"""Spans for waits, in real conversations: whose child they are, what they tell, and that nothing is told otherwise."""
+"""Spans for waits, in real exchanges: whose child they are, what they tell, and that nothing is told otherwise."""
 
 import subprocess
 import sys
@@ -17,9 +17,9 @@ from apf_middleware import APFMiddleware
 from apf_middleware.asgi.telemetry import build_tracing
 from apf_middleware.config import load_text
 from apf_middleware.exceptions import MissingExtraError
-from tests.integration.test_reload import Theatre, level, written
-from tests.support.asgi_exchange import Conversation, http_scope
-from tests.support.protected_app import Stage, configuration, settle
+from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.protected_app import ProtectedApp, configuration, settle
+from tests.support.reloadable_app import ReloadableApp, level, written
 
 if TYPE_CHECKING:
     from apf_middleware.config import Configuration
@@ -52,22 +52,22 @@ def waits(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
     return [span for span in exporter.get_finished_spans() if span.name == "apf wait"]
 
 
-async def queue_behind(stage: Stage, conversation: Conversation) -> None:
+async def queue_behind(protected: ProtectedApp, exchange: Exchange) -> None:
     """Let it come while the only seat is taken, and then have it."""
-    holder = await stage.holder()
-    conversation.body().start()
+    holder = await protected.holder()
+    exchange.body().start()
     await settle()
-    assert stage.waiting == 1
-    stage.let_go()
-    await conversation.end()
+    assert protected.waiting == 1
+    protected.finish()
+    await exchange.end()
     await holder.end()
-    assert stage.is_at_rest()
+    assert protected.is_idle()
 
 
 async def test_a_wait_is_a_span(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
-        await queue_behind(stage, stage.opens("/second"))
+        protected = ProtectedApp(tasks, traced())
+        await queue_behind(protected, protected.open("/second"))
 
         [span] = waits(spans)
         assert span.parent is None
@@ -90,9 +90,9 @@ async def test_the_span_belongs_to_that_of_outer_instrumentation(
     spans: InMemorySpanExporter, traceparent: dict[str, str]
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
+        protected = ProtectedApp(tasks, traced())
         scope = http_scope("/second", headers={"X-User": "alice", **traceparent})
-        await queue_behind(stage, Conversation(instrumented(stage.middleware), scope, tasks))
+        await queue_behind(protected, Exchange(instrumented(protected.middleware), scope, tasks))
 
         [wait] = waits(spans)
         [outer] = [span for span in spans.get_finished_spans() if span.name == "GET /second"]
@@ -106,9 +106,9 @@ async def test_the_span_belongs_to_that_of_outer_instrumentation(
 
 async def test_without_instrumentation_the_span_belongs_to_that_of_the_client(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
+        protected = ProtectedApp(tasks, traced())
         scope = http_scope("/second", headers={"X-User": "alice", "Traceparent": CLIENTS})
-        await queue_behind(stage, Conversation(stage.middleware, scope, tasks))
+        await queue_behind(protected, Exchange(protected.middleware, scope, tasks))
 
         [span] = waits(spans)
         assert span.parent is not None
@@ -120,9 +120,9 @@ async def test_a_request_seated_at_once_adds_attributes_to_the_current_span(
     spans: InMemorySpanExporter,
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
-        await Conversation(instrumented(stage.middleware), http_scope("/first"), tasks).body().start().end()
-        await stage.comes("/second").end()
+        protected = ProtectedApp(tasks, traced())
+        await Exchange(instrumented(protected.middleware), http_scope("/first"), tasks).body().start().end()
+        await protected.request("/second").end()
 
         [outer] = spans.get_finished_spans()
         assert facts(outer) == {
@@ -136,11 +136,11 @@ async def test_a_request_seated_at_once_adds_attributes_to_the_current_span(
 
 async def test_a_rejection_without_a_wait_records_its_reason(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced(response="Reject"))
-        holder = await stage.holder()
-        refused = Conversation(instrumented(stage.middleware), http_scope("/second"), tasks).body().start()
+        protected = ProtectedApp(tasks, traced(response="Reject"))
+        holder = await protected.holder()
+        refused = Exchange(instrumented(protected.middleware), http_scope("/second"), tasks).body().start()
         await refused.end()
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
         assert refused.status == 429
@@ -155,28 +155,28 @@ async def test_a_wait_that_ends_without_seats_reports_its_reason(
     spans: InMemorySpanExporter, end: str, reason: str
 ) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced(wait="30ms" if end == "time" else "10s"))
-        holder = await stage.holder()
-        other = stage.comes("/second")
+        protected = ProtectedApp(tasks, traced(wait="30ms" if end == "time" else "10s"))
+        holder = await protected.holder()
+        other = protected.request("/second")
         await settle()
         if end == "hang-up":
-            other.hang_up()
+            other.disconnect()
         elif end == "cancel":
             other.cancel_scope.cancel()
         await other.end()
 
         [span] = waits(spans)
         assert (facts(span)["apf.outcome"], facts(span)["apf.reason"]) == ("rejected", reason)
-        assert stage.waiting == 0
-        stage.let_go()
+        assert protected.waiting == 0
+        protected.finish()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_spans_contain_the_flow_only_if_configured(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced(server=", telemetry: {tracing: true, flows: true}"))
-        await queue_behind(stage, stage.opens("/second", user="alice"))
+        protected = ProtectedApp(tasks, traced(server=", telemetry: {tracing: true, flows: true}"))
+        await queue_behind(protected, protected.open("/second", user="alice"))
 
         [span] = waits(spans)
         assert facts(span)["apf.flow"] == "alice"
@@ -191,9 +191,9 @@ async def test_an_error_in_a_propagator_costs_no_seat(
     monkeypatch.setattr(propagate, "extract", fail)
     caplog.set_level("DEBUG", "apf_middleware")
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
-        second = stage.opens("/second")
-        await queue_behind(stage, second)
+        protected = ProtectedApp(tasks, traced())
+        second = protected.open("/second")
+        await queue_behind(protected, second)
 
         assert second.status == 200
         assert waits(spans) == []
@@ -202,10 +202,10 @@ async def test_an_error_in_a_propagator_costs_no_seat(
 
 async def test_invalid_trace_headers_are_ignored(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
+        protected = ProtectedApp(tasks, traced())
         scope = http_scope("/second", headers={"Traceparent": "00-nonsense"})
         scope["headers"].append((b"tracestate", b"\xff\xfe"))
-        await queue_behind(stage, Conversation(stage.middleware, scope, tasks))
+        await queue_behind(protected, Exchange(protected.middleware, scope, tasks))
 
         [span] = waits(spans)
         assert span.parent is None
@@ -213,27 +213,27 @@ async def test_invalid_trace_headers_are_ignored(spans: InMemorySpanExporter) ->
 
 async def test_tracing_can_be_switched_while_the_server_runs(spans: InMemorySpanExporter, tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Theatre(tasks, tmp_path / "apf.yaml", written(level("crowd")))
+        protected = ReloadableApp(tasks, tmp_path / "apf.yaml", written(level("crowd")))
         seen = []
         for on in ("false", "true", "false"):
-            assert await stage.becomes(written(level("crowd"), server=f", telemetry: {{tracing: {on}}}"))
+            assert await protected.becomes(written(level("crowd"), server=f", telemetry: {{tracing: {on}}}"))
             spans.clear()
-            second = Conversation(instrumented(stage.middleware), http_scope("/second"), tasks)
-            await queue_behind(stage, second)
+            second = Exchange(instrumented(protected.middleware), http_scope("/second"), tasks)
+            await queue_behind(protected, second)
             assert second.status == 200
             outer = next(span for span in spans.get_finished_spans() if span.name == "GET /second")
             seen.append((len(waits(spans)), "apf.level" in facts(outer)))
 
         assert seen == [(0, False), (1, True), (0, False)]
-        assert stage.middleware.app == stage._app
+        assert protected.middleware.app == protected._app
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])  # on asyncio such a request begins to run, and then it is cancelled
 async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_released(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, traced())
-        holder = await stage.holder()
-        other = stage.comes("/second")
+        protected = ProtectedApp(tasks, traced())
+        holder = await protected.holder()
+        other = protected.request("/second")
         await settle()
         holder.scope["apf"].release()  # which seats the other, whose task hasn't run yet
         other.cancel_scope.cancel()
@@ -241,10 +241,10 @@ async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_released(spans
 
         [span] = waits(spans)
         assert (facts(span)["apf.outcome"], facts(span)["apf.reason"]) == ("rejected", "cancelled")
-        assert "/second" not in stage.started
-        stage.let_go()
+        assert "/second" not in protected.started
+        protected.finish()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 def test_the_error_for_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_the_error_for_a_missing_extra_says_what_to_install(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'apf-middleware\[otel\]'"):
-        _ = APFMiddleware(Stage._app, traced()).service  # type: ignore[arg-type]
+        _ = APFMiddleware(ProtectedApp._app, traced()).service  # type: ignore[arg-type]
     assert build_tracing(configuration()) is None
 
 
@@ -265,18 +265,18 @@ async def test_a_reload_that_needs_a_missing_library_changes_nothing(
     text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: %d, telemetry: {tracing: %s}}\n"
     file.write_text(text % (10, "false"))
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        stage.middleware = APFMiddleware(stage._app, file)
+        protected = ProtectedApp(tasks)
+        protected.middleware = APFMiddleware(protected._app, file)
         file.write_text(text % (20, "true"))
         monkeypatch.delitem(sys.modules, "apf_middleware.asgi.tracing", raising=False)
         for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
-        assert not await stage.middleware.reload()
-        assert stage.middleware.service.configuration.server.seats == 10
-        assert "pip install 'apf-middleware[otel]'" in str(stage.middleware.service.last_reload_error)
-        assert (await stage.comes("/x").end()).status == 200
+        assert not await protected.middleware.reload()
+        assert protected.middleware.service.configuration.server.seats == 10
+        assert "pip install 'apf-middleware[otel]'" in str(protected.middleware.service.last_reload_error)
+        assert (await protected.request("/x").end()).status == 200
 
 
 def test_opentelemetry_is_not_imported_if_tracing_is_off() -> None:

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from tests.support.asgi_exchange import Conversation, http_scope, websocket_scope
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.protected_app import configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -269,9 +269,9 @@ async def test_a_client_that_hangs_up_while_queued_ends_quietly(place: str) -> N
     guard = Guard(Outer(app) if place == "inside" else app, NONE)
     outermost = Outer(guard.middleware) if place == "outside" else guard.middleware
     async with guard.full() as free, anyio.create_task_group() as tasks:
-        leaver = Conversation(outermost, http_scope(), tasks).body().start()
+        leaver = Exchange(outermost, http_scope(), tasks).body().start()
         await anyio.sleep(0.02)
-        leaver.hang_up()
+        leaver.disconnect()
         await leaver.end()
         free()
 

@@ -8,9 +8,9 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
-from tests.integration.test_bodies import CHUNKED, CONFIG, Stage
-from tests.support.asgi_exchange import Conversation, http_scope
+from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import problem, settle
+from tests.support.upload_app import CHUNKED, CONFIG, UploadApp
 
 pytestmark = pytest.mark.anyio
 
@@ -18,10 +18,10 @@ LONG = b"x" * 101  # longer than the buffer
 EXPECTING = CHUNKED | {"expect": "100-continue"}
 
 
-class Works(Stage):
-    """A stage on which time passes for who waits for more of a body."""
+class HeldUploadApp(UploadApp):
+    """An app whose requests lose their seats while they wait for more of a body."""
 
-    def hold_up(self) -> int:
+    def expire_holds(self) -> int:
         """As if all who wait for more had waited for as long as they may with seats; how many they are."""
         held = self.bodies.held
         waiting = list(held._ends)
@@ -30,134 +30,136 @@ class Works(Stage):
             upload.suspend()
         return len(waiting)
 
-    async def begins(self, path: str = "/long", user: str = "alice") -> Conversation:
+    async def start(self, path: str = "/long", user: str = "alice") -> Exchange:
         """Wait until a request has its seats and its app waits for more."""
-        conversation = self.opens(path, user).body(LONG, more=True)
+        exchange = self.open(path, user).body(LONG, more=True)
         await settle()
-        assert (self.seats_in_use, len(self.heard[path])) == (1, 1)
-        return conversation
+        assert (self.seats_in_use, len(self.received[path])) == (1, 1)
+        return exchange
 
 
 async def test_seats_are_released_while_the_app_waits_for_more_of_a_body() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        long = await works.begins()
-        assert works.hold_up() == 1
-        assert (works.seats_in_use, works.bodies.number) == (0, 1)
-        assert (await works.opens("/other", "bob").body(b"hello").end()).status == 200
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        assert protected.expire_holds() == 1
+        assert (protected.seats_in_use, protected.bodies.number) == (0, 1)
+        assert (await protected.open("/other", "bob").body(b"hello").end()).status == 200
 
         long.body(b"a", more=True)
         await settle()
-        assert (len(works.heard["/long"]), works.seats_in_use) == (1, 0), "a byte is no work"
+        assert (len(protected.received["/long"]), protected.seats_in_use) == (1, 0), "a byte is no work"
         long.body(b"b")
         assert (await long.end()).status == 200
-        assert [message["body"] for message in works.heard["/long"]] == [LONG, b"a", b"b"]
-        works.check_at_rest()
+        assert [message["body"] for message in protected.received["/long"]] == [LONG, b"a", b"b"]
+        protected.check_idle()
 
 
 async def test_an_upload_is_queued_again_when_more_of_it_arrives() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        long = await works.begins()
-        works.hold_up()
-        other = await works.begins("/other", "bob")
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        other = await protected.start("/other", "bob")
         long.body(b"b")
         await settle()
-        queueset = works.middleware.service.controller.levels["crowd"].shared.queueset
-        assert (queueset.waiting, len(works.heard["/long"])) == (1, 1)
+        queueset = protected.middleware.service.controller.levels["crowd"].shared.queueset
+        assert (queueset.waiting, len(protected.received["/long"])) == (1, 1)
 
         other.body()
-        for conversation in (other, long):
-            assert (await conversation.end()).status == 200
-        assert [message["body"] for message in works.heard["/long"]] == [LONG, b"b"]
-        works.check_at_rest()
+        for exchange in (other, long):
+            assert (await exchange.end()).status == 200
+        assert [message["body"] for message in protected.received["/long"]] == [LONG, b"b"]
+        protected.check_idle()
 
 
 async def test_a_slow_remainder_of_a_body_ends_the_request() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        long = await works.begins()
-        works.hold_up()
-        works.pass_time()
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        protected.pass_time()
         await long.end()
 
         assert (long.status, problem(long)["reason"], problem(long)["waited"]) == (408, "slow-body", 0)
         assert len(long.sent) == 2, "what the app sent afterwards isn't sent"
-        assert [message["type"] for message in works.heard["/long"]] == ["http.request", "http.disconnect"]
-        tally = works.middleware.service.controller.levels["crowd"].tallies["everybody"]
+        assert [message["type"] for message in protected.received["/long"]] == ["http.request", "http.disconnect"]
+        tally = protected.middleware.service.controller.levels["crowd"].tallies["everybody"]
         assert tally.rejected[Reason.SLOW_BODY] == 1
-        works.check_at_rest()
+        protected.check_idle()
 
 
 async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
+        protected = HeldUploadApp(tasks)
         text = (CONFIG % "").replace("spec: {shares", "spec: {waitLimit: 30ms, shares")
-        works.middleware = APFMiddleware(works._app, load_text(text))
-        long = await works.begins()
-        works.hold_up()
-        other = await works.begins("/other", "bob")
+        protected.middleware = APFMiddleware(protected._app, load_text(text))
+        long = await protected.start()
+        protected.expire_holds()
+        other = await protected.start("/other", "bob")
         long.body(b"b")
         await long.end()
 
         assert (long.status, problem(long)["reason"]) == (429, "time-out")
-        assert works.heard["/long"][-1]["type"] == "http.disconnect"
+        assert protected.received["/long"][-1]["type"] == "http.disconnect"
         assert (await other.body().end()).status == 200
-        works.check_at_rest()
+        protected.check_idle()
 
 
 async def test_the_app_receives_the_disconnect_of_its_client() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        long = await works.begins()
-        works.hold_up()
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
         long.body(b"a", more=True)
-        long.hang_up()
+        long.disconnect()
         await long.end()
 
-        assert [message["type"] for message in works.heard["/long"]] == ["http.request"] * 2 + ["http.disconnect"]
-        works.check_at_rest()
+        assert [message["type"] for message in protected.received["/long"]] == ["http.request"] * 2 + [
+            "http.disconnect"
+        ]
+        protected.check_idle()
 
 
 async def test_a_task_cancelled_while_it_waits_frees_everything() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
+        protected = HeldUploadApp(tasks)
         for is_held_up in (True, False):
-            long = await works.begins()
-            assert not is_held_up or works.hold_up()
+            long = await protected.start()
+            assert not is_held_up or protected.expire_holds()
             long.cancel_scope.cancel()
             await long.end()
-            works.check_at_rest()
+            protected.check_idle()
 
 
 async def test_a_running_upload_may_finish_when_the_server_stops() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        long = await works.begins()
-        works.hold_up()
-        works.middleware.service.controller.close()
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        protected.middleware.service.controller.close()
         await settle()
-        assert works.bodies.number == 1
+        assert protected.bodies.number == 1
         assert (await long.body(b"b").end()).status == 200
-        works.check_at_rest()
+        protected.check_idle()
 
 
 async def test_100_continue_is_sent_when_the_request_has_seats() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        other = await works.begins("/other", "bob")
-        expecting = works.opens("/expecting", headers=EXPECTING)
+        protected = HeldUploadApp(tasks)
+        other = await protected.start("/other", "bob")
+        expecting = protected.open("/expecting", headers=EXPECTING)
         await settle()
-        assert (expecting.asked, works.bodies.number) == (0, 0)
+        assert (expecting.receive_calls, protected.bodies.number) == (0, 0)
 
         other.body()
         await other.end()
         await settle()
-        assert (expecting.asked, works.seats_in_use) == (1, 1)
-        assert works.hold_up() == 1
-        assert (works.seats_in_use, works.bodies.number) == (0, 1)
+        assert (expecting.receive_calls, protected.seats_in_use) == (1, 1)
+        assert protected.expire_holds() == 1
+        assert (protected.seats_in_use, protected.bodies.number) == (0, 1)
         assert (await expecting.body(b"hello").end()).status == 200
-        works.check_at_rest()
+        protected.check_idle()
 
 
 async def test_a_request_whose_response_has_begun_keeps_its_seats() -> None:
@@ -168,23 +170,23 @@ async def test_a_request_whose_response_has_begun_keeps_its_seats() -> None:
         await send({"type": "http.response.body", "body": b""})
 
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        works.middleware = APFMiddleware(app, load_text(CONFIG % ""))
-        long = Conversation(works.middleware, http_scope("/", "POST", CHUNKED), tasks).body(LONG, more=True).start()
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = Exchange(protected.middleware, http_scope("/", "POST", CHUNKED), tasks).body(LONG, more=True).start()
         await settle()
-        assert (works.hold_up(), works.seats_in_use) == (0, 1)
+        assert (protected.expire_holds(), protected.seats_in_use) == (0, 1)
         await long.body().end()
-        works.check_at_rest()
+        protected.check_idle()
 
 
 async def test_a_part_that_arrives_soon_is_passed_on_while_the_seats_are_kept() -> None:
     async with anyio.create_task_group() as tasks:
-        works = Works(tasks)
-        long = await works.begins()
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
         for _ in range(3):
             long.body(b"more", more=True)
             await settle()
-        assert (len(works.heard["/long"]), works.seats_in_use) == (4, 1)
+        assert (len(protected.received["/long"]), protected.seats_in_use) == (4, 1)
         await long.body().end()
-        assert works.middleware.service.controller.levels["crowd"].dispatched == 1
-        works.check_at_rest()
+        assert protected.middleware.service.controller.levels["crowd"].dispatched == 1
+        protected.check_idle()

@@ -16,8 +16,8 @@ from apf_middleware import APFMiddleware
 from apf_middleware.asgi.service import Service
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.config import Configuration
-from tests.support.asgi_exchange import Conversation, http_scope
-from tests.support.protected_app import Stage, configuration, problem, settle
+from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.protected_app import ProtectedApp, configuration, problem, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -75,12 +75,12 @@ class Guarded:
         self.middleware = APFMiddleware(app, configuration(server=UIDS, **level))
         self.app = Timeout(self.middleware)
 
-    def comes(self, path: str) -> Conversation:
-        return Conversation(self.app, http_scope(f"/{path}"), self.tasks).body().start()
+    def request(self, path: str) -> Exchange:
+        return Exchange(self.app, http_scope(f"/{path}"), self.tasks).body().start()
 
     async def check_that_the_seat_is_free(self) -> None:
         """Check that the next request is served, with the UIDs of its schema and level."""
-        served = await self.comes("next").end()
+        served = await self.request("next").end()
         assert served.status == 200
         assert len(served.headers["x-kubernetes-pf-flowschema-uid"]) == 36
         assert len(served.headers["x-kubernetes-pf-prioritylevel-uid"]) == 36
@@ -102,51 +102,51 @@ async def hang(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 async def test_an_exempt_request_is_served_while_all_seats_are_taken() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        probe = await stage.comes("/health").end()
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        probe = await protected.request("/health").end()
 
         assert (probe.status, probe.headers["x-apf-priority-level"]) == (200, "exempt")
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
 
 async def test_dumps_show_five_running_and_five_waiting_requests_until_they_end() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(seats=5, length=5, queues=1))
-        service = stage.middleware.service
+        protected = ProtectedApp(tasks, configuration(seats=5, length=5, queues=1))
+        service = protected.middleware.service
         for number in range(5):
-            await stage.holder(f"/{number}")
-        others = [stage.comes(f"/other-{number}") for number in range(5)]
+            await protected.holder(f"/{number}")
+        others = [protected.request(f"/other-{number}") for number in range(5)]
         await settle()
         assert (number_of(service, "executing"), number_of(service, "waiting")) == (5, 5)
         for number in range(5):
-            stage.let_go(f"/{number}")
+            protected.finish(f"/{number}")
         for other in others:
             assert (await other.end()).status == 200
 
         assert (number_of(service, "executing"), number_of(service, "waiting")) == (0, 0)
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_streams_hold_their_seats_until_they_have_begun() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(seats=5, response="Reject"))
-        service = stage.middleware.service
-        streams = [await stage.holder(f"/{number}") for number in range(5)]
+        protected = ProtectedApp(tasks, configuration(seats=5, response="Reject"))
+        service = protected.middleware.service
+        streams = [await protected.holder(f"/{number}") for number in range(5)]
         assert number_of(service, "executing") == 5
-        assert (await stage.comes("/refused").end()).status == 429
+        assert (await protected.request("/refused").end()).status == 429
         for stream in streams:
             stream.scope["apf"].release()
         assert number_of(service, "executing") == 0
-        more = [await stage.holder(f"/more-{number}") for number in range(5)]
+        more = [await protected.holder(f"/more-{number}") for number in range(5)]
 
         assert number_of(service, "executing") == 5
         assert not any(stream.ended.is_set() for stream in streams)
         for stream in [*streams, *more]:
-            stage.let_go(stream.scope["path"])
+            protected.finish(stream.scope["path"])
             assert (await stream.end()).status == 200
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_an_error_of_a_stream_that_has_begun_passes_through_and_frees_nothing_twice() -> None:
@@ -157,7 +157,7 @@ async def test_an_error_of_a_stream_that_has_begun_passes_through_and_frees_noth
 
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, {"response": "Reject"}, stream=stream)
-        broken = await guarded.comes("stream").end()
+        broken = await guarded.request("stream").end()
 
         assert isinstance(broken.error, LookupError)
         guarded.middleware.service.controller.sharing.check()
@@ -173,27 +173,27 @@ def costs(digest: RequestDigest, _classification: Classification) -> int:
 
 async def test_an_error_before_a_request_is_queued_passes_through_and_costs_no_seat() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, estimated())
-        broken = await stage.comes("/broken").end()
+        protected = ProtectedApp(tasks, estimated())
+        broken = await protected.request("/broken").end()
 
         assert isinstance(broken.error, LookupError)
         assert broken.sent == []
-        assert stage.started == []
-        assert stage.is_at_rest()
+        assert protected.started == []
+        assert protected.is_idle()
 
 
 async def test_a_request_holds_its_estimated_seats() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, estimated())
-        holder = await stage.holder("/7")
+        protected = ProtectedApp(tasks, estimated())
+        holder = await protected.holder("/7")
         admission = holder.scope["apf"]
 
         assert (admission.work.seats, admission.width, admission.seats) == (7, 7, 7)
-        stage.let_go("/7")
+        protected.finish("/7")
         await holder.end()
         assert admission.seats == 0
         admission.release()  # what is over stays over
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 def estimated() -> Configuration:
@@ -205,7 +205,7 @@ def estimated() -> Configuration:
 async def test_after_a_handler_has_failed_the_next_request_is_served(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, fail=fail)
-        assert isinstance((await guarded.comes("fail").end()).error, LookupError)
+        assert isinstance((await guarded.request("fail").end()).error, LookupError)
 
         await guarded.check_that_the_seat_is_free()
 
@@ -214,7 +214,7 @@ async def test_after_a_handler_has_failed_the_next_request_is_served(level: dict
 async def test_a_revoked_handler_releases_its_seat(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, hang=hang)
-        assert (await guarded.comes("hang").end()).status == 504
+        assert (await guarded.request("hang").end()).status == 504
 
         await guarded.check_that_the_seat_is_free()
 
@@ -236,7 +236,7 @@ async def test_calls_after_a_revocation_have_no_effect(level: dict[str, Any], en
 
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, cling=cling)
-        late = await guarded.comes("cling").end()
+        late = await guarded.request("cling").end()
 
         assert isinstance(late.error, LookupError if ends == "fails" else ConnectionError)
         assert len(guarded.app.late) == (ends == "writes")
@@ -252,7 +252,7 @@ async def test_an_error_after_the_response_began_is_raised_to_the_server(level: 
 
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, begin=begin)
-        cut = await guarded.comes("begin").end()
+        cut = await guarded.request("begin").end()
 
         assert isinstance(cut.error, ConnectionResetError)
         assert len(cut.headers["x-kubernetes-pf-flowschema-uid"]) == 36
@@ -263,9 +263,9 @@ async def test_an_error_after_the_response_began_is_raised_to_the_server(level: 
 async def test_after_a_deadline_a_waiting_request_never_runs(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, {**level, "wait": "10ms"}, first=hang, second=hang)
-        first = guarded.comes("first")
+        first = guarded.request("first")
         await settle()
-        second = await guarded.comes("second").end()
+        second = await guarded.request("second").end()
         await first.end()
 
         assert first.status == 504
@@ -278,14 +278,14 @@ async def test_after_a_deadline_a_waiting_request_never_runs(level: dict[str, An
 
 async def test_a_request_that_ends_before_it_arrives_takes_no_place() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        over = stage.opens("/over").body()
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        over = protected.open("/over").body()
         over.cancel_scope.cancel()
         await over.start().end()
 
-        assert (over.sent, stage.waiting) == ([], 0)
-        stage.let_go()
+        assert (over.sent, protected.waiting) == ([], 0)
+        protected.finish()
         await holder.end()
-        assert "/over" not in stage.started
-        assert stage.is_at_rest()
+        assert "/over" not in protected.started
+        assert protected.is_idle()

@@ -11,7 +11,7 @@ from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.waiting import wait_in_scope
-from tests.support.protected_app import Stage, configuration, settle
+from tests.support.protected_app import ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -30,88 +30,88 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 async def test_a_disconnect_is_detected_at_once() -> None:
     """Without any time passing: in the next few steps of the event loop."""
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        leavers = [stage.comes(f"/{number}") for number in range(4)]
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        leavers = [protected.request(f"/{number}") for number in range(4)]
         await anyio.sleep(0.02)
         for leaver in leavers:
-            leaver.hang_up()
+            leaver.disconnect()
         await settle()
 
         assert all(leaver.ended.is_set() for leaver in leavers)
-        stage.let_go()
+        protected.finish()
         await holder.end()
-        assert stage.started == ["/hold"]
-        assert stage.is_at_rest()
+        assert protected.started == ["/hold"]
+        assert protected.is_idle()
 
 
 @pytest.mark.usefixtures("way")
 async def test_a_disconnect_before_the_watch_begins_is_detected_soon_after() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        leaver = stage.comes("/leaver")
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        leaver = protected.request("/leaver")
         await settle()
-        leaver.hang_up()
+        leaver.disconnect()
         await leaver.end()
 
-        assert stage.middleware.service.controller.hang_ups == 1, "it was heard to leave, and its time wasn't up"
-        stage.let_go()
+        assert protected.middleware.service.controller.hang_ups == 1, "it was heard to leave, and its time wasn't up"
+        protected.finish()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("wait", ["1ms", "5ms", "40ms"])
 async def test_a_very_short_wait_limit_ends_in_time(wait: str) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(wait=wait, length=50))
-        holder = await stage.holder()
-        late = [stage.comes(f"/{number}") for number in range(20)]
-        for conversation in late:
-            await conversation.end()
+        protected = ProtectedApp(tasks, configuration(wait=wait, length=50))
+        holder = await protected.holder()
+        late = [protected.request(f"/{number}") for number in range(20)]
+        for exchange in late:
+            await exchange.end()
 
-        assert {conversation.status for conversation in late} == {429}
-        stage.let_go()
+        assert {exchange.status for exchange in late} == {429}
+        protected.finish()
         await holder.end()
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 @pytest.mark.usefixtures("way")
 async def test_no_request_is_lost_under_random_load() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(seats=3, length=200, wait="60ms"))
+        protected = ProtectedApp(tasks, configuration(seats=3, length=200, wait="60ms"))
         everybody = []
         for number in range(300):
             path = f"/{number}"
             if number % 3 == 0:
-                stage.doors[path] = anyio.Event()
-                tasks.start_soon(_open_later, stage, path, 0.002 * (number % 7))
-            conversation = stage.comes(path, user=f"user-{number % 9}")
-            everybody.append(conversation)
+                protected.may_finish[path] = anyio.Event()
+                tasks.start_soon(_open_later, protected, path, 0.002 * (number % 7))
+            exchange = protected.request(path, user=f"user-{number % 9}")
+            everybody.append(exchange)
             if number % 11 == 0:
-                conversation.hang_up()
+                exchange.disconnect()
             if number % 13 == 0:
-                tasks.start_soon(_cancel_later, conversation.cancel_scope, 0.003)
+                tasks.start_soon(_cancel_later, exchange.cancel_scope, 0.003)
             if number % 10 == 0:
                 await anyio.sleep(0.001)
-        for conversation in everybody:
-            await conversation.end()
+        for exchange in everybody:
+            await exchange.end()
 
-        served = sum(conversation.status == 200 for conversation in everybody)
-        rejected = sum(conversation.status == 429 for conversation in everybody)
-        silent = sum(conversation.status in {None, 499} for conversation in everybody)
+        served = sum(exchange.status == 200 for exchange in everybody)
+        rejected = sum(exchange.status == 429 for exchange in everybody)
+        silent = sum(exchange.status in {None, 499} for exchange in everybody)
         assert served + rejected + silent == 300
         assert served > 50
-        assert stage.is_at_rest()
-        tally = stage.middleware.service.controller.levels["crowd"].tallies["everybody"]
+        assert protected.is_idle()
+        tally = protected.middleware.service.controller.levels["crowd"].tallies["everybody"]
         assert tally.arrived == 300
         assert tally.dispatched == tally.executions.count
 
 
-async def _open_later(stage: Stage, path: str, delay: float) -> None:
+async def _open_later(protected: ProtectedApp, path: str, delay: float) -> None:
     await anyio.sleep(delay)
-    stage.let_go(path)
+    protected.finish(path)
 
 
 async def _cancel_later(scope: anyio.CancelScope, delay: float) -> None:
@@ -122,24 +122,24 @@ async def _cancel_later(scope: anyio.CancelScope, delay: float) -> None:
 async def test_the_next_request_is_seated_when_a_linger_ends() -> None:
     """Nothing else happens at that time: a timer must see to it."""
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        controller = stage.middleware.service.controller
-        opened = stage.opens("/")
-        seen = await stage.middleware.service.resolver.resolve(opened.scope, 0, opened.receive)
+        protected = ProtectedApp(tasks)
+        controller = protected.middleware.service.controller
+        opened = protected.open("/")
+        seen = await protected.middleware.service.resolver.resolve(opened.scope, 0, opened.receive)
         assert isinstance(seen, ResolvedRequest)
         lingering = Admission(controller.destination(seen.classification, Work(1, 1, 30 * MS)))
         controller.arrive(controller.now(), lingering)
-        waiting = stage.comes("/waiting")
+        waiting = protected.request("/waiting")
         await settle()
-        assert stage.waiting == 1
+        assert protected.waiting == 1
         controller.release(lingering)
         await settle()
-        assert stage.waiting == 1, "the seats linger"
+        assert protected.waiting == 1, "the seats linger"
         await waiting.end()
 
         assert waiting.status == 200
         assert waiting.scope["apf"].waited >= 0.03
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_periodic_borrowing_adjusts_limits_while_requests_wait() -> None:
@@ -161,12 +161,12 @@ async def test_periodic_borrowing_adjusts_limits_while_requests_wait() -> None:
 
 async def test_rejections_are_logged_as_sums_and_one_by_one_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(response="Reject"))
-        holder = await stage.holder()
-        log = stage.middleware.service.rejections
+        protected = ProtectedApp(tasks, configuration(response="Reject"))
+        holder = await protected.holder()
+        log = protected.middleware.service.rejections
         with caplog.at_level(logging.INFO, "apf_middleware"):
             for _ in range(50):
-                await stage.comes("/refused").end()
+                await protected.request("/refused").end()
             assert caplog.records == []
             log.summarize()
         [record] = caplog.records
@@ -177,7 +177,7 @@ async def test_rejections_are_logged_as_sums_and_one_by_one_at_debug_level(caplo
         assert record.getMessage() == ("apf.rejections level=crowd schema=everybody reason=concurrency-limit count=50")
         caplog.clear()
         with caplog.at_level(logging.DEBUG, "apf_middleware"):
-            await stage.comes("/refused").end()
+            await protected.request("/refused").end()
         assert [one.__dict__["event"] for one in caplog.records] == ["apf.rejected"]
-        stage.let_go()
+        protected.finish()
         await holder.end()

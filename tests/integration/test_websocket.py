@@ -8,8 +8,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from tests.support.asgi_exchange import Conversation, websocket_scope
-from tests.support.protected_app import Stage, configuration, settle
+from tests.support.asgi_exchange import Exchange, websocket_scope
+from tests.support.protected_app import ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -27,9 +27,9 @@ async def socket_app(_scope: Scope, receive: Receive, send: Send) -> None:
 async def test_an_accepted_websocket_holds_no_seat_and_has_an_admission() -> None:
     async with anyio.create_task_group() as tasks:
         app = APFMiddleware(socket_app, configuration())
-        sockets = [Conversation(app, websocket_scope(f"/{number}"), tasks) for number in range(3)]
+        sockets = [Exchange(app, websocket_scope(f"/{number}"), tasks) for number in range(3)]
         for one in sockets:
-            one.say(CONNECT)
+            one.deliver(CONNECT)
             one.start()
         await settle()
 
@@ -38,7 +38,7 @@ async def test_an_accepted_websocket_holds_no_seat_and_has_an_admission() -> Non
             more = [(b"x-apf-flow-schema", b"everybody"), (b"x-apf-priority-level", b"crowd")]
             assert accept == {"type": "websocket.accept", "headers": [(b"a", b"b"), *more]}
             assert one.scope["apf"].seats == 0
-            one.say({"type": "websocket.disconnect", "code": 1000})
+            one.deliver({"type": "websocket.disconnect", "code": 1000})
             await one.end()
             assert one.error is None
 
@@ -57,8 +57,8 @@ async def test_no_websocket_below_the_admins_path_reaches_the_app(
     async with anyio.create_task_group() as tasks:
         app = APFMiddleware(socket_app, configuration(server=GUARD))
         scope = websocket_scope(path, extensions=extensions, headers=headers, client=("127.0.0.1", 1))
-        socket = Conversation(app, scope, tasks)
-        socket.say(CONNECT)
+        socket = Exchange(app, scope, tasks)
+        socket.deliver(CONNECT)
         await socket.start().end()
 
     assert socket.error is None
@@ -90,12 +90,12 @@ async def test_other_scopes_below_the_admin_path_do_not_reach_the_app() -> None:
 @pytest.mark.parametrize("extensions", [DENIAL, {}, None])
 async def test_a_rejected_websocket_gets_a_response(extensions: object) -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks, configuration(wait="20ms"))
-        holder = await stage.holder()
-        socket = Conversation(stage.middleware, websocket_scope("/socket", extensions=extensions), tasks)
-        socket.say(CONNECT)
+        protected = ProtectedApp(tasks, configuration(wait="20ms"))
+        holder = await protected.holder()
+        socket = Exchange(protected.middleware, websocket_scope("/socket", extensions=extensions), tasks)
+        socket.deliver(CONNECT)
         await socket.start().end()
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
         if extensions:
@@ -105,25 +105,25 @@ async def test_a_rejected_websocket_gets_a_response(extensions: object) -> None:
             assert json.loads(body["body"])["reason"] == "time-out"
         else:
             assert [(one["type"], one["code"]) for one in socket.sent] == [("websocket.close", 1013)]
-        assert stage.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_websocket_whose_client_leaves_while_queued_never_runs() -> None:
     async with anyio.create_task_group() as tasks:
-        stage = Stage(tasks)
-        holder = await stage.holder()
-        socket = Conversation(stage.middleware, websocket_scope("/socket"), tasks)
-        socket.say(CONNECT)
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        socket = Exchange(protected.middleware, websocket_scope("/socket"), tasks)
+        socket.deliver(CONNECT)
         socket.start()
         await anyio.sleep(0.02)
-        assert stage.waiting == 1
-        socket.say({"type": "websocket.disconnect", "code": 1001})
+        assert protected.waiting == 1
+        socket.deliver({"type": "websocket.disconnect", "code": 1001})
         await socket.end()
-        stage.let_go()
+        protected.finish()
         await holder.end()
 
         assert socket.sent == []
-        assert "/socket" not in stage.started
+        assert "/socket" not in protected.started
 
 
 async def test_a_queued_websocket_receives_its_connect_message_later() -> None:
@@ -136,19 +136,19 @@ async def test_a_queued_websocket_receives_its_connect_message_later() -> None:
             else:
                 await socket_app(scope, receive, send)
 
-        stage = Stage(tasks)
-        stage.middleware.app = app
-        holder = stage.comes("/hold")
+        protected = ProtectedApp(tasks)
+        protected.middleware.app = app
+        holder = protected.request("/hold")
         await settle()
-        socket = Conversation(stage.middleware, websocket_scope("/socket"), tasks)
-        socket.say(CONNECT)
+        socket = Exchange(protected.middleware, websocket_scope("/socket"), tasks)
+        socket.deliver(CONNECT)
         socket.start()
         await anyio.sleep(0.02)
         holding.set()
         await holder.end()
         await settle()
         assert [one["type"] for one in socket.sent] == ["websocket.accept"]
-        socket.say({"type": "websocket.disconnect", "code": 1000})
+        socket.deliver({"type": "websocket.disconnect", "code": 1000})
         await socket.end()
         assert socket.error is None
 
@@ -163,8 +163,8 @@ async def test_a_websocket_denied_with_an_error_counts_as_failed(status: int, fa
 
     async with anyio.create_task_group() as tasks:
         app = APFMiddleware(denies, configuration())
-        socket = Conversation(app, websocket_scope("/socket", extensions=DENIAL), tasks)
-        socket.say(CONNECT)
+        socket = Exchange(app, websocket_scope("/socket", extensions=DENIAL), tasks)
+        socket.deliver(CONNECT)
         await socket.start().end()
 
     found = app.service.queues.status("crowd")

@@ -1,110 +1,33 @@
 """The disciplines against their plain twins, in random worlds.
 
-The guarantee is off, so that each turn is the discipline's; `test_guarantee` has it on. `Side` drives one queue set
-step by step and writes down what can be seen; two sides agree when their records do.
+The guarantee is off, so that each turn is the discipline's; `test_guarantee` has it on. Two queue sets agree when their
+records do.
 """
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
-from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial, EqualSerialQueue
-from apf_middleware.fairqueuing.disciplines.fluid_model import MaxMinQueue
+from apf_middleware.fairqueuing import Discipline, QueueSetSettings, Work
+from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
-from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
+from apf_middleware.fairqueuing.ticket import ServiceMeter
 from tests.differential.discipline_twins import (
-    AttainingQueue,
     PlainEqualSerial,
     PlainMaxMinConcurrent,
     PlainMaxMinSerial,
-    PlainQueue,
     max_min_shares,
 )
 from tests.support.examples import examples, seeds
+from tests.support.recorded_queueset import MS, RecordedQueueSet, Step
 
 Maker = Callable[[int, int], Discipline[Any]]
-
-MS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that happens ``after`` so many nanoseconds, to the ticket or flow with this number."""
-
-    after: int
-    what: str
-    number: int = 0
-    work: Work = field(default_factory=Work)
-    settings: QueueSetSettings | None = None
-
-
-class Side:
-    """One queue set in a world; ``record`` is what has been seen of it."""
-
-    def __init__(
-        self, discipline: Callable[[int, int], Discipline[Any]], settings: QueueSetSettings, *, strict: bool = False
-    ) -> None:
-        self.queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict)
-        self.queueset.guarantee = None
-        self.tickets: list[Ticket] = []
-        self.parked: list[Ticket] = []
-        self.now = 0
-        self.record: list[tuple[object, ...]] = []
-
-    def take(self, step: Step) -> None:
-        self.now += step.after
-        seated = self._take(step)
-        numbers = tuple(self.tickets.index(ticket) for ticket in seated)
-        self.record.append((self.now, step.what, numbers, tuple(self.position(q) for q in self.queueset.deck)))
-
-    def _take(self, step: Step) -> Sequence[Ticket]:
-        if step.what == "arrive":
-            self.tickets.append(Ticket(f"flow {step.number}", step.number, step.work))
-            return self.queueset.arrive(self.now, self.tickets[-1])
-        if step.what == "reconfigure" and step.settings is not None:
-            return self.queueset.reconfigure(self.now, step.settings)
-        if step.what == "unpark" and self.parked:
-            return self.queueset.unpark(self.now, self.parked.pop(step.number % len(self.parked)))
-        state = {"release": TicketState.SEATED, "abandon": TicketState.WAITING, "park": TicketState.WAITING}.get(
-            step.what
-        )
-        matching = [ticket for ticket in self.tickets if ticket.state is state and ticket not in self.parked]
-        if not matching:
-            return self.queueset.tick(self.now)
-        return self._change(step.what, matching[step.number % len(matching)])
-
-    def _change(self, what: str, ticket: Ticket) -> Sequence[Ticket]:
-        if what == "release":
-            return self.queueset.release(self.now, ticket)
-        if what == "abandon":
-            return self.queueset.abandon(self.now, ticket, Reason.CANCELLED)
-        ended = self.queueset.tick(self.now)
-        if ticket.is_waiting:
-            self.parked.append(ticket)
-            self.queueset.park(self.now, ticket)
-        return [*ended, *self.queueset._dispatch(self.now)]  # as gates are asked while requests are being seated
-
-    def position(self, queue: Queue) -> int:
-        """Return the queue's meter, in grains."""
-        discipline = self.queueset.discipline
-        match queue:
-            case PlainQueue():
-                return queue.position
-            case EqualSerialQueue() if queue.length and isinstance(discipline, EqualSerial):
-                return discipline._meter(queue, queue.seats_in_use)
-            case AttainingQueue() if queue.length and isinstance(discipline, PlainEqualSerial):
-                return queue.meter(discipline.read_at)
-            case MaxMinQueue() if isinstance(discipline, MaxMinSerial | MaxMinConcurrent):
-                return discipline.fluid.position(queue)
-        return 0
 
 
 works = st.builds(
@@ -156,7 +79,7 @@ OURS = [ours for ours, _ in PAIRS[1:]]
 def test_each_discipline_does_what_its_plain_twin_does(
     ours: Maker, plain: Maker, begin: QueueSetSettings, world: list[Step]
 ) -> None:
-    left, right = Side(ours, begin), Side(plain, begin)
+    left, right = RecordedQueueSet(ours, begin), RecordedQueueSet(plain, begin)
     for step in world:
         left.take(step)
         right.take(step)
@@ -172,7 +95,7 @@ def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int) -> None:
     strict = bool(seed % 2)
     backfill = chance.choice([0, 1, 3])
     begin = QueueSetSettings(chance.randint(1, 12), 6, chance.randint(1, 3), queue_length_limit=30, backfill=backfill)
-    left, right = Side(ours, begin, strict=strict), Side(plain, begin, strict=strict)
+    left, right = RecordedQueueSet(ours, begin, strict=strict), RecordedQueueSet(plain, begin, strict=strict)
     stride, tide = MS, (1, 1, 1, 1)
     for place in range(300):
         if place % 30 == 0:
@@ -200,7 +123,7 @@ def test_who_was_parked_is_served_as_the_plain_twin_serves_it(ours: Maker, plain
     """One that comes back begins later than those behind it: what is next in its queue may come before it was."""
     chance = random.Random(seed)
     begin = QueueSetSettings(chance.randint(1, 4), 3, 1, queue_length_limit=30)
-    left, right = Side(ours, begin), Side(plain, begin)
+    left, right = RecordedQueueSet(ours, begin), RecordedQueueSet(plain, begin)
     kinds = ["arrive", "release", "park", "unpark", "abandon"]
     for place in range(150):
         work = Work(chance.choice([1, 1, 1, 2]), 0, chance.choice([0, 0, MS]))
@@ -225,7 +148,7 @@ def test_queues_that_cross_the_boundary_while_somebody_waits_are_as_in_the_plain
     """
     chance = random.Random(seed)
     queues = chance.randint(2, 5)
-    left, right = (Side(discipline, QueueSetSettings(6, queues, 1)) for discipline in (ours, plain))
+    left, right = (RecordedQueueSet(discipline, QueueSetSettings(6, queues, 1)) for discipline in (ours, plain))
     for place in range(200):
         what = chance.choices(["arrive", "release"], (3, 2) if place % 50 < 25 else (2, 3))[0]
         step = Step(chance.choice([0, 1, 10_000, MS, 4 * MS]), what, chance.randrange(12))
@@ -245,7 +168,9 @@ def test_it_makes_no_difference_how_often_time_is_told(ours: Maker, seed: int) -
 
     def seated(every: int | None) -> list[object]:
         chance = random.Random(seed)
-        side = Side(ours, QueueSetSettings(chance.randint(1, 8), 6, chance.randint(1, 3), queue_length_limit=1000))
+        side = RecordedQueueSet(
+            ours, QueueSetSettings(chance.randint(1, 8), 6, chance.randint(1, 3), queue_length_limit=1000)
+        )
         found = []
         for _ in range(200):
             what = chance.choices(["arrive", "release", "abandon"], (4, 4, 1))[0]
@@ -366,7 +291,7 @@ def test_without_contention_all_disciplines_seat_everybody_at_once(ours: Maker, 
 
 def order(discipline: Maker, begin: QueueSetSettings, world: list[Step]) -> list[tuple[int, ...]]:
     """Who was seated at each step."""
-    side = Side(discipline, begin)
+    side = RecordedQueueSet(discipline, begin)
     for step in world:
         side.take(step)
     return [seated for _, _, seated, _ in side.record]  # type: ignore[misc]

@@ -9,9 +9,9 @@ import pytest
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueSetSettings, Work
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.ticket import Queue
-from tests.property.test_disciplines import MS, Side, Step
 from tests.support.examples import seeds
 from tests.support.plain_guarantee import PlainGuarantee
+from tests.support.recorded_queueset import MS, RecordedQueueSet, Step
 
 
 class Compared(Guarantee):
@@ -77,7 +77,7 @@ def test_it_names_the_queue_that_lacks_most(discipline: type[Discipline[Any]], s
         return QueueSetSettings(chance.randint(1, 8), queues, 1, queue_length_limit=30, backfill=backfill)
 
     twins: list[PlainGuarantee] = []
-    side = Side(watched(discipline, twins), level())
+    side = RecordedQueueSet(watched(discipline, twins), level())
     side.queueset.guarantee = compared = Compared(side.queueset)
     twins.append(compared.plain)
     stride, tide = MS, [1] * 6

@@ -17,7 +17,7 @@ from apf_middleware.fairqueuing import Lending, Reason, SharedLevel
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.runtime import Admission
 from tests.support.examples import examples
-from tests.support.named_queues import Operated, level, server
+from tests.support.named_queues import NamedQueueServer, level, server
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -45,7 +45,7 @@ FILES = (
 class _Machine(RuleBasedStateMachine):
     @initialize(file=st.sampled_from(FILES))
     def open(self, file: str) -> None:
-        self.house = Operated(file)
+        self.house = NamedQueueServer(file)
         self.admissions: list[Admission] = []
         self.came: Counter[int] = Counter()  # by generation
 

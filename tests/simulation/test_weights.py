@@ -15,8 +15,8 @@ from apf_middleware.config.derive import derive_limits
 from apf_middleware.fairqueuing import Lending, LevelLimits, LevelShares, QueueSetSettings, Work
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.runtime.registry import share_seats
-from tests.simulation.test_sharing import MS, SECOND, SERVICES, House
 from tests.support.examples import seeds
+from tests.support.sharing_world import MS, SECOND, SERVICES, SharingWorld
 
 DROP = Fraction(1, 400)
 
@@ -36,10 +36,10 @@ def poured(
             return {name: float(amount) for name, amount in level.items()}
 
 
-def house(text: str, service: str, seed: int) -> House:
+def sharing_world(text: str, service: str, seed: int) -> SharingWorld:
     configuration = load_text(text)
     sharing = share_seats(configuration, derive_limits(configuration), 0)
-    return House(sharing, SERVICES[service], seed)
+    return SharingWorld(sharing, SERVICES[service], seed)
 
 
 def queues(seats: int, weights: Mapping[str, int], mins: Mapping[str, int], maxes: Mapping[str, int]) -> str:
@@ -54,7 +54,7 @@ def queues(seats: int, weights: Mapping[str, int], mins: Mapping[str, int], maxe
 
 
 def served(
-    world: House, names: Mapping[str, int], seats: int, seconds: int, work: Work | None = None
+    world: SharingWorld, names: Mapping[str, int], seats: int, seconds: int, work: Work | None = None
 ) -> Mapping[str, float]:
     for name in names:
         world.saturate(name, "flow", 3 * seats + 5, work or Work())
@@ -84,7 +84,7 @@ def served(
 )
 def test_service_is_in_proportion_to_the_weights(seats: int, weights: tuple[int, ...], service: str) -> None:
     shares = {f"queue-{place}": 100 * weight for place, weight in enumerate(weights)}
-    world = house(queues(seats, shares, {}, {}), service, 1)
+    world = sharing_world(queues(seats, shares, {}, {}), service, 1)
     averages = served(world, shares, seats, 6 if seats > 4 else 15)
     used = sum(averages[name] for name in shares)
 
@@ -96,7 +96,7 @@ def test_service_is_in_proportion_to_the_weights(seats: int, weights: tuple[int,
 def test_seats_in_use_stay_within_one_seat_of_what_is_deserved() -> None:
     """Shares are kept at each moment, not by turns of everything for each."""
     shares = {"a": 100, "b": 300}
-    world = house(queues(13, shares, {}, {}), "exponential", 3)
+    world = sharing_world(queues(13, shares, {}, {}), "exponential", 3)
     served(world, shares, 13, 1)
     seen = set()
     for _ in range(400):
@@ -131,7 +131,7 @@ def test_any_weights_and_seats_come_to_progressive_filling(seed: int) -> None:
         for name in names
     }
     hierarchy = Hierarchy(shares={name: LevelShares(weight) for name, weight in weights.items()})
-    world = House(Lending(seats, wanted, hierarchy=hierarchy), SERVICES[chance.choice(sorted(SERVICES))], seed)
+    world = SharingWorld(Lending(seats, wanted, hierarchy=hierarchy), SERVICES[chance.choice(sorted(SERVICES))], seed)
     averages = served(world, weights, seats, 12)
 
     for name in names:
@@ -141,7 +141,7 @@ def test_any_weights_and_seats_come_to_progressive_filling(seed: int) -> None:
 def test_a_level_that_comes_back_is_not_paid_for_the_time_that_it_was_away() -> None:
     """Nor does the other one pay for seats that nobody else wanted, however long it had them."""
     shares = {"a": 100, "b": 100}
-    world = house(queues(4, shares, {}, {}), "constant", 1)
+    world = sharing_world(queues(4, shares, {}, {}), "constant", 1)
     world.saturate("a", "flow", 40)
     world.run(100 * SECOND)
     world.average_seats()
@@ -160,7 +160,7 @@ def test_children_divide_what_their_parent_deserves_and_an_idle_sibling_leaves_i
     text = text.replace("weight: 300,", "weight: 300, lendablePercent: 100,").replace(
         "weight: 3,", "weight: 3, guarantee: 0,"
     )
-    world = house(text, "exponential", 1)
+    world = sharing_world(text, "exponential", 1)
     averages = served(world, {"web": 1, "free": 1, "paid": 2}, 13, 8)
     half = averages["web"]
 

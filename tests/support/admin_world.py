@@ -64,8 +64,8 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class Knowing(Destination):
-    """A destination that can tell what its requests are about."""
+class DetailedDestination(Destination):
+    """A destination with the details of its requests."""
 
     __slots__ = ("details",)
 
@@ -96,11 +96,13 @@ class AdminWorld:
             raise InvalidValueError("config", self.configuration, "only a configuration that came from files can be")
         return self.outcome
 
-    def comes(
+    def request(
         self, flow: str, *, seats: int = 1, level: str = "crowd", work: Work | None = None, entropy: int = 0
     ) -> Admission:
         place = Classification("everybody" if level == "crowd" else level, level, flow, entropy)
-        admission = Admission(Knowing(self.controller, place, work or Work(seats), Identity(f"user-{flow}")))
+        admission = Admission(
+            DetailedDestination(self.controller, place, work or Work(seats), Identity(f"user-{flow}"))
+        )
         self.controller.arrive(self.time, admission)
         if admission.is_seated:
             self.running.note_seated(admission)
@@ -108,7 +110,7 @@ class AdminWorld:
             self.running.note_rejected(admission)
         return admission
 
-    def ends(self, admission: Admission) -> None:
+    def release(self, admission: Admission) -> None:
         levels = self.controller.sharing.levels.values()
         waiting = [one for level in levels for queue in level.queueset.deck for one in queue]
         self.running.note_released(admission, self.time - admission.seated_at)
@@ -117,7 +119,7 @@ class AdminWorld:
             if one.is_seated and isinstance(one, Admission):
                 self.running.note_seated(one)
 
-    async def asks(
+    async def get(
         self,
         page: str,
         identity: Identity = OPERATOR,
@@ -138,14 +140,14 @@ class AdminWorld:
         start, body = sent
         return start["status"], {a.decode(): b.decode() for a, b in start["headers"]}, body["body"].decode()
 
-    async def shows(self, page: str) -> str:
-        status, headers, body = await self.asks(page)
+    async def get_text(self, page: str) -> str:
+        status, headers, body = await self.get(page)
         assert status == 200
         assert int(headers["content-length"]) == len(body.encode())
         return body
 
-    async def tells(self, page: str) -> Any:  # noqa: ANN401
-        status, headers, body = await self.asks(page, headers={"Accept": "application/json"})
+    async def get_json(self, page: str) -> Any:  # noqa: ANN401
+        status, headers, body = await self.get(page, headers={"Accept": "application/json"})
         assert status == 200
         assert headers["content-type"] == "application/json"
         return json.loads(body)
@@ -153,10 +155,10 @@ class AdminWorld:
 
 def busy(world: AdminWorld) -> list[Admission]:
     """Two run, three wait and one is rejected; one exempt runs with a linger to come."""
-    admissions = [world.comes("alice"), world.comes("bob")]
+    admissions = [world.request("alice"), world.request("bob")]
     world.time += SECOND // 2
-    admissions += [world.comes("alice", seats=2), world.comes("carol\n"), world.comes("alice")]
-    admissions.append(world.comes("", level="exempt", work=Work(1, 3, 1_500_000_000)))
+    admissions += [world.request("alice", seats=2), world.request("carol\n"), world.request("alice")]
+    admissions.append(world.request("", level="exempt", work=Work(1, 3, 1_500_000_000)))
     return admissions
 
 
@@ -167,7 +169,7 @@ class DescribedAdmin(AdminWorld):
         super().__init__()
         self.admin = Admin(self, AdminSettings(groups=("lookers",), operators=("operators",), app="shop"), lambda: 0)
 
-    async def orders(
+    async def call(
         self,
         method: str,
         page: str,

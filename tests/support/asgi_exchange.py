@@ -8,7 +8,7 @@ import anyio
 from anyio.abc import TaskGroup
 from starlette.types import ASGIApp, Message, Scope
 
-__all__ = ["Conversation", "http_scope", "websocket_scope"]
+__all__ = ["Exchange", "http_scope", "websocket_scope"]
 
 
 def http_scope(path: str = "/", method: str = "GET", headers: Mapping[str, str] | None = None, **more: object) -> Scope:
@@ -38,7 +38,7 @@ def websocket_scope(path: str = "/", **more: object) -> Scope:
     return {**scope, "type": "websocket", "scheme": "ws", "subprotocols": [], **more}
 
 
-class Conversation:
+class Exchange:
     """One request to ``app``, run in ``tasks``; what is said is heard in order, and asked counts how often."""
 
     def __init__(self, app: ASGIApp, scope: Scope, tasks: TaskGroup) -> None:
@@ -46,26 +46,26 @@ class Conversation:
         self.scope = scope
         self.tasks = tasks
         self.sent: list[Message] = []
-        self.asked = 0
+        self.receive_calls = 0
         self.error: BaseException | None = None
         self.ended = anyio.Event()
         self.cancel_scope = anyio.CancelScope()
         self._said: deque[Message] = deque()
         self._news = anyio.Event()
 
-    def say(self, message: Message) -> None:
+    def deliver(self, message: Message) -> None:
         self._said.append(message)
         self._news.set()
 
     def body(self, part: bytes = b"", *, more: bool = False) -> Self:
-        self.say({"type": "http.request", "body": part, "more_body": more})
+        self.deliver({"type": "http.request", "body": part, "more_body": more})
         return self
 
-    def hang_up(self) -> None:
-        self.say({"type": "http.disconnect"})
+    def disconnect(self) -> None:
+        self.deliver({"type": "http.disconnect"})
 
     async def receive(self) -> Message:
-        self.asked += 1
+        self.receive_calls += 1
         while not self._said:
             self._news = anyio.Event()
             await self._news.wait()

@@ -7,15 +7,15 @@ from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware import Gates
-from tests.integration.test_gates import GatedStage, configuration
-from tests.support.asgi_exchange import Conversation
+from tests.support.asgi_exchange import Exchange
+from tests.support.gated_app import GatedApp, configuration
 
-__all__ = ["Scene", "until"]
+__all__ = ["HandlerApp", "wait_until"]
 
 Handler = Callable[[str], Awaitable[object]]
 
 
-class Scene(GatedStage):
+class HandlerApp(GatedApp):
     """Requests for ``/db/*`` pass the gate ``db`` and then await ``handler`` with their path."""
 
     def __init__(
@@ -38,9 +38,9 @@ class Scene(GatedStage):
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    def come(self, count: int, users: int = 1) -> list[Conversation]:
+    def request_many(self, count: int, users: int = 1) -> list[Exchange]:
         """So many requests come at once."""
-        return [self.comes(f"/db/{number}", user=f"u{number % users}") for number in range(count)]
+        return [self.request(f"/db/{number}", user=f"u{number % users}") for number in range(count)]
 
     @property
     def parked(self) -> int:
@@ -51,7 +51,7 @@ class Scene(GatedStage):
         return max(status.rescues for status in self.gates.list())
 
 
-async def until(found: Callable[[], object], seconds: float = 5.0) -> None:
+async def wait_until(found: Callable[[], object], seconds: float = 5.0) -> None:
     """As soon as it is so."""
     with anyio.fail_after(seconds):
         while not found():  # noqa: ASYNC110 - what is looked at doesn't tell

@@ -5,7 +5,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 
-__all__ = ["MS", "Operated", "SilentAlarm", "level", "server"]
+__all__ = ["MS", "NamedQueueServer", "NullAlarm", "level", "server"]
 
 MS = 10**6
 
@@ -20,17 +20,17 @@ def level(name: str, spec: str = "") -> str:
     return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
 
 
-class SilentAlarm:
+class NullAlarm:
     """Never rings: only what is asked for happens."""
 
     def ask(self, at: int) -> None: ...
 
 
-class Operated:
+class NamedQueueServer:
     def __init__(self, text: str) -> None:
         self.now = 0
         self.ticks_ns = 0  # by which time goes on when somebody reads the clock
-        self.controller = Controller(load_text(text), now=self._read_clock, alarm=lambda *_: SilentAlarm())
+        self.controller = Controller(load_text(text), now=self._read_clock, alarm=lambda *_: NullAlarm())
         self.queues = NamedQueues(self.controller)
 
     def _read_clock(self) -> int:

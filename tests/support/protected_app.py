@@ -1,17 +1,19 @@
-"""Apps and configurations for conversations: a level with few seats, and an app that keeps them for as long as told."""
+"""Apps and configurations for exchanges: a level with few seats, and an app that keeps them for as long as told."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import Configuration, load_text
-from tests.support.asgi_exchange import Conversation, http_scope
+from apf_middleware.config.admin import AdminSettings
+from tests.support.asgi_exchange import Exchange, http_scope
 
-__all__ = ["Stage", "configuration", "problem"]
+__all__ = ["ProtectedApp", "configuration", "problem", "settle", "with_admin"]
 
 
 def configuration(
@@ -59,7 +61,7 @@ spec:
     )
 
 
-class Stage:
+class ProtectedApp:
     """An app behind the middleware that keeps each request until it is let go, and notes who came."""
 
     def __init__(self, tasks: TaskGroup, config: Configuration | None = None) -> None:
@@ -67,7 +69,7 @@ class Stage:
         self.started: list[str] = []
         self.finished: list[str] = []
         self.bodies: dict[str, list[Message]] = {}
-        self.doors: dict[str, anyio.Event] = {}
+        self.may_finish: dict[str, anyio.Event] = {}
         self.middleware = APFMiddleware(self._app, config or configuration())
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,37 +79,37 @@ class Stage:
             self.bodies[path] = await _read(receive)
         if path.startswith("/boom"):
             raise LookupError("boom")
-        door = self.doors.get(path)
-        if door is not None:
-            await door.wait()
+        event = self.may_finish.get(path)
+        if event is not None:
+            await event.wait()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"x-app", b"here")]})
         await send({"type": "http.response.body", "body": path.encode()})
         self.finished.append(path)
 
-    def comes(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Conversation:
+    def request(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Exchange:
         """Send a request with an empty body."""
-        return self.opens(path, method, user, **more).body().start()
+        return self.open(path, method, user, **more).body().start()
 
-    def opens(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Conversation:
+    def open(self, path: str, method: str = "GET", user: str = "alice", **more: object) -> Exchange:
         scope = http_scope(path, method, {"X-User": user}, **more)
-        return Conversation(self.middleware, scope, self.tasks)
+        return Exchange(self.middleware, scope, self.tasks)
 
-    async def holder(self, path: str = "/hold") -> Conversation:
-        """Start a request that keeps its seats until `let_go`."""
-        self.doors[path] = anyio.Event()
-        conversation = self.comes(path, user="holder")
+    async def holder(self, path: str = "/hold") -> Exchange:
+        """Start a request that keeps its seats until `finish`."""
+        self.may_finish[path] = anyio.Event()
+        exchange = self.request(path, user="holder")
         await settle()
         assert path in self.started
-        return conversation
+        return exchange
 
-    def let_go(self, path: str = "/hold") -> None:
-        self.doors[path].set()
+    def finish(self, path: str = "/hold") -> None:
+        self.may_finish[path].set()
 
     @property
     def waiting(self) -> int:
         return self.middleware.service.controller.levels["crowd"].shared.queueset.waiting
 
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nobody has a seat or a place in a queue, and all sums add up."""
         controller = self.middleware.service.controller
         controller.sharing.check()
@@ -134,8 +136,13 @@ async def settle() -> None:
         await anyio.lowlevel.checkpoint()
 
 
-def problem(conversation: Conversation) -> dict[str, Any]:
+def problem(exchange: Exchange) -> dict[str, Any]:
     """Return the problem document of the response."""
-    assert conversation.headers["content-type"] == "application/problem+json"
-    found: dict[str, Any] = json.loads(conversation.content)
+    assert exchange.headers["content-type"] == "application/problem+json"
+    found: dict[str, Any] = json.loads(exchange.content)
     return found
+
+
+def with_admin(app: ASGIApp, config: Configuration, settings: AdminSettings) -> APFMiddleware:
+    """Return the middleware with an admin."""
+    return APFMiddleware(app, replace(config, server=replace(config.server, admin=settings)))

@@ -12,7 +12,7 @@ import pytest
 from apf_middleware import Gates
 from apf_middleware.adapters.asyncpg import pool_gate
 from tests.support.databases import Postgres
-from tests.support.handler_app import Scene, until
+from tests.support.handler_app import HandlerApp, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -41,31 +41,31 @@ async def test_no_more_requests_are_admitted_than_the_pool_has_connections(postg
                 await connection.fetchval("SELECT pg_sleep(0.002)")
             now -= 1
 
-        scene = Scene(tasks, gates, use)
-        waiters = scene.come(20, users=4)
+        protected = HandlerApp(tasks, gates, use)
+        waiters = protected.request_many(20, users=4)
         for waiter in waiters:
             await waiter.end()
 
         assert [waiter.status for waiter in waiters] == [200] * 20
         assert (most, gate.limit, waits) == (3, 3, 0)
-        assert scene.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_connections_in_use_elsewhere_count_and_are_polled_until_returned(postgres: Postgres) -> None:
     async with pool_of(postgres, 1) as pool, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)  # no rescue
         gate = pool_gate(gates, "db", pool)
-        scene = Scene(tasks, gates, lambda _: pool.fetchval("SELECT 1"))
+        protected = HandlerApp(tasks, gates, lambda _: pool.fetchval("SELECT 1"))
         outsider = await pool.acquire()
-        waiter = scene.comes("/db/waiter")
-        await until(lambda: gate.counters.evaluations["parked"] > 2)
-        assert scene.started == []
+        waiter = protected.request("/db/waiter")
+        await wait_until(lambda: gate.counters.evaluations["parked"] > 2)
+        assert protected.started == []
 
         await pool.release(outsider)
         await waiter.end()
 
         assert waiter.status == 200
-        assert scene.rescues == 0
+        assert protected.rescues == 0
 
 
 async def test_connections_in_use_elsewhere_are_not_granted(postgres: Postgres) -> None:
@@ -82,8 +82,8 @@ async def test_connections_in_use_elsewhere_are_not_granted(postgres: Postgres) 
             await pool.fetchval("SELECT pg_sleep(0.002)")
             now -= 1
 
-        scene = Scene(tasks, gates, use)
-        for waiter in scene.come(8):
+        protected = HandlerApp(tasks, gates, use)
+        for waiter in protected.request_many(8):
             await waiter.end()
 
         assert most == 1
@@ -115,13 +115,13 @@ async def test_an_admitted_request_that_takes_no_connection_stops_counting_after
     async with anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         pool_gate(gates, "db", pool)
-        scene = Scene(tasks, gates, lambda _: door.wait())
-        waiters = scene.come(3)
-        await until(lambda: len(scene.started) == 2)
+        protected = HandlerApp(tasks, gates, lambda _: door.wait())
+        waiters = protected.request_many(3)
+        await wait_until(lambda: len(protected.started) == 2)
         await asyncio.sleep(0.02)
-        assert len(scene.started) == 2
+        assert len(protected.started) == 2
 
-        await until(lambda: len(scene.started) == 3)
+        await wait_until(lambda: len(protected.started) == 3)
         door.set()
         for waiter in waiters:
             await waiter.end()

@@ -18,7 +18,7 @@ from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.adapters.purgatory import purgatory_gate
 from apf_middleware.adapters.pybreaker import pybreaker_gate
 from apf_middleware.gates import GateRequest, Park, Probe
-from tests.support.handler_app import Scene, until
+from tests.support.handler_app import HandlerApp, wait_until
 from tests.support.protected_app import problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -107,20 +107,20 @@ async def test_a_half_open_breaker_admits_one_probe_and_a_closed_one_all_request
         gates, dependency = Gates(flush=60), Dependency(is_down=False)
         guarded = library(gates, 2, 0.5, 1)
         await open_up(guarded, 2)
-        scene = Scene(tasks, gates, lambda _: guarded.call(dependency.use))
-        waiters = scene.come(20, users=3)
-        await until(lambda: scene.parked == 20)
-        await until(lambda: dependency.came == 1)
+        protected = HandlerApp(tasks, gates, lambda _: guarded.call(dependency.use))
+        waiters = protected.request_many(20, users=3)
+        await wait_until(lambda: protected.parked == 20)
+        await wait_until(lambda: dependency.came == 1)
         await asyncio.sleep(0.03)
-        assert (dependency.came, scene.parked) == (1, 19)
+        assert (dependency.came, protected.parked) == (1, 19)
 
         dependency.door.set()
         for waiter in waiters:
             await waiter.end()
         assert guarded.circuit.state == "closed"
         assert {waiter.status for waiter in waiters} == {200}
-        assert scene.rescues == 0
-        assert scene.is_at_rest()
+        assert protected.rescues == 0
+        assert protected.is_idle()
 
 
 async def test_the_number_of_simultaneous_probes_is_configurable() -> None:
@@ -129,9 +129,9 @@ async def test_the_number_of_simultaneous_probes_is_configurable() -> None:
         gates, dependency = Gates(flush=60), Dependency(is_down=False)
         guarded = Purgatory(gates, 2, 0.05, 3)
         await open_up(guarded, 2)
-        scene = Scene(tasks, gates, lambda _: guarded.call(dependency.use))
-        waiters = scene.come(10)
-        await until(lambda: dependency.came == 3)
+        protected = HandlerApp(tasks, gates, lambda _: guarded.call(dependency.use))
+        waiters = protected.request_many(10)
+        await wait_until(lambda: dependency.came == 3)
         await asyncio.sleep(0.02)
         assert dependency.came == 3
 
@@ -151,14 +151,14 @@ async def test_a_failed_probe_opens_the_breaker_again(library: Library) -> None:
             with contextlib.suppress(ConnectionError, pybreaker.CircuitBreakerError):
                 await guarded.call(dependency.use)
 
-        scene = Scene(tasks, gates, quietly)
-        waiters = scene.come(5)
-        await until(lambda: dependency.came == 1 and scene.parked == 4)
+        protected = HandlerApp(tasks, gates, quietly)
+        waiters = protected.request_many(5)
+        await wait_until(lambda: dependency.came == 1 and protected.parked == 4)
         assert guarded.circuit.state != "closed"  # on a slow machine its time may be up already
         dependency.is_down = False
         for waiter in waiters:
             await waiter.end()
-        assert (dependency.came, scene.rescues) == (5, 0)
+        assert (dependency.came, protected.rescues) == (5, 0)
 
 
 async def test_a_request_that_cannot_wait_is_rejected_with_retry_after(library: Library) -> None:
@@ -166,13 +166,13 @@ async def test_a_request_that_cannot_wait_is_rejected_with_retry_after(library: 
         gates = Gates()
         guarded = library(gates, 1, 30, 1)
         await open_up(guarded, 1)
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="20s")
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="20s")
         with anyio.fail_after(10):
-            refused = await scene.comes("/db/1").end()
+            refused = await protected.request("/db/1").end()
 
         assert (refused.status, problem(refused)["reason"], problem(refused)["gate"]) == (503, "gate", "db")
         assert 29 <= int(refused.headers["retry-after"]) <= 40
-        assert scene.started == []
+        assert protected.started == []
 
 
 async def test_closing_a_breaker_by_hand_admits_all_parked_requests() -> None:
@@ -180,9 +180,9 @@ async def test_closing_a_breaker_by_hand_admits_all_parked_requests() -> None:
         gates = Gates(flush=60)
         guarded = Pybreaker(gates, 1, 30, 1)
         guarded.breaker.open()
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="60s")
-        waiters = scene.come(3)
-        await until(lambda: scene.parked == 3)
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="60s")
+        waiters = protected.request_many(3)
+        await wait_until(lambda: protected.parked == 3)
         await anyio.to_thread.run_sync(guarded.breaker.close)
         with anyio.fail_after(60):
             for waiter in waiters:

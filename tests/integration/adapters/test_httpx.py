@@ -12,7 +12,7 @@ from apf_middleware import Gates
 from apf_middleware.adapters.httpx import HostGate, host_gate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest
-from tests.support.handler_app import Scene, until
+from tests.support.handler_app import HandlerApp, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -66,16 +66,16 @@ async def test_each_host_has_its_own_limit() -> None:
             async def ask(path: str) -> None:
                 await client.get(f"http://{path.split('/')[2]}:{server.port}/")
 
-            scene = Scene(tasks, gates, ask)
+            protected = HandlerApp(tasks, gates, ask)
             paths = [f"/db/{host}/{number}" for number in range(8) for host in ("127.0.0.1", "LOCALHOST")]
-            waiters = [scene.comes(path) for path in paths]
+            waiters = [protected.request(path) for path in paths]
             for waiter in waiters:
                 await waiter.end()
 
         assert {waiter.status for waiter in waiters} == {200}
         assert server.most == {"127.0.0.1": 2, "localhost": 1}
-        assert scene.rescues == 0
-        assert scene.is_at_rest()
+        assert protected.rescues == 0
+        assert protected.is_idle()
 
 
 async def test_requests_outside_of_the_gate_count_until_their_response_is_closed() -> None:
@@ -83,16 +83,16 @@ async def test_requests_outside_of_the_gate_count_until_their_response_is_closed
         gates = Gates(flush=60)
         gate = gate_of(gates)
         async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
-            scene = Scene(tasks, gates, lambda _: client.get(f"http://localhost:{server.port}/"))
+            protected = HandlerApp(tasks, gates, lambda _: client.get(f"http://localhost:{server.port}/"))
             async with client.stream("GET", f"http://localhost:{server.port}/"):
-                waiter = scene.comes("/db/localhost/1")
-                await until(lambda: scene.parked == 1)
+                waiter = protected.request("/db/localhost/1")
+                await wait_until(lambda: protected.parked == 1)
                 await asyncio.sleep(0.02)
-                assert scene.started == []
+                assert protected.started == []
             await waiter.end()
 
         assert waiter.status == 200
-        assert (gate.used("localhost"), scene.rescues) == (0, 0)
+        assert (gate.used("localhost"), protected.rescues) == (0, 0)
 
 
 async def test_connections_in_use_elsewhere_are_not_granted() -> None:
@@ -101,10 +101,10 @@ async def test_connections_in_use_elsewhere_are_not_granted() -> None:
         gate = gate_of(gates)
         async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
             url = f"http://127.0.0.1:{server.port}/"
-            scene = Scene(tasks, gates, lambda _: client.get(url))
+            protected = HandlerApp(tasks, gates, lambda _: client.get(url))
             async with client.stream("GET", url):
                 server.most.clear()
-                for waiter in [scene.comes(f"/db/127.0.0.1/{number}") for number in range(6)]:
+                for waiter in [protected.request(f"/db/127.0.0.1/{number}") for number in range(6)]:
                     await waiter.end()
 
         assert server.most == {"127.0.0.1": 1}
@@ -128,9 +128,9 @@ async def test_a_host_without_a_limit_is_not_counted() -> None:
         assert limited.limit_of("anywhere") == 1
 
         door = anyio.Event()
-        scene = Scene(tasks, gates, lambda _: door.wait())
-        waiters = [scene.comes(f"/db/elsewhere/{number}") for number in range(5)]
-        await until(lambda: len(scene.started) == 5)
+        protected = HandlerApp(tasks, gates, lambda _: door.wait())
+        waiters = [protected.request(f"/db/elsewhere/{number}") for number in range(5)]
+        await wait_until(lambda: len(protected.started) == 5)
         door.set()
         for waiter in waiters:
             await waiter.end()

@@ -1,4 +1,4 @@
-"""Rates, quotas and capacities that servers share, in a real Redis; each Scene is a server of its own."""
+"""Rates, quotas and capacities that servers share, in a real Redis; each HandlerApp is a server of its own."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import CustomGate, GateRequest, Park, Reject
 from tests.support import databases
 from tests.support.databases import Redis as RedisServer
-from tests.support.handler_app import Scene, until
+from tests.support.handler_app import HandlerApp, wait_until
 from tests.support.protected_app import problem
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -161,21 +161,21 @@ async def test_a_redis_clock_set_back_does_not_extend_waits(redis: Redis) -> Non
 async def test_requests_wait_for_their_tokens_and_are_served_in_time(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
         gates, _ = rate(redis, 50, 2, key=lambda _: "all")
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
         began = time.monotonic()
-        for waiter in scene.come(8):
+        for waiter in protected.request_many(8):
             await waiter.end()
 
         assert 0.11 <= time.monotonic() - began < 3
-        assert scene.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_request_that_would_wait_too_long_for_a_token_is_rejected_with_retry_after(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
         gates, _one = rate(redis, 0.1, 1)
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="1s")
-        first = await scene.comes("/db/1", user="u0").end()
-        refused = await scene.comes("/db/2", user="u0").end()
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="1s")
+        first = await protected.request("/db/1", user="u0").end()
+        refused = await protected.request("/db/2", user="u0").end()
 
         assert first.status == 200
         assert (refused.status, problem(refused)["reason"], problem(refused)["gate"]) == (429, "gate", "db")
@@ -186,10 +186,10 @@ async def test_a_token_is_returned_when_another_gate_refuses(redis: Redis) -> No
     async with anyio.create_task_group() as tasks:
         gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
         gates.capacity("full", limit=0)
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="1s")
-        refused = await scene.comes("/db/1").end()
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="1s")
+        refused = await protected.request("/db/1").end()
         assert refused.status == 503
-        await until(lambda: not len(one._returns))
+        await wait_until(lambda: not len(one._returns))
 
         assert await passed(one, 3, "all") == 2
 
@@ -197,8 +197,8 @@ async def test_a_token_is_returned_when_another_gate_refuses(redis: Redis) -> No
 async def test_a_token_is_spent_when_its_request_is_served(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
         gates, one = rate(redis, 0.01, 2, key=lambda _: "all")
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
-        assert (await scene.comes("/db/1").end()).status == 200
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        assert (await protected.request("/db/1").end()).status == 200
 
         assert await passed(one, 3, "all") == 1
 
@@ -225,13 +225,13 @@ async def test_returned_quota_counts_in_its_own_window_only(redis: Redis) -> Non
     _, one = quota(redis, 2, 0.1)
     lease = await one.try_acquire(REQUEST, "alice", 2)
     one.undo(lease)
-    await until(lambda: not len(one._returns))
+    await wait_until(lambda: not len(one._returns))
     assert await passed(one, 3) == 2
 
     await asyncio.sleep(0.11)
     assert await passed(one, 1) == 1
     one.undo(lease)  # of the window before
-    await until(lambda: not len(one._returns))
+    await wait_until(lambda: not len(one._returns))
     assert await passed(one, 3) == 1
 
 
@@ -249,16 +249,16 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         now -= 1
 
     async with anyio.create_task_group() as tasks:
-        scenes = [Scene(tasks, capacity(redis)[0], use) for _ in range(2)]
-        waiters = [waiter for scene in scenes for waiter in scene.come(12, users=2)]
+        scenes = [HandlerApp(tasks, capacity(redis)[0], use) for _ in range(2)]
+        waiters = [waiter for protected in scenes for waiter in protected.request_many(12, users=2)]
         for waiter in waiters:
             await waiter.end()
 
         assert {waiter.status for waiter in waiters} == {200}
         assert most == 3
-        assert all(scene.is_at_rest() for scene in scenes)
-        returns = [gate_of(scene.gates)._returns for scene in scenes]
-        await until(lambda: not any(map(len, returns)))
+        assert all(protected.is_idle() for protected in scenes)
+        returns = [gate_of(protected.gates)._returns for protected in scenes]
+        await wait_until(lambda: not any(map(len, returns)))
         assert await redis.zcard("apf:db:") == 0
 
 
@@ -267,9 +267,9 @@ async def test_the_next_request_is_admitted_when_redis_knows_of_the_release(redi
     async with anyio.create_task_group() as tasks:
         gates, _ = capacity(redis, 1, poll=30)
         door = anyio.Event()
-        scene = Scene(tasks, gates, lambda _: door.wait())
-        waiters = scene.come(6)
-        await until(lambda: len(scene.started) == 1 and scene.parked == 5)
+        protected = HandlerApp(tasks, gates, lambda _: door.wait())
+        waiters = protected.request_many(6)
+        await wait_until(lambda: len(protected.started) == 1 and protected.parked == 5)
         await asyncio.sleep(0.02)
         door.set()
         with anyio.fail_after(20):
@@ -292,12 +292,14 @@ async def test_an_outdated_refusal_is_asked_again(redis: Redis, monkeypatch: pyt
 
     monkeypatch.setattr(one, "try_acquire", slowly)
     async with anyio.create_task_group() as tasks:
-        scene = Scene(tasks, gates, lambda path: door.wait() if path == "/db/1" else anyio.lowlevel.checkpoint())
-        first, second = scene.comes("/db/1"), scene.comes("/db/2")
+        protected = HandlerApp(
+            tasks, gates, lambda path: door.wait() if path == "/db/1" else anyio.lowlevel.checkpoint()
+        )
+        first, second = protected.request("/db/1"), protected.request("/db/2")
         await refused.wait()
         door.set()
         await first.end()
-        await until(lambda: not len(one._returns))
+        await wait_until(lambda: not len(one._returns))
         arrives.set()
         await second.end()
 
@@ -335,14 +337,14 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
         async with anyio.create_task_group() as tasks:
             gates = made()
             redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.25), on_error=on_error)
-            scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="300ms")
-            assert (await scene.comes("/db/1").end()).status == 200
+            protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="300ms")
+            assert (await protected.request("/db/1").end()).status == 200
             if fault == "gone":
                 server.stop()
             else:
                 server.pause()
             with anyio.fail_after(20):
-                answer = await scene.comes("/db/2").end()
+                answer = await protected.request("/db/2").end()
 
             assert answer.status == status
             assert gates.scheduler.gates["db"].counters.evaluations["error"] >= 1
@@ -359,11 +361,11 @@ async def test_requests_continue_when_redis_is_back() -> None:
             redis_rate(
                 gates, "db", client, rate=100, burst=10, sharing=Sharing(timeout=0.25), on_error="backoff", status=503
             )
-            scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+            protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
             server.pause()
-            waiter = scene.comes("/db/1")
-            await until(lambda: gates.scheduler.gates["db"].counters.evaluations["error"] >= 2)
-            assert scene.started == []
+            waiter = protected.request("/db/1")
+            await wait_until(lambda: gates.scheduler.gates["db"].counters.evaluations["error"] >= 2)
+            assert protected.started == []
             server.resume()
             await waiter.end()
 

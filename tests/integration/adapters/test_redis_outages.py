@@ -11,16 +11,16 @@ from redis.asyncio import Redis
 from apf_middleware import Gates
 from apf_middleware.adapters import lua
 from apf_middleware.adapters.redis import Sharing, redis_capacity
-from apf_middleware.gates import CustomGate, Park
-from tests.integration.adapters.test_redis import REQUEST
+from apf_middleware.gates import CustomGate, GateRequest, Park
 from tests.support import databases
 from tests.support.databases import Redis as RedisServer
-from tests.support.handler_app import until
+from tests.support.handler_app import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 QUICK = Sharing(timeout=0.2)
 KEY = "apf:db:"
+REQUEST = GateRequest("level", "schema", "alice")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def test_permits_are_released_when_redis_answers_again(server: RedisServer
         await asyncio.sleep(0.5)
         assert len(gate._returns) == 3
         server.resume()
-        await until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._returns))
 
         assert await taken(redis) == 0
 
@@ -72,7 +72,7 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(8)), return_exceptions=True)
         assert {type(one) for one in found} == {TimeoutError}
         server.resume()
-        await until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._returns))
         await asyncio.sleep(0.1)
 
         assert await taken(redis) == 2
@@ -107,7 +107,7 @@ async def test_many_simultaneous_releases_use_few_connections(redis: Redis) -> N
         assert not any(isinstance(lease, Park) for lease in leases)
         for lease in leases:
             gate.release(lease)
-        await until(lambda: not len(gate._returns), 20)
+        await wait_until(lambda: not len(gate._returns), 20)
 
         assert await taken(redis) == 0
         assert len(await redis.client_list()) <= 2 * 3 + 1
@@ -121,7 +121,7 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
         await asyncio.sleep(0.05)
         lease = await gate.try_acquire(REQUEST, "", 1)
         gate.release(lease)
-        await until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._returns))
         await waiting
 
         assert await taken(client) == 0
@@ -145,4 +145,4 @@ async def test_without_redis_a_permit_expires_in_time(server: RedisServer, redis
         gate.release(lease)
         await asyncio.sleep(0.1)
         assert len(gate._returns) == 1
-        await until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._returns))

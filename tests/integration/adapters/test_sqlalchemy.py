@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from apf_middleware import Gates
 from apf_middleware.adapters.sqlalchemy import engine_gate
 from apf_middleware.exceptions import InvalidValueError
-from tests.support.handler_app import Scene, until
+from tests.support.handler_app import HandlerApp, wait_until
 
 if TYPE_CHECKING:
     from tests.support.databases import Postgres
@@ -93,15 +93,15 @@ async def test_no_more_requests_are_admitted_than_the_pool_has_connections(url_o
     async with async_engine(url_of("async")) as engine, anyio.create_task_group() as tasks:
         gates, use = Gates(), Use()
         gate = engine_gate(gates, "db", engine)
-        scene = Scene(tasks, gates, partial(use.awaits, engine))
-        waiters = scene.come(30, users=3)
-        await until(lambda: use.most == 3)
+        protected = HandlerApp(tasks, gates, partial(use.awaits, engine))
+        waiters = protected.request_many(30, users=3)
+        await wait_until(lambda: use.most == 3)
         for waiter in waiters:
             await waiter.end()
 
         assert [waiter.status for waiter in waiters] == [200] * 30
         assert use.most == gate.limit == 3
-        assert scene.is_at_rest()
+        assert protected.is_idle()
 
 
 async def test_a_synchronous_engine_is_supported(url_of: UrlOf) -> None:
@@ -109,15 +109,15 @@ async def test_a_synchronous_engine_is_supported(url_of: UrlOf) -> None:
         async with anyio.create_task_group() as tasks:
             gates, use = Gates(), Use()
             gate = engine_gate(gates, "db", engine)
-            scene = Scene(tasks, gates, partial(use.in_thread, engine))
-            waiters = scene.come(30, users=3)
+            protected = HandlerApp(tasks, gates, partial(use.in_thread, engine))
+            waiters = protected.request_many(30, users=3)
             for waiter in waiters:
                 await waiter.end()
 
             assert [waiter.status for waiter in waiters] == [200] * 30
             assert gate.limit == 2
             assert use.most <= 2
-            assert scene.is_at_rest()
+            assert protected.is_idle()
 
 
 async def test_the_pool_event_precedes_the_returned_connection(tmp_path: Path) -> None:
@@ -142,20 +142,20 @@ async def test_a_parked_request_goes_on_when_the_event_precedes_the_returned_con
             gate = engine_gate(gates, "db", engine)
             event.listen(engine, "checkin", lambda *_: too_early.wait(5))
             outsider = engine.connect()
-            scene = Scene(tasks, gates, partial(Use().in_thread, engine))
-            waiter = scene.comes("/db/waiter")
-            await until(lambda: scene.parked == 1)
+            protected = HandlerApp(tasks, gates, partial(Use().in_thread, engine))
+            waiter = protected.request("/db/waiter")
+            await wait_until(lambda: protected.parked == 1)
             parked = gate.counters.evaluations["parked"]
             thread = threading.Thread(target=outsider.close)
             thread.start()
-            await until(lambda: gate.counters.evaluations["parked"] > parked + 2)  # it has looked, and looks again
+            await wait_until(lambda: gate.counters.evaluations["parked"] > parked + 2)  # it has looked, and looks again
 
-            assert scene.started == []
+            assert protected.started == []
             too_early.set()
             await waiter.end()
             thread.join()
             assert waiter.status == 200
-            assert scene.rescues == 0
+            assert protected.rescues == 0
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -164,12 +164,12 @@ async def test_connections_in_use_elsewhere_count_and_their_return_is_an_event(u
     async with async_engine(url_of("async"), size=1, more=0) as engine, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         engine_gate(gates, "db", engine)
-        scene = Scene(tasks, gates, partial(Use().awaits, engine))
+        protected = HandlerApp(tasks, gates, partial(Use().awaits, engine))
         outsider = await engine.connect()
-        waiter = scene.comes("/db/waiter")
-        await until(lambda: scene.parked == 1)
+        waiter = protected.request("/db/waiter")
+        await wait_until(lambda: protected.parked == 1)
         await asyncio.sleep(0.01)
-        assert scene.started == []
+        assert protected.started == []
 
         if end == "detach":
             (await outsider.get_raw_connection()).detach()
@@ -181,8 +181,8 @@ async def test_connections_in_use_elsewhere_count_and_their_return_is_an_event(u
         await outsider.close()
 
         assert waiter.status == 200
-        assert scene.rescues == 0
-        assert scene.is_at_rest()
+        assert protected.rescues == 0
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -193,11 +193,11 @@ async def test_connections_in_use_elsewhere_are_not_granted(tmp_path: Path) -> N
         gates, use = Gates(flush=60), Use()
         engine_gate(gates, "db", engine)
         outsiders = [await engine.connect() for _ in range(4)]
-        scene = Scene(tasks, gates, partial(use.awaits, engine))
-        for waiter in scene.come(10):
+        protected = HandlerApp(tasks, gates, partial(use.awaits, engine))
+        for waiter in protected.request_many(10):
             await waiter.end()
 
-        assert (use.most, scene.errors, scene.rescues) == (1, [], 0)
+        assert (use.most, protected.errors, protected.rescues) == (1, [], 0)
         for outsider in outsiders:
             await outsider.close()
 
@@ -217,24 +217,24 @@ async def test_a_parked_request_goes_on_when_a_connection_used_elsewhere_returns
             async with engine.connect():
                 await doors[path].wait()
 
-        scene = Scene(tasks, gates, stay)
+        protected = HandlerApp(tasks, gates, stay)
         one, two = await engine.connect(), await engine.connect()
-        conversations = [scene.comes("/db/1"), scene.comes("/db/2")]
-        await until(lambda: scene.parked == 2)
+        exchanges = [protected.request("/db/1"), protected.request("/db/2")]
+        await wait_until(lambda: protected.parked == 2)
         await one.close()
-        await until(lambda: scene.started == ["/db/1"] and scene.parked == 1)
+        await wait_until(lambda: protected.started == ["/db/1"] and protected.parked == 1)
         await asyncio.sleep(0.01)
-        assert scene.started == ["/db/1"]
+        assert protected.started == ["/db/1"]
 
         await two.close()
-        await until(lambda: scene.started == ["/db/1", "/db/2"])
-        conversations.append(scene.comes("/db/3"))
-        await until(lambda: scene.parked == 1)
+        await wait_until(lambda: protected.started == ["/db/1", "/db/2"])
+        exchanges.append(protected.request("/db/3"))
+        await wait_until(lambda: protected.parked == 1)
         for path, door in doors.items():
             door.set()
-            await conversations[int(path[-1]) - 1].end()
-        assert scene.rescues == 0
-        assert scene.is_at_rest()
+            await exchanges[int(path[-1]) - 1].end()
+        assert protected.rescues == 0
+        assert protected.is_idle()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -244,11 +244,11 @@ async def test_the_new_pool_of_a_disposed_engine_is_counted(tmp_path: Path) -> N
         gate = engine_gate(gates, "db", engine)
         assert gate.used("") == 0
         await engine.dispose()
-        scene = Scene(tasks, gates, partial(Use().awaits, engine))
+        protected = HandlerApp(tasks, gates, partial(Use().awaits, engine))
         outsiders = [await engine.connect() for _ in range(3)]
         assert gate.used("") == 3
-        waiter = scene.comes("/db/waiter")
-        await until(lambda: scene.parked == 1)
+        waiter = protected.request("/db/waiter")
+        await wait_until(lambda: protected.parked == 1)
         for outsider in outsiders:
             await outsider.close()
         await waiter.end()
@@ -262,9 +262,9 @@ async def test_a_returned_connection_causes_no_event_if_no_request_waits(tmp_pat
     async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
         gates = Gates()
         gate = engine_gate(gates, "db", engine)
-        scene = Scene(tasks, gates, partial(Use().awaits, engine))
+        protected = HandlerApp(tasks, gates, partial(Use().awaits, engine))
         for number in range(3):
-            await scene.comes(f"/db/{number}").end()
+            await protected.request(f"/db/{number}").end()
 
         assert gate.counters.events == 0
 
@@ -274,8 +274,8 @@ async def test_an_admitted_request_without_a_connection_leaves_no_state(tmp_path
     async with async_engine(f"sqlite+aiosqlite:///{tmp_path}/data.db") as engine, anyio.create_task_group() as tasks:
         gates = Gates()
         gate = engine_gate(gates, "db", engine)
-        scene = Scene(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
-        for waiter in scene.come(10):
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        for waiter in protected.request_many(10):
             await waiter.end()
 
         assert gate.used("") == 0
@@ -287,10 +287,10 @@ async def test_without_the_gate_the_same_load_runs_into_the_pools_time_out(tmp_p
     with sync_engine(f"sqlite:///{tmp_path}/data.db", size=1, patience=0.01) as engine:
         outsider = engine.connect()
         async with anyio.create_task_group() as tasks:
-            scene = Scene(tasks, Gates(), partial(Use().in_thread, engine), gate="[]")
-            waiter = scene.comes("/db/waiter")
+            protected = HandlerApp(tasks, Gates(), partial(Use().in_thread, engine), gate="[]")
+            waiter = protected.request("/db/waiter")
             await waiter.ended.wait()
-            assert isinstance(scene.errors[0], exc.TimeoutError)
+            assert isinstance(protected.errors[0], exc.TimeoutError)
         outsider.close()
 
 

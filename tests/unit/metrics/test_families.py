@@ -12,7 +12,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics import LevelReading, SchemaReading, ServerReading, Tally
 from apf_middleware.metrics.families import FAMILIES
 from apf_middleware.runtime import read_server
-from tests.support.named_queues import Operated, level, server
+from tests.support.named_queues import NamedQueueServer, level, server
 from tests.support.readings import ADJUSTED, EXEMPT, FULL, QUEUE, REJECT, SECOND, Metrics, busy_tally, reading
 
 PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
@@ -345,12 +345,12 @@ def test_the_server_s_numbers_are_told() -> None:
     assert metrics("apf_unknown_queue_requests_total", reason="queue-not-found") == 1
 
 
-def look(house: Operated) -> Metrics:
+def look(house: NamedQueueServer) -> Metrics:
     return Metrics(read_server(house.controller, house.queues, authentication_failures={}, version="1"))
 
 
 def test_a_queue_s_series_come_and_go_with_it() -> None:
-    house = Operated(server(10) + level("web", "minSeats: 0"))
+    house = NamedQueueServer(server(10) + level("web", "minSeats: 0"))
     house.queues.create("batch", max=2)
     running, other, waits = house.arrive("batch", 3)
     metrics = look(house)
@@ -368,7 +368,7 @@ def test_a_queue_s_series_come_and_go_with_it() -> None:
 
 
 def test_a_parent_has_numbers_but_no_level() -> None:
-    house = Operated(server(10) + level("tenants") + level("free", "parent: tenants"))
+    house = NamedQueueServer(server(10) + level("tenants") + level("free", "parent: tenants"))
     house.arrive("free")
     metrics = look(house)
 

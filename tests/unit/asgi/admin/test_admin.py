@@ -37,7 +37,7 @@ def world() -> AdminWorld:
 )
 @pytest.mark.parametrize("page", ["dump_requests", "openapi.json", "nothing/here", ""])
 async def test_a_caller_without_credentials_is_asked_for_them(world: AdminWorld, identity: Identity, page: str) -> None:
-    status, headers, body = await world.asks(page, identity)
+    status, headers, body = await world.get(page, identity)
 
     assert status == 401
     assert headers["www-authenticate"] == 'Bearer realm="apf"'
@@ -47,7 +47,7 @@ async def test_a_caller_without_credentials_is_asked_for_them(world: AdminWorld,
 
 @pytest.mark.parametrize("page", ["dump_requests", "openapi.json", "nothing/here", ""])
 async def test_who_is_in_no_allowed_group_is_refused_whatever_there_is(world: AdminWorld, page: str) -> None:
-    status, headers, body = await world.asks(page, Identity("bob", ("users", "system:authenticated")))
+    status, headers, body = await world.get(page, Identity("bob", ("users", "system:authenticated")))
 
     assert status == 403
     assert "www-authenticate" not in headers
@@ -55,7 +55,7 @@ async def test_who_is_in_no_allowed_group_is_refused_whatever_there_is(world: Ad
 
 
 async def test_one_group_of_several_is_enough(world: AdminWorld) -> None:
-    status, _, _ = await world.asks("flows", Identity("ada", ("users", "auditors", "system:authenticated")))
+    status, _, _ = await world.get("flows", Identity("ada", ("users", "auditors", "system:authenticated")))
 
     assert status == 200
 
@@ -85,20 +85,20 @@ def test_everything_below_its_path_is_the_admins(world: AdminWorld, scope: Scope
 
 
 async def test_a_dump_cannot_be_changed(world: AdminWorld) -> None:
-    status, headers, _ = await world.asks("flows", method="POST")
+    status, headers, _ = await world.get("flows", method="POST")
 
     assert (status, headers["allow"]) == (405, "GET, HEAD")
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
 async def test_a_reload_is_asked_for_by_post(world: AdminWorld, method: str) -> None:
-    status, headers, _ = await world.asks("reload", method=method)
+    status, headers, _ = await world.get("reload", method=method)
 
     assert (status, headers["allow"], world.reloads) == (405, "POST", 0)
 
 
 async def test_head_has_the_headers_and_no_body(world: AdminWorld) -> None:
-    status, headers, body = await world.asks("flows", method="HEAD")
+    status, headers, body = await world.get("flows", method="HEAD")
 
     assert (status, body) == (200, "")
     assert int(headers["content-length"]) > 0
@@ -106,7 +106,7 @@ async def test_head_has_the_headers_and_no_body(world: AdminWorld) -> None:
 
 async def test_what_is_not_there_tells_what_is(world: AdminWorld) -> None:
     for page in ("", "dump", "flows/", "dump_queues/x"):
-        status, _, body = await world.asks(page)
+        status, _, body = await world.get(page)
 
         assert status == 404
         assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, queues, gates" in body
@@ -114,7 +114,7 @@ async def test_what_is_not_there_tells_what_is(world: AdminWorld) -> None:
 
 async def test_every_answer_bears_the_mark_and_is_kept_by_nobody(world: AdminWorld) -> None:
     for page, identity in (("flows", OPERATOR), ("nothing", OPERATOR), ("flows", ANONYMOUS)):
-        _, headers, _ = await world.asks(page, identity)
+        _, headers, _ = await world.get(page, identity)
 
         assert headers[MARK] == "1"
         assert headers["cache-control"] == "no-store"
@@ -138,7 +138,7 @@ async def test_every_answer_bears_the_mark_and_is_kept_by_nobody(world: AdminWor
     ],
 )
 async def test_the_caller_chooses_the_format(world: AdminWorld, accept: str, query: str, *, is_json: bool) -> None:
-    _, headers, _ = await world.asks(f"dump_priority_levels{query}", headers={"Accept": accept})
+    _, headers, _ = await world.get(f"dump_priority_levels{query}", headers={"Accept": accept})
 
     assert headers["content-type"] == ("application/json" if is_json else "text/plain; charset=utf-8")
     assert headers["vary"] == "accept"
@@ -146,7 +146,7 @@ async def test_the_caller_chooses_the_format(world: AdminWorld, accept: str, que
 
 @pytest.mark.parametrize("page", ["flows?format=xml", "flows?by=name"])
 async def test_what_a_parameter_cannot_mean_is_told(world: AdminWorld, page: str) -> None:
-    status, _, body = await world.asks(page)
+    status, _, body = await world.get(page)
 
     assert status == 400
     assert "must be" in json.loads(body)["detail"]

@@ -48,7 +48,7 @@ async def test_the_outcome_is_told_with_the_problems_and_their_places(
     world: AdminWorld, *, outcome: bool | None, status: int, told: list[Problem] | None
 ) -> None:
     world.outcome = outcome
-    found, headers, body = await world.asks("reload", method="POST")
+    found, headers, body = await world.get("reload", method="POST")
     answer = json.loads(body)
 
     assert (found, world.reloads, headers["x-apf-admin"]) == (status, 1, "1")
@@ -71,7 +71,7 @@ async def test_the_outcome_is_told_with_the_problems_and_their_places(
     ],
 )
 async def test_nobody_else_can_have_it_read(world: AdminWorld, identity: Identity, status: int) -> None:
-    found, _, body = await world.asks("reload", identity, method="POST")
+    found, _, body = await world.get("reload", identity, method="POST")
 
     assert (found, world.reloads) == (status, 0)
     assert list(wrong(json.loads(body), described(status), describe(PATH, ""))) == []
@@ -101,7 +101,7 @@ async def test_a_page_of_another_site_cannot_have_it_read(
     world: AdminWorld, headers: dict[str, str], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-    found, _, body = await world.asks("reload", headers=headers, method="POST")
+    found, _, body = await world.get("reload", headers=headers, method="POST")
 
     assert (found, world.reloads) == (status, int(status == 200))
     assert ("cross-site" in body) is (status == 403)
@@ -114,41 +114,41 @@ async def test_a_page_of_another_site_cannot_have_it_read(
 
 async def test_it_is_logged_on_one_line_who_has_asked(world: AdminWorld, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-    await world.asks("reload", Identity("eve\napf.reloaded", OPERATOR.groups), method="POST")
+    await world.get("reload", Identity("eve\napf.reloaded", OPERATOR.groups), method="POST")
 
     assert caplog.messages == ["apf.reload-asked user=eve\\napf.reloaded client=127.0.0.1"]
 
 
 async def test_the_configuration_is_shown_so_that_it_can_be_loaded(world: AdminWorld) -> None:
     world.problems = ()
-    text = await world.shows("configuration")
+    text = await world.get_text("configuration")
 
     assert text.startswith("# No warnings.\n---\n")
     assert load_text(text) == world.configuration
-    told = await world.tells("configuration")
+    told = await world.get_json("configuration")
     assert told["problems"] == []
     assert {one["kind"] for one in told["documents"]} == {"Server", "PriorityLevel", "FlowSchema"}
 
 
 async def test_what_is_odd_is_told_above_the_configuration(world: AdminWorld) -> None:
-    await world.shows("configuration")
+    await world.get_text("configuration")
     warning = Problem(Place("apf.yaml", 1, 7), "spec", "a\nb: {}", "it is odd\nkind: Server", "", Severity.WARNING)
     world.problems = [warning]
 
-    first, *rest = (await world.shows("configuration")).splitlines()
+    first, *rest = (await world.get_text("configuration")).splitlines()
 
     assert first.startswith("# apf.yaml:7 (document 1): warning: spec is")
     assert rest[0] == "---"
-    [told] = (await world.tells("configuration"))["problems"]
+    [told] = (await world.get_json("configuration"))["problems"]
     assert (told["line"], told["rule"]) == (7, "it is odd\nkind: Server")
 
 
 async def test_another_configuration_is_written_anew(world: AdminWorld) -> None:
-    before = await world.shows("configuration")
+    before = await world.get_text("configuration")
     world.configuration = load_text(CONFIG.replace("seats: 2", "seats: 77").replace("DISCIPLINE", "equal-serial"))
 
-    after = await world.shows("configuration")
+    after = await world.get_text("configuration")
 
     assert "seats: 2\n" in before
     assert "seats: 77\n" in after
-    assert (await world.tells("configuration"))["documents"][0]["spec"]["seats"] == 77
+    assert (await world.get_json("configuration"))["documents"][0]["spec"]["seats"] == 77

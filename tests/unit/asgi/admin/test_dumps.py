@@ -28,15 +28,15 @@ def cells(text: str) -> list[list[str]]:
 
 async def test_levels_are_shown_by_name(world: AdminWorld) -> None:
     admissions = busy(world)
-    world.comes("alice")
-    world.comes("alice")
-    others = [world.comes("alice") for _ in range(3)]
+    world.request("alice")
+    world.request("alice")
+    others = [world.request("alice") for _ in range(3)]
     world.controller.abandon(admissions[3], Reason.CANCELLED)
     world.controller.abandon(admissions[4], Reason.TIME_OUT)
     world.controller.abandon(admissions[2], Reason.TIME_OUT)
     assert [one.reason for one in others].count(Reason.QUEUE_FULL) == 2
 
-    _, *rows = cells(await world.shows("dump_priority_levels"))
+    _, *rows = cells(await world.get_text("dump_priority_levels"))
 
     assert rows == [
         ["catch-all", "0", "true", "false", "0", "0", "0", "0", "0", "0"],
@@ -47,8 +47,8 @@ async def test_levels_are_shown_by_name(world: AdminWorld) -> None:
 
 async def test_levels_as_json_tell_their_seats_too(world: AdminWorld) -> None:
     admissions = busy(world)
-    world.ends(admissions[-1])
-    told = await world.tells("dump_priority_levels")
+    world.release(admissions[-1])
+    told = await world.get_json("dump_priority_levels")
     crowd, exempt = told["levels"][1:]
 
     assert told["seats"] == 2
@@ -67,24 +67,24 @@ async def test_a_level_that_is_to_go_is_quiescing(world: AdminWorld) -> None:
     kept = {name: (level.settings, level.limits) for name, level in sharing.levels.items() if name != "crowd"}
     sharing.reconfigure(world.time, 2, kept)
 
-    rows = cells(await world.shows("dump_priority_levels"))
+    rows = cells(await world.get_text("dump_priority_levels"))
 
     assert rows[2][:6] == ["crowd", "2", "false", "true", "3", "2"]
 
 
 async def test_a_level_that_rests_is_told_of_the_one_that_is_alone_there(world: AdminWorld) -> None:
-    world.comes("alice")
+    world.request("alice")
     assert world.controller.levels["crowd"].shared.alone is not None
 
-    rows = cells(await world.shows("dump_priority_levels"))
+    rows = cells(await world.get_text("dump_priority_levels"))
     assert rows[2][2:7] == ["false", "false", "0", "1", "1"]
-    [request] = (await world.tells("dump_requests"))["requests"]
+    [request] = (await world.get_json("dump_requests"))["requests"]
     assert (request["flow"], request["position"]) == ("alice", None)
 
 
 async def test_queues_are_shown_all_with_their_sums(world: AdminWorld) -> None:
     busy(world)
-    _, *rows = cells(await world.shows("dump_queues"))
+    _, *rows = cells(await world.get_text("dump_queues"))
 
     assert [row[:2] for row in rows] == [["catch-all", str(n)] for n in range(len(rows) - 2)] + [
         ["crowd", "0"],
@@ -97,7 +97,7 @@ async def test_queues_are_shown_all_with_their_sums(world: AdminWorld) -> None:
     assert sum(int(row[6]) for row in crowd) == 4
     assert sum(int(row[7]) for row in crowd) == 4
     assert sum(float(row[8].removesuffix("ss")) for row in crowd) == pytest.approx(4 * 0.003)
-    told = (await world.tells("dump_queues"))["queues"]
+    told = (await world.get_json("dump_queues"))["queues"]
     assert [queue["next_dispatch_r"] for queue in told[-2:]] == [row[5] for row in crowd]
     assert all(row[5].endswith("ss") for row in crowd)
 
@@ -105,11 +105,11 @@ async def test_queues_are_shown_all_with_their_sums(world: AdminWorld) -> None:
 async def test_next_dispatch_r_is_shown_as_upstreams_meters_would_hold_it() -> None:
     world = AdminWorld("equal-serial, strictUpstream: true")
     busy(world)
-    before = (await world.tells("dump_queues"))["queues"][-1]["next_dispatch_r"]
+    before = (await world.get_json("dump_queues"))["queues"][-1]["next_dispatch_r"]
     discipline: Any = world.controller.levels["crowd"].shared.queueset.discipline
     discipline.epochs = 1
 
-    after = (await world.tells("dump_queues"))["queues"][-1]["next_dispatch_r"]
+    after = (await world.get_json("dump_queues"))["queues"][-1]["next_dispatch_r"]
 
     assert float(before.removesuffix("ss")) - float(after.removesuffix("ss")) == pytest.approx((2**64 - 1) // 2 / 1e8)
 
@@ -119,13 +119,13 @@ async def test_a_discipline_without_that_meter_has_none_to_show(discipline: str)
     world = AdminWorld(discipline)
     busy(world)
 
-    assert {row[5] for row in cells(await world.shows("dump_queues"))[1:]} == {"<none>"}
-    assert {queue["next_dispatch_r"] for queue in (await world.tells("dump_queues"))["queues"]} == {None}
+    assert {row[5] for row in cells(await world.get_text("dump_queues"))[1:]} == {"<none>"}
+    assert {queue["next_dispatch_r"] for queue in (await world.get_json("dump_queues"))["queues"]} == {None}
 
 
 async def test_requests_are_shown_by_level_and_queue_the_waiting_first(world: AdminWorld) -> None:
     busy(world)
-    _, *rows = cells(await world.shows("dump_requests"))
+    _, *rows = cells(await world.get_text("dump_requests"))
 
     assert [row[0] for row in rows] == ["crowd"] * 5 + ["exempt"]
     assert [row[2:4] for row in rows[:5]] in (
@@ -148,29 +148,31 @@ async def test_requests_are_shown_by_level_and_queue_the_waiting_first(world: Ad
 async def test_those_that_run_are_shown_in_the_order_in_which_they_were_seated(world: AdminWorld) -> None:
     for number in range(9):
         world.time += SECOND
-        world.comes(f"{number}", level="exempt")
+        world.request(f"{number}", level="exempt")
 
-    assert [row[9][17:19] for row in cells(await world.shows("dump_requests"))[1:]] == [f"{n:02}" for n in range(1, 10)]
+    assert [row[9][17:19] for row in cells(await world.get_text("dump_requests"))[1:]] == [
+        f"{n:02}" for n in range(1, 10)
+    ]
 
 
 async def test_who_has_finished_and_lingers_runs_no_more(world: AdminWorld) -> None:
     admissions = busy(world)
-    world.ends(admissions[-1])
+    world.release(admissions[-1])
     world.running.admissions.add(admissions[-1])  # even if the record should be late
 
-    assert "exempt" not in await world.shows("dump_requests")
+    assert "exempt" not in await world.get_text("dump_requests")
 
 
 @pytest.mark.parametrize("value", ["1", "false", "yes"])
 async def test_details_tell_whose_a_request_is_and_what_about(world: AdminWorld, value: str) -> None:
     busy(world)
-    head, *rows = cells(await world.shows(f"dump_requests?includeRequestDetails={value}"))
+    head, *rows = cells(await world.get_text(f"dump_requests?includeRequestDetails={value}"))
 
     about = ["list", "/tenants/acme/orders\\n", "acme", "number-7", "shop/v1", "orders", "status"]
     assert head[10:] == ["UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource"]
     assert {tuple(row[11:]) for row in rows} == {tuple(about)}
     assert rows[-1][10] == "user-"
-    told = (await world.tells(f"dump_requests?includeRequestDetails={value}"))["requests"]
+    told = (await world.get_json(f"dump_requests?includeRequestDetails={value}"))["requests"]
     assert {key: value for key, value in told[-1].items() if isinstance(value, str) and not key.endswith("_at")} == {
         "level": "exempt",
         "schema": "exempt",
@@ -191,9 +193,9 @@ async def test_details_tell_whose_a_request_is_and_what_about(world: AdminWorld,
 async def test_without_details_nobody_is_named(world: AdminWorld, page: str) -> None:
     busy(world)
 
-    assert "user-" not in await world.shows(page)
-    assert "APIPath" not in await world.shows(page)
-    assert "user" not in (await world.tells(page))["requests"][0]
+    assert "user-" not in await world.get_text(page)
+    assert "APIPath" not in await world.get_text(page)
+    assert "user" not in (await world.get_json(page))["requests"][0]
 
 
 async def test_a_destination_that_cannot_tell_leaves_the_columns_empty(world: AdminWorld) -> None:
@@ -202,14 +204,14 @@ async def test_a_destination_that_cannot_tell_leaves_the_columns_empty(world: Ad
     world.controller.arrive(world.time, admission)
     world.running.note_seated(admission)
 
-    [row] = cells(await world.shows("dump_requests?includeRequestDetails=1"))[1:]
+    [row] = cells(await world.get_text("dump_requests?includeRequestDetails=1"))[1:]
 
     assert row[10:] == ["bob", *[""] * 7]
 
 
 async def test_requests_as_json_tell_the_same(world: AdminWorld) -> None:
     busy(world)
-    told = (await world.tells("dump_requests"))["requests"]
+    told = (await world.get_json("dump_requests"))["requests"]
 
     assert told[-1] == {
         "level": "exempt",
@@ -230,13 +232,13 @@ async def test_requests_as_json_tell_the_same(world: AdminWorld) -> None:
 
 async def test_heavy_flows_are_shown_by_what_they_had_wanted_and_have(world: AdminWorld) -> None:
     admissions = busy(world)
-    world.comes("alice")
+    world.request("alice")
     for _ in range(5):
-        world.comes("dave")
+        world.request("dave")
     world.time += SECOND
-    world.ends(admissions[0])
+    world.release(admissions[0])
 
-    told = {flow["flow"]: flow for flow in (await world.tells("flows"))["flows"]}
+    told = {flow["flow"]: flow for flow in (await world.get_json("flows"))["flows"]}
 
     assert told["alice"]["work"] == 1.5
     assert {key: told["dave"][key] for key in ("work", "rejected", "waiting")} == {
@@ -245,11 +247,11 @@ async def test_heavy_flows_are_shown_by_what_they_had_wanted_and_have(world: Adm
         "waiting": 2,
     }
     assert (told["bob"]["executing"], told["bob"]["seats_in_use"]) == (1, 1)
-    assert next(row[2] for row in cells(await world.shows("flows"))[1:]) == "alice"
-    assert next(row[2] for row in cells(await world.shows("flows?by=rejected"))[1:]) == "dave"
-    first = cells(await world.shows("flows?by=waiting"))[1]
+    assert next(row[2] for row in cells(await world.get_text("flows"))[1:]) == "alice"
+    assert next(row[2] for row in cells(await world.get_text("flows?by=rejected"))[1:]) == "dave"
+    first = cells(await world.get_text("flows?by=waiting"))[1]
     assert int(first[7]) == max(flow["waiting"] for flow in told.values())
-    assert ["1.50000000ss", "0.00000000ss"] in [row[3:5] for row in cells(await world.shows("flows"))]
+    assert ["1.50000000ss", "0.00000000ss"] in [row[3:5] for row in cells(await world.get_text("flows"))]
 
 
 async def test_no_more_than_the_heaviest_flows_are_shown(world: AdminWorld) -> None:
@@ -257,7 +259,7 @@ async def test_no_more_than_the_heaviest_flows_are_shown(world: AdminWorld) -> N
         world.running.work.add(("crowd", "everybody", f"w{number}"), number)
         world.running.rejections.add(("crowd", "everybody", f"r{number}"), number)
 
-    told = (await world.tells("flows"))["flows"]
+    told = (await world.get_json("flows"))["flows"]
 
     assert len(told) == 40
     assert [flow["flow"] for flow in told[:2]] == ["w499", "w498"]
@@ -267,4 +269,4 @@ async def test_what_was_long_ago_is_forgotten_when_somebody_looks(world: AdminWo
     world.running.work.add(("crowd", "everybody", "alice"), 8 * SECOND)
     world.time += 60 * SECOND
 
-    assert [flow["work"] for flow in (await world.tells("flows"))["flows"]] == [4.0]
+    assert [flow["work"] for flow in (await world.get_json("flows"))["flows"]] == [4.0]

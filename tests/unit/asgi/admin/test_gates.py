@@ -76,7 +76,7 @@ def office(board: Board) -> DescribedAdmin:
 
 
 async def test_gates_are_listed_with_their_keys_as_text(office: DescribedAdmin) -> None:
-    status, told = await office.orders("GET", "gates")
+    status, told = await office.call("GET", "gates")
 
     assert status == 200
     assert [(one["gate"], one["key"], one["state"]) for one in told["gates"]] == [
@@ -86,12 +86,12 @@ async def test_gates_are_listed_with_their_keys_as_text(office: DescribedAdmin) 
 
 
 async def test_one_gate_tells_who_waits_there(office: DescribedAdmin, board: Board) -> None:
-    _, told = await office.orders("GET", "gates/db")
+    _, told = await office.call("GET", "gates/db")
 
     assert [one["gate"] for one in told["gates"]] == ["db"]
     assert [(one["id"], one["key"]) for one in told["parked"]] == [(8, None), (9, "shard-3")]
     board.waiting = [waiting(number, "db") for number in range(500)]
-    assert len((await office.orders("GET", "gates/db"))[1]["parked"]) == MOST_PARKED
+    assert len((await office.call("GET", "gates/db"))[1]["parked"]) == MOST_PARKED
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ async def test_orders_reach_the_gates_and_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-    status, told = await office.orders("POST", page, order)
+    status, told = await office.call("POST", page, order)
 
     assert (status, board.asked) == (200, [asked])
     assert told.get("kicked") == (2 if "kick" in page else None)
@@ -143,27 +143,27 @@ async def test_orders_reach_the_gates_and_the_log(
 async def test_what_cannot_be_asked_is_refused(
     office: DescribedAdmin, board: Board, method: str, page: str, order: object, *, status: int
 ) -> None:
-    assert (await office.orders(method, page, order))[0] == status
+    assert (await office.call(method, page, order))[0] == status
     assert board.asked == []
 
 
 async def test_who_may_look_may_not_operate_gates(office: DescribedAdmin, board: Board) -> None:
-    assert (await office.orders("POST", "gates/db/close", {}, identity=LOUIS))[0] == 403
-    assert (await office.orders("GET", "gates", identity=LOUIS))[0] == 200
+    assert (await office.call("POST", "gates/db/close", {}, identity=LOUIS))[0] == 403
+    assert (await office.call("GET", "gates", identity=LOUIS))[0] == 200
     assert board.asked == []
 
 
 async def test_a_server_without_gates_has_none() -> None:
     office = DescribedAdmin()
 
-    assert (await office.orders("GET", "gates"))[1]["gates"] == []
-    assert (await office.orders("POST", "gates/db/open", {}))[0] == 404
+    assert (await office.call("GET", "gates"))[1]["gates"] == []
+    assert (await office.call("POST", "gates/db/open", {}))[0] == 404
 
 
 async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: DescribedAdmin, board: Board) -> None:
     board.waiting.append(waiting(10, "db", level="exempt"))
     board.waiting.append(waiting(11, "db", parked_for=4.0))
-    _, told = await office.orders("GET", "queues/crowd/waiting")
+    _, told = await office.call("GET", "queues/crowd/waiting")
 
     assert told["gates"] == [
         {"gate": "db", "key": "shard-3", "parked": 2, "oldest": 4.0},

@@ -76,15 +76,15 @@ def test_every_reference_leads_to_a_schema_and_every_schema_is_referred_to(descr
 
 async def test_it_is_served_and_tells_all_pages(description: dict[str, Any]) -> None:
     world = AdminWorld()
-    served = json.loads(await world.shows("openapi.json"))
-    pages = re.findall(r"[\w.]+(?=[,.])", (await world.asks("nothing"))[2].partition("Here are ")[2])
+    served = json.loads(await world.get_text("openapi.json"))
+    pages = re.findall(r"[\w.]+(?=[,.])", (await world.get("nothing"))[2].partition("Here are ")[2])
 
     assert served["paths"] == description["paths"]
     assert {path.removeprefix(f"{PATH}/").partition("/")[0] for path in served["paths"]} == set(pages)
     for path, item in served["paths"].items():
         for method in ("get", "post", "patch", "delete"):
             page = path.removeprefix(f"{PATH}/").replace("{name}", "crowd")
-            status, headers, _ = await world.asks(page, method=method.upper())
+            status, headers, _ = await world.get(page, method=method.upper())
             assert (status == 405) == (method not in item)
             if status == 405:
                 assert {one.lower() for one in headers["allow"].split(", ")} - {"head"} == set(item)
@@ -96,8 +96,8 @@ async def test_every_answer_is_as_described(description: dict[str, Any], page: s
     world = AdminWorld(discipline)
     admissions = busy(world)
     world.time += 10**9
-    world.ends(admissions[-1])
-    told = await world.tells(page)
+    world.release(admissions[-1])
+    told = await world.get_json(page)
     operation = description["paths"][f"{PATH}/{page.partition('?')[0]}"]["get"]
     schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
 
@@ -116,7 +116,7 @@ async def test_refusals_are_as_described(description: dict[str, Any]) -> None:
         ("flows", Identity("x")),
         ("flows", Identity("x", ("system:authenticated",))),
     ):
-        status, headers, body = await (world.asks(page, identity) if identity else world.asks(page))
+        status, headers, body = await (world.get(page, identity) if identity else world.get(page))
 
         assert str(status) in description["paths"][f"{PATH}/flows"]["get"]["responses"]
         assert headers["content-type"] == "application/problem+json"
@@ -129,4 +129,4 @@ async def test_the_parameters_are_those_that_are_understood(description: dict[st
         for parameter in item.get("get", {}).get("parameters", ()):
             for value in parameter["schema"].get("enum", ("1",)) if parameter["in"] == "query" else ():
                 page = f"{path.removeprefix(f'{PATH}/')}?{parameter['name']}={value}"
-                assert (await world.asks(page))[0] == 200
+                assert (await world.get(page))[0] == 200

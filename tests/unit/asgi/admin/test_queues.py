@@ -30,7 +30,7 @@ def office() -> DescribedAdmin:
 
 async def test_queues_are_listed_with_the_worker_that_has_them(office: DescribedAdmin) -> None:
     busy(office)
-    status, told = await office.orders("GET", "queues")
+    status, told = await office.call("GET", "queues")
 
     assert status == 200
     assert told["worker"]["pid"] == os.getpid()
@@ -43,13 +43,13 @@ async def test_queues_are_listed_with_the_worker_that_has_them(office: Described
 
 
 async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: DescribedAdmin) -> None:
-    await office.orders("POST", "queues", {"name": "batch", "weight": 3})
-    _, told = await office.orders("GET", "queues?documents=1")
+    await office.call("POST", "queues", {"name": "batch", "weight": 3})
+    _, told = await office.call("GET", "queues?documents=1")
 
     assert [one["metadata"]["name"] for one in told["documents"]] == ["batch", "catch-all", "crowd", "exempt"]
     assert told["drift"] == [{"queue": "batch", "field": "queue", "file": None, "live": "batch"}]
-    assert (await office.orders("GET", "queues/batch"))[1]["drift"] == told["drift"]
-    assert (await office.orders("GET", "queues/crowd"))[1]["drift"] == []
+    assert (await office.call("GET", "queues/batch"))[1]["drift"] == told["drift"]
+    assert (await office.call("GET", "queues/crowd"))[1]["drift"] == []
 
 
 @pytest.mark.parametrize("identity", [OLGA, None], ids=["http", "socket"])
@@ -65,7 +65,7 @@ async def test_a_queue_is_created_changed_and_deleted(office: DescribedAdmin, id
         ("DELETE", "queues/batch", None),
         ("GET", "queues/batch", None),
     ):
-        told.append(await office.orders(method, page, order, identity=identity))
+        told.append(await office.call(method, page, order, identity=identity))
 
     assert [status for status, _ in told] == [201, 200, 200, 200, 200, 200, 200, 404]
     states = [document["queue"]["state"] for status, document in told[:6]]
@@ -79,12 +79,12 @@ async def test_a_queue_is_created_changed_and_deleted(office: DescribedAdmin, id
 
 
 async def test_a_queue_that_is_open_is_deleted_only_in_cascade(office: DescribedAdmin) -> None:
-    await office.orders("POST", "queues", {"name": "batch"})
-    status, told = await office.orders("DELETE", "queues/batch")
+    await office.call("POST", "queues", {"name": "batch"})
+    status, told = await office.call("DELETE", "queues/batch")
 
     assert (status, told["type"]) == (409, "urn:apf:admin:conflict")
     assert "it is Open. Close it" in told["detail"]
-    assert (await office.orders("DELETE", "queues/batch?cascade=1"))[0] == 200
+    assert (await office.call("DELETE", "queues/batch?cascade=1"))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ async def test_what_cannot_be_is_refused_and_names_the_fields(
     fields: list[str],
 ) -> None:
     before = office.queues.list()
-    found, told = await office.orders(method, page, order)
+    found, told = await office.call(method, page, order)
 
     assert (found, told["status"]) == (status, status)
     assert [one["field"] for one in told.get("errors", ())] == fields
@@ -162,17 +162,17 @@ async def test_what_cannot_be_is_refused_and_names_the_fields(
 async def test_a_body_must_be_json_and_say_so(
     office: DescribedAdmin, body: bytes, headers: Mapping[str, str], status: int
 ) -> None:
-    assert (await office.orders("PATCH", "queues/crowd", body, headers=headers))[0] == status
+    assert (await office.call("PATCH", "queues/crowd", body, headers=headers))[0] == status
 
 
 async def test_a_body_without_an_end_times_out(office: DescribedAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apf_middleware.asgi.admin.protocol._BODY_TIMEOUT_S", 0.01)
     beginning: Message = {"type": "http.request", "body": b"{", "more_body": True}
 
-    assert (await office.orders("PATCH", "queues/crowd", parts=[beginning]))[0] == 408
-    assert (await office.orders("PATCH", "queues/crowd", parts=[beginning, {"type": "http.disconnect"}]))[0] == 400
+    assert (await office.call("PATCH", "queues/crowd", parts=[beginning]))[0] == 408
+    assert (await office.call("PATCH", "queues/crowd", parts=[beginning, {"type": "http.disconnect"}]))[0] == 400
     long: list[Message] = [{**beginning, "body": b" " * 1024}] * 100
-    assert (await office.orders("PATCH", "queues/crowd", parts=long))[0] == 413
+    assert (await office.call("PATCH", "queues/crowd", parts=long))[0] == 413
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_a_body_without_an_end_times_out(office: DescribedAdmin, monkeypat
 async def test_another_site_s_page_gives_no_orders(office: DescribedAdmin, site: str, status: int) -> None:
     headers = {**JSON, "Sec-Fetch-Site": site}
 
-    assert (await office.orders("PATCH", "queues/crowd", {"weight": 7}, headers=headers))[0] == status
+    assert (await office.call("PATCH", "queues/crowd", {"weight": 7}, headers=headers))[0] == status
     assert office.queues.status("crowd").weight == (7 if status == 200 else 1000)
 
 
@@ -192,16 +192,16 @@ async def test_who_may_look_may_not_change(office: DescribedAdmin) -> None:
         ("POST", "queues/crowd/close", {}),
         ("DELETE", "queues/crowd", None),
     ):
-        status, told = await office.orders(method, page, order, identity=LOUIS)
+        status, told = await office.call(method, page, order, identity=LOUIS)
         assert status == 403
         assert "spec.admin.operators" in told["detail"]
-    assert (await office.orders("GET", "queues/crowd", identity=LOUIS))[0] == 200
+    assert (await office.call("GET", "queues/crowd", identity=LOUIS))[0] == 200
 
 
 async def test_who_waits_is_told_by_flow(office: DescribedAdmin) -> None:
     busy(office)
     office.time += 2 * SECOND
-    status, told = await office.orders("GET", "queues/crowd/waiting")
+    status, told = await office.call("GET", "queues/crowd/waiting")
 
     assert status == 200
     assert (told["waiting"], told["seats"], told["oldest"]) == (3, 4, 2.0)
@@ -209,7 +209,7 @@ async def test_who_waits_is_told_by_flow(office: DescribedAdmin) -> None:
         {"flow": "alice", "waiting": 2, "seats": 3, "oldest": 2.0},
         {"flow": "carol\n", "waiting": 1, "seats": 1, "oldest": 2.0},
     ]
-    assert (await office.orders("GET", "queues/exempt/waiting"))[1]["flows"] == []
+    assert (await office.call("GET", "queues/exempt/waiting"))[1]["flows"] == []
     assert MOST_FLOWS == 100
 
 
@@ -218,10 +218,10 @@ async def test_the_log_tells_who_has_changed_what_and_who_was_refused(
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     forger = Identity('eve\n" action=open by="root', OLGA.groups)
-    await office.orders("POST", "queues/crowd/pause", {}, identity=forger)
-    await office.orders("POST", "queues/crowd/close", {"mode": "drain"}, identity=None)
-    await office.orders("DELETE", "queues/nobody")
-    await office.orders("GET", "queues/nobody")
+    await office.call("POST", "queues/crowd/pause", {}, identity=forger)
+    await office.call("POST", "queues/crowd/close", {"mode": "drain"}, identity=None)
+    await office.call("DELETE", "queues/nobody")
+    await office.call("GET", "queues/nobody")
 
     paused, closed, refused = [record.getMessage() for record in caplog.records]
     assert paused.startswith(

@@ -7,7 +7,7 @@ import pytest
 from apf_middleware.config import load_text
 from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Reason
-from tests.support.named_queues import MS, Operated, level, server
+from tests.support.named_queues import MS, NamedQueueServer, level, server
 
 WEB = level("web", "minSeats: 0, maxSeats: 4")
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
@@ -20,7 +20,7 @@ ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
 @pytest.mark.parametrize("before", ["open", "pause", "close"])
 @pytest.mark.parametrize("is_busy", [True, False])
 def test_every_action_is_possible_in_every_state(before: str, wanted: str, is_busy: bool) -> None:  # noqa: FBT001
-    house = Operated(server(10) + WEB)
+    house = NamedQueueServer(server(10) + WEB)
     if is_busy:
         house.arrive("web")
     house.queues.operate("web", before)
@@ -34,7 +34,7 @@ def test_every_action_is_possible_in_every_state(before: str, wanted: str, is_bu
 
 @pytest.mark.parametrize(("field", "arguments"), [("action", ("shut", "drain")), ("mode", ("close", "kill"))])
 def test_an_action_that_is_none_is_told_what_there_is(field: str, arguments: tuple[str, str]) -> None:
-    house = Operated(server(10) + WEB)
+    house = NamedQueueServer(server(10) + WEB)
 
     with pytest.raises(QueueInvalidError, match=r"open, close, pause|drain, shed") as caught:
         house.queues.operate("web", arguments[0], mode=arguments[1])
@@ -43,7 +43,9 @@ def test_an_action_that_is_none_is_told_what_there_is(field: str, arguments: tup
 
 
 def test_a_paused_queue_keeps_who_comes_until_it_opens_or_their_time_is_up() -> None:
-    house = Operated(server(10) + level("web", "minSeats: 0, queuing: {queues: 1, handSize: 1, queueLengthLimit: 2}"))
+    house = NamedQueueServer(
+        server(10) + level("web", "minSeats: 0, queuing: {queues: 1, handSize: 1, queueLengthLimit: 2}")
+    )
     [running] = house.arrive("web")
     house.queues.operate("web", "pause")
     first, second, third = house.arrive("web", 3)
@@ -58,7 +60,7 @@ def test_a_paused_queue_keeps_who_comes_until_it_opens_or_their_time_is_up() -> 
 
 
 def test_a_closing_queue_is_closed_when_the_last_one_ends() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     running, waits = house.arrive("web", 2)
     house.queues.operate("web", "close")
     assert house.arrive("web")[0].reason is Reason.QUEUE_CLOSING
@@ -72,7 +74,7 @@ def test_a_closing_queue_is_closed_when_the_last_one_ends() -> None:
 @pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
 def test_a_closing_queue_is_closed_and_can_be_deleted_when_the_last_linger_ends(borrowing: str) -> None:
     text = server(10) + level("web", "shares: 100")
-    house = Operated(text.replace("seats: 10", f"seats: 10, borrowing: {borrowing}"))
+    house = NamedQueueServer(text.replace("seats: 10", f"seats: 10, borrowing: {borrowing}"))
     [lingers] = house.arrive("web", linger_ns=800 * MS)
     house.end(lingers)
     house.queues.operate("web", "close")
@@ -86,7 +88,7 @@ def test_a_closing_queue_is_closed_and_can_be_deleted_when_the_last_linger_ends(
 
 
 def test_time_may_go_on_during_each_action() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.ticks_ns = 1
     [running] = house.arrive("web")
     house.queues.operate("web", "close")
@@ -97,7 +99,7 @@ def test_time_may_go_on_during_each_action() -> None:
 
 
 def test_the_end_of_a_linger_is_in_time_for_the_next_action() -> None:
-    house = Operated(server(1) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
+    house = NamedQueueServer(server(1) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
     [lingers] = house.arrive("web", linger_ns=5)
     house.end(lingers)
     house.queues.operate("other", "pause")
@@ -111,7 +113,7 @@ def test_the_end_of_a_linger_is_in_time_for_the_next_action() -> None:
 
 
 def test_those_who_wait_in_a_paused_queue_are_served_when_it_closes() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.queues.operate("web", "pause")
     [waits] = house.arrive("web")
     house.queues.operate("web", "close")
@@ -122,7 +124,7 @@ def test_those_who_wait_in_a_paused_queue_are_served_when_it_closes() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.TIME_OUT, Reason.CANCELLED])
 def test_a_closing_queue_is_closed_when_the_last_one_that_waits_leaves(reason: Reason) -> None:
-    house = Operated(server(2) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
+    house = NamedQueueServer(server(2) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
     [other] = house.arrive("other")
     [waits] = house.arrive("web")
     house.queues.operate("web", "close")
@@ -135,7 +137,7 @@ def test_a_closing_queue_is_closed_when_the_last_one_that_waits_leaves(reason: R
 
 
 def test_a_queue_that_is_closed_drains_or_sheds_those_who_wait() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     running, waits = house.arrive("web", 2)
     house.queues.operate("web", "close")
     assert waits.is_waiting
@@ -149,7 +151,7 @@ def test_a_queue_that_is_closed_drains_or_sheds_those_who_wait() -> None:
 
 def test_nobody_is_seated_while_those_who_wait_are_sent_away() -> None:
     one_queue = "queuing: {queues: 1, handSize: 1, queueLengthLimit: 9}"
-    house = Operated(server(10) + level("web", f"minSeats: 0, maxSeats: 4, {one_queue}"))
+    house = NamedQueueServer(server(10) + level("web", f"minSeats: 0, maxSeats: 4, {one_queue}"))
     house.arrive("web", 2)
     [wide] = house.arrive("web", 1, width=3)
     narrow = house.arrive("web", 2)
@@ -161,7 +163,7 @@ def test_nobody_is_seated_while_those_who_wait_are_sent_away() -> None:
 
 
 def test_a_closed_queue_deserves_nothing() -> None:
-    house = Operated(server(10) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
+    house = NamedQueueServer(server(10) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
     house.arrive("other", 30)
     assert house.queues.status("web").deserved == 3
     house.queues.operate("web", "close")
@@ -171,7 +173,7 @@ def test_a_closed_queue_deserves_nothing() -> None:
 
 
 def test_a_request_that_is_alone_keeps_its_queue_from_being_closed() -> None:
-    house = Operated(server(10) + level("web", "minSeats: 2"))
+    house = NamedQueueServer(server(10) + level("web", "minSeats: 2"))
     [alone] = house.arrive("web")
     assert house.queues.operate("web", "close").state == "Closing"
     house.end(alone)
@@ -179,7 +181,7 @@ def test_a_request_that_is_alone_keeps_its_queue_from_being_closed() -> None:
 
 
 def test_a_closed_queue_s_min_is_lent_until_it_opens() -> None:
-    house = Operated(server(4) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
+    house = NamedQueueServer(server(4) + level("web", "minSeats: 3") + level("other", "minSeats: 0"))
     house.queues.operate("web", "close")
 
     assert sum(one.is_seated for one in house.arrive("other", 9)) == 4
@@ -188,7 +190,7 @@ def test_a_closed_queue_s_min_is_lent_until_it_opens() -> None:
 
 
 def test_a_file_can_say_that_a_queue_begins_paused_or_closed() -> None:
-    house = Operated(server(10) + level("a", "state: Paused") + level("b", "state: Closed"))
+    house = NamedQueueServer(server(10) + level("a", "state: Paused") + level("b", "state: Closed"))
 
     assert (house.state("a"), house.state("b")) == ("Paused", "Closed")
     assert house.arrive("a")[0].is_waiting
@@ -203,7 +205,7 @@ FAMILY = (
 
 
 def test_closing_a_parent_closes_its_children_and_opening_it_opens_those_that_it_had_closed() -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     house.queues.operate("free", "close")
     house.queues.operate("tenants", "close")
     assert [house.state(name) for name in ("tenants", "free", "paid")] == ["Closed"] * 3
@@ -218,7 +220,7 @@ def test_closing_a_parent_closes_its_children_and_opening_it_opens_those_that_it
 
 
 def test_a_parent_is_closing_as_long_as_one_of_its_children_is() -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     [running] = house.arrive("free")
     house.queues.operate("tenants", "close", mode="shed")
     assert (house.state("tenants"), house.state("paid")) == ("Closing", "Closed")
@@ -227,7 +229,7 @@ def test_a_parent_is_closing_as_long_as_one_of_its_children_is() -> None:
 
 
 def test_a_queue_that_gets_a_closed_parent_is_closed() -> None:
-    house = Operated(FAMILY + level("web"))
+    house = NamedQueueServer(FAMILY + level("web"))
     house.queues.operate("tenants", "close")
     house.queues.update("web", parent="tenants")
 
@@ -235,7 +237,7 @@ def test_a_queue_that_gets_a_closed_parent_is_closed() -> None:
 
 
 def test_a_parent_s_numbers_are_its_children_s_together() -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     house.arrive("free", 2)
     house.arrive("paid", 3)
     found = house.queues.status("tenants")
@@ -248,7 +250,7 @@ def test_a_parent_s_numbers_are_its_children_s_together() -> None:
 
 
 def test_a_queue_is_created_changed_and_shown_while_the_server_works() -> None:
-    house = Operated(server(10) + WEB)
+    house = NamedQueueServer(server(10) + WEB)
     made = house.queues.create("batch", weight=2, max=3, by="alice")
     assert (made.state, made.weight, made.min, made.max, made.source) == ("Open", 2, 0, 3, "live")
     queuing = house.controller.configuration.levels["batch"].queuing
@@ -262,7 +264,7 @@ def test_a_queue_is_created_changed_and_shown_while_the_server_works() -> None:
 
 
 def test_a_closing_queue_can_be_changed() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.arrive("web", 2)
     house.queues.operate("web", "close")
 
@@ -292,7 +294,7 @@ def test_a_closing_queue_can_be_changed() -> None:
 def test_what_a_queue_cannot_be_is_told_with_its_field_and_changes_nothing(
     fields: dict[str, object], name: str, words: str
 ) -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
 
     with pytest.raises(QueueInvalidError, match=words) as caught:
         house.queues.create("new", **fields)  # type: ignore[arg-type]
@@ -305,12 +307,12 @@ def test_what_a_queue_cannot_be_is_told_with_its_field_and_changes_nothing(
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(QueueInvalidError) as caught:
-        Operated(FAMILY).queues.update("free", weight=0, min=-1)
+        NamedQueueServer(FAMILY).queues.update("free", weight=0, min=-1)
     assert caught.value.fields == ("weight", "min")
 
 
 def test_a_parent_s_max_cannot_go_below_its_children_s() -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     house.queues.update("free", max=5)
 
     with pytest.raises(QueueInvalidError, match="in 'free' it must not exceed"):
@@ -318,7 +320,7 @@ def test_a_parent_s_max_cannot_go_below_its_children_s() -> None:
 
 
 def test_names_are_checked_and_taken_names_refused() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     with pytest.raises(QueueInvalidError, match="DNS name"):
         house.queues.create("Not A Name")
     with pytest.raises(QueueConflictError, match="already"):
@@ -329,7 +331,7 @@ def test_names_are_checked_and_taken_names_refused() -> None:
 
 
 def test_a_queue_is_deleted_when_it_is_closed() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     [running] = house.arrive("web")
     with pytest.raises(QueueConflictError, match="it is Open"):
         house.queues.delete("web")
@@ -345,7 +347,7 @@ def test_a_queue_is_deleted_when_it_is_closed() -> None:
 
 
 def test_a_cascade_rejects_who_waits_and_lets_who_runs_finish() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     running, waits = house.arrive("web", 2)
 
     house.queues.delete("web", cascade=True)
@@ -357,7 +359,7 @@ def test_a_cascade_rejects_who_waits_and_lets_who_runs_finish() -> None:
 
 
 def test_a_parent_goes_with_its_children_or_not_at_all() -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     house.queues.operate("tenants", "close")
     with pytest.raises(QueueConflictError, match="free, paid"):
         house.queues.delete("tenants")
@@ -368,7 +370,7 @@ def test_a_parent_goes_with_its_children_or_not_at_all() -> None:
 
 
 def test_a_name_that_is_made_again_is_another_queue() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     first = house.queues.status("web").generation
     [running] = house.arrive("web")
     house.queues.delete("web", cascade=True)
@@ -386,7 +388,7 @@ def test_a_name_that_is_made_again_is_another_queue() -> None:
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all", "usual"])
 def test_what_everything_else_falls_to_is_not_deleted(name: str) -> None:
-    house = Operated(server(10, ", default: usual") + level("usual"))
+    house = NamedQueueServer(server(10, ", default: usual") + level("usual"))
     if name != "exempt":
         house.queues.operate(name, "close")
 
@@ -395,7 +397,7 @@ def test_what_everything_else_falls_to_is_not_deleted(name: str) -> None:
 
 
 def test_an_exempt_level_is_neither_closed_nor_changed() -> None:
-    queues = Operated(ONE).queues
+    queues = NamedQueueServer(ONE).queues
     with pytest.raises(QueueConflictError, match="always open"):
         queues.operate("exempt", "close")
     with pytest.raises(QueueConflictError, match="nothing to change") as caught:
@@ -404,7 +406,7 @@ def test_an_exempt_level_is_neither_closed_nor_changed() -> None:
 
 
 def test_a_thousand_queues_come_and_go_under_load_and_leave_nothing_behind() -> None:
-    house = Operated(server(10) + WEB)
+    house = NamedQueueServer(server(10) + WEB)
     house.arrive("web", 3)
     for number in range(100):
         names = [f"q{number}-{one}" for one in range(10)]
@@ -427,7 +429,7 @@ def test_a_thousand_queues_come_and_go_under_load_and_leave_nothing_behind() -> 
 
 
 def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_told_apart() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.queues.create("batch", max=3)
     house.queues.update("web", weight=9)
     house.queues.operate("web", "pause")
@@ -450,7 +452,7 @@ def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_told_apart
 
 
 def test_a_file_that_says_something_newer_of_a_queue_goes_before_what_is_older() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.queues.update("web", weight=9)
     house.reload(server(10) + level("web", "weight: 5"))
 
@@ -459,7 +461,7 @@ def test_a_file_that_says_something_newer_of_a_queue_goes_before_what_is_older()
 
 
 def test_a_deleted_queue_stays_away_until_its_document_changes() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.queues.delete("web", cascade=True)
     house.reload(ONE + level("new"))
     assert "web" not in house.controller.levels
@@ -472,7 +474,7 @@ def test_a_deleted_queue_stays_away_until_its_document_changes() -> None:
 def test_committing_the_document_ends_the_drift() -> None:
     import yaml  # noqa: PLC0415 - only this test needs it
 
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     house.queues.create("batch", max=3, min=1, parent="tenants", reclaimable=False, priority=2)
     [running] = house.arrive("batch")
     written = yaml.safe_dump_all(house.queues.document("batch"))
@@ -486,7 +488,7 @@ def test_committing_the_document_ends_the_drift() -> None:
 
 
 def test_a_change_that_files_no_longer_allow_ends() -> None:
-    house = Operated(FAMILY)
+    house = NamedQueueServer(FAMILY)
     house.queues.create("batch", parent="tenants", max=6)
     house.reload(server(10) + level("tenants", "maxSeats: 5") + level("free", "parent: tenants"))
     assert "batch" not in house.configuration.levels
@@ -496,7 +498,7 @@ def test_a_change_that_files_no_longer_allow_ends() -> None:
 
 
 def test_a_change_back_is_no_change() -> None:
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.queues.operate("web", "close")
     house.queues.operate("web", "open")
 
@@ -506,7 +508,7 @@ def test_a_change_back_is_no_change() -> None:
 
 def test_every_change_is_told_in_the_log_with_who_and_what(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-    house = Operated(ONE)
+    house = NamedQueueServer(ONE)
     house.queues.create("batch", max=3, by="alice")
     house.queues.operate("batch", "close", by="bob")
     house.queues.update("batch", weight=2)
@@ -521,7 +523,7 @@ def test_every_change_is_told_in_the_log_with_who_and_what(caplog: pytest.LogCap
 
 
 def test_counters_go_on_from_the_queue_that_there_is_and_not_from_one_of_its_name_that_was_deleted() -> None:
-    house = Operated(server(10) + WEB)
+    house = NamedQueueServer(server(10) + WEB)
     house.arrive("web")
     house.queues.delete("web", cascade=True)  # and its request runs on
     house.reload(server(10) + level("web", "minSeats: 0, maxSeats: 5"))
@@ -534,7 +536,7 @@ def test_counters_go_on_from_the_queue_that_there_is_and_not_from_one_of_its_nam
 
 def test_what_idle_queues_deserve_is_their_part_and_adds_up_to_the_seats() -> None:
     weights = "".join(level(name, f"weight: {weight}, minSeats: 0") for name, weight in (("a", 100), ("b", 300)))
-    house = Operated(server(12) + weights)
+    house = NamedQueueServer(server(12) + weights)
     idle = {one.name: one.deserved for one in house.queues.list()}
     house.arrive("a", 30)
     house.arrive("b", 30)
@@ -547,7 +549,7 @@ def test_what_idle_queues_deserve_is_their_part_and_adds_up_to_the_seats() -> No
 
 
 def test_thirds_of_seats_that_are_deserved_are_shown_so_that_they_add_up() -> None:
-    house = Operated(server(10) + "".join(level(name, "minSeats: 0") for name in "abc"))
+    house = NamedQueueServer(server(10) + "".join(level(name, "minSeats: 0") for name in "abc"))
     house.arrive("a", 1)
 
     assert sum(one.deserved for one in house.queues.list()) == pytest.approx(10, abs=1e-9)

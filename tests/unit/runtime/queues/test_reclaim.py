@@ -8,16 +8,16 @@ from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.queues import NamedQueues
-from tests.support.named_queues import Operated, level, server
+from tests.support.named_queues import NamedQueueServer, level, server
 
 
-def market(seats: int = 11, **specs: str) -> Operated:
+def market(seats: int = 11, **specs: str) -> NamedQueueServer:
     """Queues that are promised nothing, of equal weight; one seat of all is the catch-all's."""
     text = "".join(level(name, f"shares: 100, minSeats: 0{', ' if spec else ''}{spec}") for name, spec in specs.items())
-    return Operated(server(seats) + text)
+    return NamedQueueServer(server(seats) + text)
 
 
-def fill(house: Operated, queue: str, number: int = 10, *, opted_in: bool = True) -> list[Admission]:
+def fill(house: NamedQueueServer, queue: str, number: int = 10, *, opted_in: bool = True) -> list[Admission]:
     running = house.arrive(queue, number)
     assert all(one.is_seated for one in running)
     if opted_in:
@@ -87,7 +87,7 @@ def test_no_seat_is_asked_back(how: str) -> None:
 def test_no_seat_is_asked_back_where_limits_are_adjusted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Alarm, "ask", lambda *_: None)
     text = server(10).replace("defaults", "borrowing: periodic, defaults")
-    house = Operated(text + level("owner", "lendablePercent: 100") + level("borrower", "lendablePercent: 100"))
+    house = NamedQueueServer(text + level("owner", "lendablePercent: 100") + level("borrower", "lendablePercent: 100"))
     running = [one for one in house.arrive("borrower", 20) if one.is_seated]
     for one in running:
         one.revocable()
