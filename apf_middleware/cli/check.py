@@ -1,12 +1,11 @@
 """``apf check``: everything that is wrong with a configuration, and everything that is legal but odd."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.cli.output import Output, OutputOption, Paths, plural, require_paths, show_json, tell
 from apf_middleware.config import Reading, Severity, read
 
 __all__ = ["check"]
@@ -33,7 +32,7 @@ def check(
     reading = read(paths, skip_foreign=skip_foreign, allow_empty=allow_empty)
     failed = bool(reading.errors or (strict and reading.warnings))
     if output is Output.JSON:
-        typer.echo(json.dumps(_as_document(reading, failed=failed), indent=2))
+        show_json(_as_document(reading, failed=failed))
     else:
         _tell(reading, paths)
     raise typer.Exit(_ERRORS if failed else 0)
@@ -52,14 +51,10 @@ def _as_document(reading: Reading, *, failed: bool) -> dict[str, object]:
 def _tell(reading: Reading, paths: list[Path]) -> None:
     for problem in reading.problems:
         tell(problem, _STYLES[problem.severity])
-    counted = f"{_number(len(reading.errors), 'error')}, {_number(len(reading.warnings), 'warning')}"
+    counted = f"{plural(len(reading.errors), 'error')}, {plural(len(reading.warnings), 'warning')}"
     if reading.configuration is None:
         tell(f"{' '.join(map(str, paths))}: {counted}", "bold red")
         return
     levels, schemas = len(reading.configuration.levels), len(reading.configuration.schemas)
     style = "bold yellow" if reading.warnings else "bold green"
-    tell(f"{_number(levels, 'level')}, {_number(schemas, 'schema')}: {counted}", style)
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    tell(f"{plural(levels, 'level')}, {plural(schemas, 'schema')}: {counted}", style)

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from apf_middleware.cli.output import Paths, require_paths
-from apf_middleware.config import ConfigurationError, load
+from apf_middleware.cli.output import Paths, load_files
 from apf_middleware.config.emit import Target
 from apf_middleware.config.emit import convert as written
 from apf_middleware.config.problems import Problems
@@ -23,12 +22,7 @@ def convert(
     What is written says the imagined and suggested objects too, so it means the same anywhere. Warnings tell what is
     left out beside them. Exit status 1 if it can't be read, or if the format can't say what belongs where.
     """
-    require_paths(paths)
-    try:
-        configuration = load(*paths)
-    except ConfigurationError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(1) from error
+    configuration = load_files(paths)
     problems = Problems()
     text = written(configuration, to, problems)
     for problem in problems:

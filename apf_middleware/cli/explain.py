@@ -1,6 +1,5 @@
 """``apf explain``: what a configuration makes of one request, and why."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,8 +9,8 @@ import typer
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
 from apf_middleware.classification.kubernetes import is_served_without_seats
-from apf_middleware.cli.output import Output, OutputOption, require_paths, tell
-from apf_middleware.config import Configuration, ConfigurationError, load
+from apf_middleware.cli.output import Output, OutputOption, load_files, parse_headers, show_json, tell
+from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
 from apf_middleware.config.gating import Gating
 from apf_middleware.runtime import QueueNaming, UnknownQueue
@@ -42,20 +41,15 @@ def explain(
     if len(words) < _LEAST_ARGUMENTS:
         raise typer.BadParameter("it takes files, a method and a URL", param_hint="PATH... METHOD URL")
     paths, (method, url) = [Path(word) for word in words[:-2]], words[-2:]
-    require_paths(paths)
-    try:
-        configuration = load(*paths)
-    except ConfigurationError as error:
-        typer.echo(error, err=True)
-        raise typer.Exit(1) from error
-    identity = _identity(user, group or [])
-    digest = _digest(configuration, (method, url), identity, _headers(header or []), client_ip)
+    configuration = load_files(paths)
+    headers = {name.lower(): value for name, value in reversed(parse_headers(header or []))}  # the first of several
+    digest = _digest(configuration, (method, url), _identity(user, group or []), headers, client_ip)
     if configuration.server.resolver == "kubernetes" and is_served_without_seats(digest):
         told = _about(digest) | {"served": "at once, without a seat, as all long-running requests but watches"}
     else:
         told = _tell(configuration, digest, derive_classifier(configuration).explain(digest))
     if output is Output.JSON:
-        typer.echo(json.dumps(told, indent=2))
+        show_json(told)
         return
     for name, value in told.items():
         for line in _lines(name, value):
@@ -69,16 +63,6 @@ def _identity(user: str, groups: list[str]) -> Identity:
     account = _SERVICE_ACCOUNT.fullmatch(user)
     implied = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{account[1]}") if account else ()
     return Identity(user, tuple(dict.fromkeys((*groups, *implied, _AUTHENTICATED))))
-
-
-def _headers(headers: list[str]) -> dict[str, str]:
-    parsed: dict[str, str] = {}
-    for header in headers:
-        name, colon, value = header.partition(":")
-        if not colon or not name.strip():
-            raise typer.BadParameter(f"{header!r} is not NAME:VALUE", param_hint="--header")
-        parsed.setdefault(name.strip().lower(), value.strip())
-    return parsed
 
 
 def _digest(

@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
+from apf_middleware.asgi.admin.documents import GateList
 from apf_middleware.cli.control.merging import gate_disagreements, merge_gates
 from apf_middleware.cli.control.options import parse_duration
 from apf_middleware.cli.control.outcomes import end, require_success
-from apf_middleware.cli.control.rendering import gate_table, show_json
+from apf_middleware.cli.control.rendering import gate_table
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import Reply, page
-from apf_middleware.cli.output import Output, OutputOption, tell
+from apf_middleware.cli.output import Output, OutputOption, show_json, tell
 
 __all__ = ["close_gate", "gates", "kick_gate", "list_gates", "open_gate"]
 
@@ -31,14 +32,14 @@ _Duration = Annotated[
 @for_server
 def list_gates(server: Server, *, output: OutputOption = Output.TEXT) -> None:
     """Show all gates, each key apart where requests wait."""
-    _show(server.ask("GET", page("gates")), output)
+    _show(server.ask("GET", page("gates"), GateList), output)
 
 
 @gates.command("open")
 @for_server
 def open_gate(server: Server, *, name: _Name, output: OutputOption = Output.TEXT) -> None:
     """Open a gate in every worker, and let the held requests try."""
-    _show(server.ask("POST", page("gates", name, "open"), {}), output)
+    _show(server.ask("POST", page("gates", name, "open"), GateList, {}), output)
 
 
 @gates.command("close")
@@ -52,7 +53,7 @@ def close_gate(
 ) -> None:
     """Hold all requests at a gate in every worker, whatever happens."""
     body = {} if duration is None else {"for": parse_duration(duration, "--for")}
-    _show(server.ask("POST", page("gates", name, "close"), body), output)
+    _show(server.ask("POST", page("gates", name, "close"), GateList, body), output)
 
 
 @gates.command("kick")
@@ -65,13 +66,13 @@ def kick_gate(
 ) -> None:
     """Let the requests that a gate holds try once more, in every worker."""
     body = {} if request is None else {"request": request}
-    replies = server.ask("POST", page("gates", name, "kick"), body)
+    replies = server.ask("POST", page("gates", name, "kick"), GateList, body)
     require_success(replies)
-    tell(f"kicked {sum(reply.document['kicked'] for reply in replies if reply.is_done)}")
+    tell(f"kicked {sum(reply.document.kicked for reply in replies if reply.document)}")
     end(replies)
 
 
-def _show(replies: list[Reply], output: Output) -> None:
+def _show(replies: list[Reply[GateList]], output: Output) -> None:
     require_success(replies)
     found = merge_gates(replies)
     if output is Output.JSON:

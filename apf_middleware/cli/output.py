@@ -1,8 +1,10 @@
-"""What several commands share: how to write results, and which paths to read.
+"""What several commands share: how results are written, and which paths and headers are read.
 
-Colours are for terminals only. Elsewhere the same lines come out plain and unbroken, for people who grep.
+Colours are for terminals only. Elsewhere the same lines come out plain and unbroken, so that grep finds them.
 """
 
+import json
+from collections.abc import Container, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,11 +13,30 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Output", "OutputOption", "Paths", "is_there", "require_folder", "require_paths", "tell"]
+from apf_middleware.config import Configuration, ConfigurationError, load
 
+__all__ = [
+    "GAP",
+    "Output",
+    "OutputOption",
+    "Paths",
+    "align",
+    "is_there",
+    "load_files",
+    "parse_headers",
+    "plural",
+    "require_folder",
+    "require_paths",
+    "shorten",
+    "show_json",
+    "tell",
+]
+
+GAP: Final = 2
+"""The spaces between two columns of a table."""
 
 _MOST_SHOWN: Final = 80  # characters of a name
-_WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is told with the other problems
+_WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is reported with the other problems
 
 
 class Output(StrEnum):
@@ -30,11 +51,24 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people
 Paths = Annotated[list[Path], typer.Argument(help="Files, directories or globs of YAML or JSON.", show_default=False)]
 
 
+# Input
+
+
 def require_paths(paths: list[Path]) -> None:
     """End with status 2 when one of these isn't there."""
     missing = [path for path in paths if not _WILDCARDS & set(str(path)) and not is_there(path, "PATH")]
     if missing:
         raise typer.BadParameter(f"there is no {', '.join(map(str, missing))}", param_hint="PATH")
+
+
+def load_files(paths: list[Path]) -> Configuration:
+    """Return the configuration in these files; end with status 2 without files, and with status 1 if it is wrong."""
+    require_paths(paths)
+    try:
+        return load(*paths)
+    except ConfigurationError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(1) from error
 
 
 def is_there(path: Path, hint: str) -> bool:
@@ -43,7 +77,7 @@ def is_there(path: Path, hint: str) -> bool:
         return path.exists()
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else str(error)) or "it can't be a file's name"
-        shown = str(path) if len(str(path)) <= _MOST_SHOWN else f"{str(path)[:_MOST_SHOWN]}…"
+        shown = shorten(str(path), _MOST_SHOWN + 1)
         raise typer.BadParameter(f"{shown} can't be read: {reason.lower()}", param_hint=hint) from None
 
 
@@ -56,6 +90,49 @@ def require_folder(option: str, path: Path) -> None:
         raise typer.BadParameter(f"{path} is a folder", param_hint=f"--{option}")
 
 
+def parse_headers(given: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the names and values of headers that are written as NAME:VALUE."""
+    headers = []
+    for header in given:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise typer.BadParameter(f"{header!r} is not NAME:VALUE", param_hint="--header")
+        headers.append((name.strip(), value.strip()))
+    return headers
+
+
+# Output
+
+
 def tell(line: object, style: str = "") -> None:
-    """One line on standard output; ``style`` is rich's name for a colour or weight."""
+    """Write one line to standard output; ``style`` is rich's name for a colour or weight."""
     Console(highlight=False, soft_wrap=True).print(Text(str(line), style=style))
+
+
+def show_json(document: object) -> None:
+    """Write JSON, for programs."""
+    typer.echo(json.dumps(document, indent=2))
+
+
+def align(rows: Sequence[Sequence[str]], left: Container[str]) -> list[str]:
+    """Return rows as lines; the first is the head, which names the columns whose cells stand at the ``left``."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        (" " * GAP)
+        .join(
+            cell.ljust(width) if name in left else cell.rjust(width)
+            for name, cell, width in zip(rows[0], row, widths, strict=True)
+        )
+        .rstrip()
+        for row in rows
+    ]
+
+
+def shorten(text: str, most: int) -> str:
+    """Return ``text`` with at most so many characters, the last of which shows that some are left out."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -3,20 +3,22 @@
 Every command asks all workers, or the one that answers at a URL, and merges their answers.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
+from apf_middleware.asgi.admin.documents import DeletedQueue, NamedQueueDocument, NamedQueueList, WaitingDocument
 from apf_middleware.cli.control.drift import differences
-from apf_middleware.cli.control.merging import merge_queues
+from apf_middleware.cli.control.merging import QueueReply, merge_queues
 from apf_middleware.cli.control.options import parse_duration, with_options
 from apf_middleware.cli.control.outcomes import Exit, end, note, require_success
-from apf_middleware.cli.control.rendering import Form, show_json, show_queue, show_queues
+from apf_middleware.cli.control.rendering import Form, show_queue, show_queues
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.top import watch
-from apf_middleware.cli.control.workers import Reply, page
-from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, tell
+from apf_middleware.cli.control.workers import page
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, show_json, tell
 from apf_middleware.config import read
 from apf_middleware.config.emit import documents
 from apf_middleware.config.problems import Problems
@@ -131,7 +133,8 @@ _with_changes = with_options(
 @for_server
 def list_queues(server: Server, *, output: _FormOption = Form.TEXT) -> None:
     """Show all queues; -o yaml prints the documents to commit."""
-    replies = server.ask("GET", page("queues") + ("?documents=1" if output is Form.YAML else ""))
+    path = page("queues") + ("?documents=1" if output is Form.YAML else "")
+    replies = server.ask("GET", path, NamedQueueList)
     require_success(replies)
     found = merge_queues(replies)
     show_queues(found, replies, output)
@@ -140,10 +143,10 @@ def list_queues(server: Server, *, output: _FormOption = Form.TEXT) -> None:
 
 def get(server: Server, *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Show one queue: its state, seats and counts, and its waiting requests."""
-    replies = server.ask("GET", page("queues", name))
+    replies = server.ask("GET", page("queues", name), NamedQueueDocument)
     require_success(replies)
     [found] = merge_queues(replies)
-    waiting = server.ask("GET", page("queues", name, "waiting")) if output in {Form.TEXT, Form.WIDE, Form.JSON} else []
+    waiting = [] if output is Form.YAML else server.ask("GET", page("queues", name, "waiting"), WaitingDocument)
     show_queue(found, replies, waiting, output)
     end(replies, [found])
 
@@ -157,7 +160,7 @@ queues.command("view", help="The same as get.")(for_server(get))
 @_with_changes
 def create(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Create a queue in every worker; it is gone when they end, unless you commit it."""
-    _show_change(server.ask("POST", page("queues"), {"name": name, **changes}), output)
+    _show_change(server.ask("POST", page("queues"), NamedQueueDocument, {"name": name, **changes}), output)
 
 
 @queues.command()
@@ -167,7 +170,7 @@ def update(server: Server, changes: dict[str, object], *, name: _Name, output: _
     """Change a queue in every worker, in any state."""
     if not changes:
         raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another")
-    _show_change(server.ask("PATCH", page("queues", name), changes), output)
+    _show_change(server.ask("PATCH", page("queues", name), NamedQueueDocument, changes), output)
 
 
 @queues.command()
@@ -186,7 +189,7 @@ def operate(
     if mode is not None and action is not Action.CLOSE:
         raise typer.BadParameter("only --action close has a mode", param_hint="--mode")
     body = {} if mode is None else {"mode": mode.value}
-    _show_change(server.ask("POST", page("queues", name, action.value), body), output)
+    _show_change(server.ask("POST", page("queues", name, action.value), NamedQueueDocument, body), output)
 
 
 @queues.command()
@@ -201,7 +204,7 @@ def delete(
     ] = False,
 ) -> None:
     """Delete a queue that is closed, in every worker."""
-    replies = server.ask("DELETE", page("queues", name) + ("?cascade=1" if cascade else ""))
+    replies = server.ask("DELETE", page("queues", name) + ("?cascade=1" if cascade else ""), DeletedQueue)
     require_success(replies)
     tell(f"deleted {name}")
     end(replies)
@@ -217,7 +220,7 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
         for problem in reading.errors:
             note(str(problem))
         raise typer.Exit(2)
-    replies = server.ask("GET", page("queues") + "?documents=1")
+    replies = server.ask("GET", page("queues") + "?documents=1", NamedQueueList)
     require_success(replies)
     found = differences(list(documents(reading.configuration, "apf", Problems())), replies)
     if output is Output.JSON:
@@ -243,7 +246,7 @@ def top(
     watch(server, interval)
 
 
-def _show_change(replies: list[Reply], output: Form) -> None:
+def _show_change(replies: Sequence[QueueReply], output: Form) -> None:
     """Show the queue after a change."""
     require_success(replies)
     found = merge_queues(replies)

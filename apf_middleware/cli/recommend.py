@@ -1,6 +1,5 @@
 """``apf recommend``: seats, shares and queues for recorded traffic and a latency objective, with the evidence."""
 
-import json
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, require_folder, tell
+from apf_middleware.cli.output import Output, OutputOption, require_folder, show_json, tell
 from apf_middleware.cli.simulate import fail, warn_of_gates, with_progress
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
@@ -61,7 +60,7 @@ def recommend(
     except (TraceFormatError, ConfigurationError, InvalidValueError, OSError) as error:
         fail("recommend", error)
     if output is Output.JSON:
-        typer.echo(json.dumps(_as_document(found, survey), indent=2))
+        show_json(_as_document(found, survey))
     else:
         _print(found, survey, wanted, write)
     raise typer.Exit(0 if found.meets else _MISSED)

@@ -1,6 +1,5 @@
 """``apf simulate``: what would become of everybody, in virtual time."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
-from apf_middleware.cli.output import Output, OutputOption, is_there, require_folder, require_paths, tell
+from apf_middleware.cli.output import Output, OutputOption, is_there, require_folder, require_paths, show_json, tell
 from apf_middleware.cli.tables import print_levels, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity
 from apf_middleware.config.scenario import Scenario, read_scenario
@@ -76,7 +75,7 @@ def simulate(
         fail("simulate", error)
     if output is Output.JSON:
         documents = [result.as_dict() for result in results]
-        typer.echo(json.dumps(documents if compare else documents[0], indent=2))
+        show_json(documents if compare else documents[0])
         return
     _print(scenario, results, curves=curves)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from apf_middleware.cli.output import tell
+from apf_middleware.cli.output import align, tell
 from apf_middleware.simulation import Result, TenantResult
 
 __all__ = ["in_ms", "in_percent", "print_levels", "print_table", "print_tenants"]
@@ -57,14 +57,8 @@ def _tenant(tenant: TenantResult) -> Sequence[str]:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print names to the left and numbers to the right, in lines that never wrap, so that grep finds them."""
-    lines = [header, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(header))]
-    for number, line in enumerate(lines):
-        cells = (
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        tell("  ".join(cells).rstrip(), "" if number else "dim")
+    for number, line in enumerate(align([header, *rows], header[:1])):
+        tell(line, "" if number else "dim")
 
 
 def in_ms(milliseconds: float | None) -> str:

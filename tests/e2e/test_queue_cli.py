@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import httpx
 import pytest
 
+from apf_middleware.asgi.admin.documents import DeletedQueue, NamedQueueDocument
 from apf_middleware.cli.control.workers import SocketWorker, ask_all, page
 from apf_middleware.config.sockets import find_sockets, is_refused
 from tests.e2e.shop import Shop, open_shop
@@ -49,9 +50,10 @@ def rows(result: Outcome) -> dict[str, dict[str, str]]:
 
 
 def alone(shop: Shop, method: str, *steps: str, order: dict[str, object] | None = None) -> str:
-    """One worker is told something that the other isn't; which."""
+    """Change a queue in one worker alone, and return the name of the worker."""
     worker = SocketWorker(find_sockets(shop.sockets)[0])
-    [reply] = ask_all([worker], method, page(*steps), order, timeout=60)
+    kind: type[object] = DeletedQueue if method == "DELETE" else NamedQueueDocument
+    [reply] = ask_all([worker], method, page(*steps), kind, order, timeout=60)
     assert reply.is_done
     return worker.name
 

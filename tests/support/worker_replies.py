@@ -1,51 +1,54 @@
 """Workers' replies as tests need them."""
 
-from collections.abc import Mapping
+from typing import Any
 
+from apf_middleware.asgi.admin.documents import NamedQueueList, Worker
 from apf_middleware.cli.control.workers import Reply
+from apf_middleware.snapshots import NamedQueueSnapshot
 
-__all__ = ["queue", "refuses", "says", "silent"]
+__all__ = ["WORKER", "queue", "refuses", "says", "silent"]
 
-
-def queue(name: str, **more: object) -> dict[str, object]:
-    """One queue's record as an admin tells it."""
-    return {
-        "name": name,
-        "parent": None,
-        "state": "Open",
-        "weight": 1,
-        "min": 0,
-        "deserved": 2.5,
-        "used": 1,
-        "max": 10,
-        "capacity": 8,
-        "inqueue": 3,
-        "pending": 0,
-        "running": 1,
-        "completed": 100,
-        "failed": 1,
-        "aborted": 2,
-        "rejected": {"time-out": 4},
-        "share": 0.4,
-        "source": "file",
-        "generation": 1,
-        "priority": 0,
-        "reclaimable": True,
-        "dequeue_strategy": "traverse",
-        "exempt": False,
-        "closed_by_parent": False,
-        "children": [],
-        **more,
-    }
+WORKER = Worker(1, "shop", "1.0")
+_QUEUE: dict[str, Any] = {
+    "parent": None,
+    "state": "Open",
+    "weight": 1,
+    "min": 0,
+    "deserved": 2.5,
+    "used": 1,
+    "max": 10,
+    "capacity": 8,
+    "inqueue": 3,
+    "pending": 0,
+    "running": 1,
+    "completed": 100,
+    "failed": 1,
+    "aborted": 2,
+    "rejected": {"time-out": 4},
+    "share": 0.4,
+    "source": "file",
+    "generation": 1,
+    "priority": 0,
+    "reclaimable": True,
+    "dequeue_strategy": "traverse",
+    "exempt": False,
+    "closed_by_parent": False,
+    "children": (),
+}
 
 
-def says(worker: str, *queues: Mapping[str, object]) -> Reply:
-    return Reply(worker, 200, {"queues": list(queues)})
+def queue(name: str, **more: object) -> NamedQueueSnapshot:
+    """Return a queue's snapshot in one worker."""
+    return NamedQueueSnapshot(name, **_QUEUE | more)
 
 
-def silent(worker: str, why: str = "connection refused") -> Reply:
+def says(worker: str, *queues: NamedQueueSnapshot) -> Reply[NamedQueueList]:
+    return Reply(worker, 200, NamedQueueList(WORKER, queues))
+
+
+def silent(worker: str, why: str = "connection refused") -> Reply[Any]:
     return Reply(worker, silence=why)
 
 
-def refuses(worker: str, status: int, detail: str) -> Reply:
-    return Reply(worker, status, {"detail": detail})
+def refuses(worker: str, status: int, detail: str) -> Reply[Any]:
+    return Reply(worker, status, detail=detail)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apf_middleware.cli.control.workers import Reply
+from apf_middleware.cli.control.merging import QueueReply
 
 __all__ = ["QueueDifference", "differences"]
 
@@ -40,14 +40,12 @@ def _shown(value: object) -> str:
     return "not set" if value is None else str(value)
 
 
-def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[Reply]) -> list[QueueDifference]:
+def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[QueueReply]) -> list[QueueDifference]:
     """Return the differences of all workers that answered, each with the workers that have it."""
     files = _by_name(filed)
     found: dict[tuple[str, str, str, str], tuple[QueueDifference, list[str]]] = {}
     for reply in replies:
-        if not reply.is_done:
-            continue
-        for one in _of_one(files, _by_name(reply.document.get("documents", ()))):
+        for one in _of_one(files, _by_name(reply.document.documents)) if reply.document else ():
             key = one.queue, one.field, repr(one.file), repr(one.live)
             found.setdefault(key, (one, []))[1].append(reply.worker)
     return [

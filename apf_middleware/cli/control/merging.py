@@ -1,25 +1,37 @@
-"""The answers of several workers, merged: sums, and where the workers don't agree, which one is the odd one.
+"""The answers of several workers, merged: sums, and where the workers don't agree, which of them differ.
 
-Each worker has seats and counters of its own, so what a server has is their sum. What the workers should have in common
-(the state, the weight) is shown if they have it in common; otherwise it is ``Mixed``, and ``Unknown`` while one doesn't
-answer. A closing queue is closed in one worker before it is in another: that is no disagreement.
+Each worker has seats and counters of its own, so a server has their sum. What the workers should have in common (the
+state, the weight) is shown if it is the same in all; otherwise it is ``Mixed``, and the state is ``Unknown`` while one
+worker doesn't answer. A closing queue is closed in one worker before it is in another: that is no disagreement.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
+from apf_middleware.asgi.admin.documents import (
+    GateList,
+    HoldingGate,
+    NamedQueueDocument,
+    NamedQueueList,
+    WaitingDocument,
+    WaitingFlow,
+)
 from apf_middleware.cli.control.workers import Reply
+from apf_middleware.snapshots import GateSnapshot, NamedQueueSnapshot
 
 __all__ = [
     "MIXED",
     "UNKNOWN",
     "MergedGate",
     "MergedQueue",
+    "QueueReply",
     "disagreements",
     "gate_disagreements",
+    "merge_flows",
     "merge_gates",
+    "merge_holding",
     "merge_queues",
 ]
 
@@ -28,93 +40,83 @@ UNKNOWN: Final = "Unknown"
 
 _MISSING: Final = "not there"
 _NOT_FOUND: Final = 404
-_SUMS: Final = (
-    "min",
-    "deserved",
-    "used",
-    "max",
-    "capacity",
-    "inqueue",
-    "pending",
-    "running",
-    "completed",
-    "failed",
-    "aborted",
-)
 _COMMON: Final = (
-    "parent",
-    "weight",
-    "priority",
-    "reclaimable",
-    "dequeue_strategy",
-    "exempt",
-    "closed_by_parent",
-    "children",
+    *("parent", "weight", "priority", "reclaimable", "dequeue_strategy", "exempt", "closed_by_parent", "children"),
 )
-
-_HELD: Final = "held"
+_SUMS: Final = (
+    *("min", "deserved", "used", "max", "capacity", "inqueue", "pending", "running", "completed", "failed", "aborted"),
+)
+_SHOWN: Final = ("name", "state", *_COMMON, *_SUMS, "rejected", "share", "source")
 _GATE_SUMS: Final = ("parked", "acquired", "limit", "events", "rescues")
+_GATE_SHOWN: Final = ("gate", "key", "state", "oldest", *_GATE_SUMS)
+_HELD: Final = "held"
 
-Record = Mapping[str, Any]
+QueueReply = Reply[NamedQueueList] | Reply[NamedQueueDocument]
+RowT = TypeVar("RowT")
 
 
 @dataclass(frozen=True, slots=True)
 class MergedQueue:
-    """A queue in all workers: ``fields`` are sums or what the workers have in common, ``states`` each worker's own."""
+    """A queue in all workers: ``total`` has sums and what the workers have in common, ``states`` each worker's own.
 
-    name: str
-    fields: Record
+    The workers differ in the fields that are ``mixed``; ``total`` has those of the first worker.
+    """
+
+    total: NamedQueueSnapshot
     states: Mapping[str, str]
+    mixed: frozenset[str] = frozenset()
 
-    @property
-    def state(self) -> str:
-        return str(self.fields["state"])
+    def field(self, name: str) -> Any:  # noqa: ANN401 - fields have several types
+        """Return the value of a field that is shown."""
+        return MIXED if name in self.mixed else getattr(self.total, name)
 
-    @property
-    def rejected(self) -> int:
-        """Return the rejections for all reasons."""
-        return sum(self.fields["rejected"].values())
+    def as_dict(self) -> dict[str, object]:
+        return {name: self.field(name) for name in _SHOWN} | {"states": dict(self.states)}
 
 
-def merge_queues(replies: Sequence[Reply]) -> list[MergedQueue]:
+def merge_queues(replies: Sequence[QueueReply]) -> list[MergedQueue]:
     """Return the queues of all workers that answered, in the order of the first that has them."""
     answered = [reply for reply in replies if reply.is_done or reply.status == _NOT_FOUND]
-    records = {reply.worker: {one["name"]: one for one in _queues(reply)} for reply in answered}
-    names = dict.fromkeys(name for own in records.values() for name in own)
+    queues = {reply.worker: {one.name: one for one in _queues(reply)} for reply in answered}
+    names = dict.fromkeys(name for own in queues.values() for name in own)
     silent = [reply.worker for reply in replies if reply not in answered]
-    return [_merge_queue(name, records, silent) for name in names]
+    return [_merge_queue(name, queues, silent) for name in names]
 
 
-def _queues(reply: Reply) -> Iterable[Record]:
-    """Return the queues of a document, which has a list or one."""
-    document = reply.document
-    return document.get("queues") or ([document["queue"]] if "queue" in document else [])
+def _queues(reply: QueueReply) -> tuple[NamedQueueSnapshot, ...]:
+    match reply.document:
+        case NamedQueueList(queues=queues):
+            return queues
+        case NamedQueueDocument(queue=queue):
+            return (queue,)
+    return ()
 
 
-def _merge_queue(name: str, records: Mapping[str, Mapping[str, Record]], silent: Sequence[str]) -> MergedQueue:
-    found = {worker: own[name] for worker, own in records.items() if name in own}
-    states = {worker: str(own[name]["state"]) if name in own else _MISSING for worker, own in records.items()}
-    all_of_them = list(found.values())
-    fields: dict[str, Any] = {"name": name, "state": _state(list(states.values()), is_one_silent=bool(silent))}
-    fields |= {field: _common([one.get(field) for one in all_of_them]) for field in _COMMON}
-    fields |= {field: _total(one.get(field, 0) for one in all_of_them) for field in _SUMS}
-    rejected: Counter[str] = Counter()
-    for one in all_of_them:
-        rejected.update(one.get("rejected", {}))
-    deserved, used = fields["deserved"], fields["used"]
-    fields["rejected"] = dict(sorted(rejected.items()))
-    fields["share"] = round(used / deserved, 4) if deserved else float(used > 0)
-    fields["source"] = "live" if any(one.get("source") == "live" for one in all_of_them) else "file"
-    return MergedQueue(name, fields, states | dict.fromkeys(silent, UNKNOWN))
+def _merge_queue(
+    name: str, queues: Mapping[str, Mapping[str, NamedQueueSnapshot]], silent: Sequence[str]
+) -> MergedQueue:
+    states = {worker: own[name].state if name in own else _MISSING for worker, own in queues.items()}
+    found = [own[name] for own in queues.values() if name in own]
+    sums: dict[str, Any] = {field: _total(getattr(one, field) for one in found) for field in _SUMS}
+    rejected = Counter[str]()
+    for one in found:
+        rejected.update(one.rejected)
+    deserved, used = sums["deserved"], sums["used"]
+    total = replace(
+        found[0],
+        state=_state(list(states.values()), is_one_silent=bool(silent)),
+        rejected=dict(sorted(rejected.items())),
+        share=round(used / deserved, 4) if deserved else float(used > 0),
+        source="live" if any(one.source == "live" for one in found) else "file",
+        **sums,
+    )
+    mixed = frozenset(field for field in _COMMON if any(getattr(one, field) != getattr(total, field) for one in found))
+    return MergedQueue(total, states | dict.fromkeys(silent, UNKNOWN), mixed)
 
 
 def _total(numbers: Iterable[float]) -> float:
     total = sum(numbers)
     return total if isinstance(total, int) else round(total, 2)
-
-
-def _common(values: Sequence[object]) -> object:
-    return values[0] if all(value == values[0] for value in values) else MIXED
 
 
 def _state(states: Sequence[str], *, is_one_silent: bool) -> str:
@@ -127,7 +129,7 @@ def _state(states: Sequence[str], *, is_one_silent: bool) -> str:
 
 
 def _wanted(state: str) -> str:
-    """Return the state that a queue was asked for."""
+    """Return the state that an operator asked for."""
     return "Closed" if state == "Closing" else state
 
 
@@ -143,8 +145,43 @@ def disagreements(queues: Sequence[MergedQueue]) -> list[str]:
         if 2 * most <= len(known):  # there is no majority
             usual = ""
         odd = ", ".join(f"worker {worker} has it {state}" for worker, state in known.items() if _wanted(state) != usual)
-        found.append(f"{queue.name}: {odd}{f'; {most} others {usual}' if usual else ''}")
+        found.append(f"{queue.total.name}: {odd}{f'; {most} others {usual}' if usual else ''}")
     return found
+
+
+# Requests that wait in a queue
+
+
+def merge_flows(replies: Sequence[Reply[WaitingDocument]]) -> list[WaitingFlow]:
+    """Return the waiting flows of all workers, those with the most requests first."""
+    rows = (flow for reply in replies if reply.document for flow in reply.document.flows)
+    merged = [
+        WaitingFlow(
+            flow, sum(one.waiting for one in own), sum(one.seats for one in own), max(one.oldest for one in own)
+        )
+        for flow, own in _grouped(rows, lambda one: one.flow)
+    ]
+    return sorted(merged, key=lambda one: (-one.waiting, one.flow))
+
+
+def merge_holding(replies: Sequence[Reply[WaitingDocument]]) -> list[HoldingGate]:
+    """Return the gates that hold requests in any worker, those with the most first."""
+    rows = (gate for reply in replies if reply.document for gate in reply.document.gates)
+    merged = [
+        HoldingGate(gate, key, sum(one.parked for one in own), max(one.oldest for one in own))
+        for (gate, key), own in _grouped(rows, lambda one: (one.gate, one.key))
+    ]
+    return sorted(merged, key=lambda one: (-one.parked, one.gate))
+
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+def _grouped(rows: Iterable[RowT], key: Callable[[RowT], KeyT]) -> Iterable[tuple[KeyT, list[RowT]]]:
+    groups: dict[KeyT, list[RowT]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups.items()
 
 
 # Gates
@@ -152,40 +189,41 @@ def disagreements(queues: Sequence[MergedQueue]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class MergedGate:
-    """A gate, or a key of it where requests wait, in all workers that have it."""
+    """A gate, or a key of it where requests wait: ``total`` has the sums of all workers that have it."""
 
-    gate: str
-    key: str | None
-    fields: Mapping[str, Any]
+    total: GateSnapshot
     states: Mapping[str, str]
 
     def as_dict(self) -> dict[str, object]:
-        return {"gate": self.gate, "key": self.key, **self.fields, "states": dict(self.states)}
+        return {name: getattr(self.total, name) for name in _GATE_SHOWN} | {"states": dict(self.states)}
 
 
-def merge_gates(replies: Sequence[Reply]) -> list[MergedGate]:
+def merge_gates(replies: Sequence[Reply[GateList]]) -> list[MergedGate]:
     """Return the gates of all workers that answered, by name."""
-    found: dict[tuple[str, str | None], dict[str, Mapping[str, Any]]] = {}
-    for reply in replies:
-        for record in reply.document.get("gates", ()) if reply.is_done else ():
-            found.setdefault((record["gate"], record["key"]), {})[reply.worker] = record
+    rows = ((reply.worker, gate) for reply in replies if reply.document for gate in reply.document.gates)
+    found = dict(_grouped(rows, lambda row: (row[1].gate, row[1].key)))
     keyed = {gate for gate, key in found if key is not None}
     return [
-        _merge_gate(gate, key, records)
-        for (gate, key), records in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        _merge_gate(dict(own))
+        for (gate, key), own in sorted(found.items(), key=lambda item: (item[0][0], _sortable(item[0][1])))
         # A worker where no request waits lists a gate without its keys: that is no row beside the keys of others.
-        if key is not None or gate not in keyed or any(record["parked"] for record in records.values())
+        if key is not None or gate not in keyed or any(one.parked for _, one in own)
     ]
 
 
-def _merge_gate(gate: str, key: str | None, records: Mapping[str, Mapping[str, Any]]) -> MergedGate:
-    states = {worker: str(record["state"]) for worker, record in records.items()}
-    oldest = [record["oldest"] for record in records.values() if record["oldest"] is not None]
-    fields: dict[str, Any] = {"state": _gate_state(list(states.values())), "oldest": max(oldest, default=None)}
+def _merge_gate(gates: Mapping[str, GateSnapshot]) -> MergedGate:
+    states = {worker: one.state for worker, one in gates.items()}
+    found = list(gates.values())
+    oldest = max((one.oldest for one in found if one.oldest is not None), default=None)
+    sums: dict[str, Any] = {}
     for name in _GATE_SUMS:
-        numbers = [record[name] for record in records.values() if record[name] is not None]
-        fields[name] = sum(numbers) if numbers else None
-    return MergedGate(gate, key, fields, states)
+        numbers = [number for one in found if (number := getattr(one, name)) is not None]
+        sums[name] = sum(numbers) if numbers else None
+    return MergedGate(replace(found[0], state=_gate_state(list(states.values())), oldest=oldest, **sums), states)
+
+
+def _sortable(key: Hashable) -> str:
+    return "" if key is None else str(key)
 
 
 def _gate_state(states: Sequence[str]) -> str:
@@ -198,7 +236,7 @@ def _gate_state(states: Sequence[str]) -> str:
 def gate_disagreements(gates: Sequence[MergedGate]) -> list[str]:
     """Describe gates that are held in some workers and not in others."""
     return [
-        f"{one.gate}: {', '.join(f'worker {worker} has it {state}' for worker, state in one.states.items())}"
+        f"{one.total.gate}: {', '.join(f'worker {worker} has it {state}' for worker, state in one.states.items())}"
         for one in gates
-        if one.fields["state"] == MIXED
+        if one.total.state == MIXED
     ]

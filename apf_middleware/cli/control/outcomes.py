@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -37,7 +37,7 @@ def fail(message: str, status: Exit) -> NoReturn:
     raise typer.Exit(status)
 
 
-def require_success(replies: Sequence[Reply]) -> None:
+def require_success(replies: Sequence[Reply[Any]]) -> None:
     """End the command unless at least one worker has succeeded; write why others have not."""
     if any(reply.is_done for reply in replies):
         _note_failures(replies)
@@ -45,7 +45,7 @@ def require_success(replies: Sequence[Reply]) -> None:
         _fail(replies)
 
 
-def _fail(replies: Sequence[Reply]) -> None:
+def _fail(replies: Sequence[Reply[Any]]) -> None:
     answered = [reply for reply in replies if not reply.is_silent]
     is_unauthorized = all(reply.status in {401, 403} for reply in answered)
     status = Exit.UNREACHED if is_unauthorized else Exit.REFUSED
@@ -55,17 +55,17 @@ def _fail(replies: Sequence[Reply]) -> None:
     raise typer.Exit(status)
 
 
-def _note_failures(replies: Sequence[Reply]) -> None:
+def _note_failures(replies: Sequence[Reply[Any]]) -> None:
     for reply in replies:
         if not reply.is_done:
             note(_named(reply))
 
 
-def _named(reply: Reply) -> str:
+def _named(reply: Reply[Any]) -> str:
     return f"worker {reply.worker}: {reply.trouble}"
 
 
-def end(replies: Sequence[Reply], queues: Sequence[MergedQueue] = (), *, odd: Sequence[str] = ()) -> None:
+def end(replies: Sequence[Reply[Any]], queues: Sequence[MergedQueue] = (), *, odd: Sequence[str] = ()) -> None:
     """Write where the workers don't agree, and end the command unless all is well."""
     odd = (*disagreements(queues), *odd)
     for one in odd:

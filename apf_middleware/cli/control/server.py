@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import typer
@@ -17,6 +17,8 @@ from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_s
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["TOKEN_VARIABLE", "Server", "admin_address", "find_server", "for_server"]
+
+DocumentT = TypeVar("DocumentT")
 
 TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - where a token is, not what it is
 
@@ -55,9 +57,11 @@ class Server:
         except OSError:
             return replace(self, workers=())
 
-    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> list[Reply]:
-        """Send a request to all workers, and return their replies."""
-        return ask_all(self.workers, method, path, body, timeout=self.timeout)
+    def ask(
+        self, method: str, path: str, kind: type[DocumentT], body: Mapping[str, object] | None = None
+    ) -> list[Reply[DocumentT]]:
+        """Send a request for a document of the class ``kind`` to all workers, and return their replies."""
+        return ask_all(self.workers, method, path, kind, body, timeout=self.timeout)
 
 
 def admin_address(url: str, hint: str = "URL") -> str:

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
+from apf_middleware.asgi.admin.documents import NamedQueueDocument, NamedQueueList
 from apf_middleware.cli.control.outcomes import end, require_success
 from apf_middleware.cli.control.rendering import terminal_width
 from apf_middleware.cli.control.server import Server
@@ -48,12 +49,13 @@ def watch(server: Server, interval: float) -> None:
         _show_once(server, screen)
 
 
-def _fetch(server: Server) -> list[Reply]:
-    return server.renewed().ask("GET", page("queues"))
+def _fetch(server: Server) -> list[Reply[NamedQueueList]]:
+    return server.renewed().ask("GET", page("queues"), NamedQueueList)
 
 
-def _execute(server: Server, command: QueueCommand) -> list[Reply]:
-    return server.renewed().ask("POST", page("queues", command.queue, command.action), command.body)
+def _execute(server: Server, command: QueueCommand) -> list[Reply[NamedQueueDocument]]:
+    path = page("queues", command.queue, command.action)
+    return server.renewed().ask("POST", path, NamedQueueDocument, command.body)
 
 
 def _show_once(server: Server, screen: TopScreen) -> None:
@@ -93,8 +95,8 @@ class _Session:
         self._executor = executor
         self._interval = interval
         self._due = time.monotonic() + interval
-        self._fetching: Future[list[Reply]] | None = None
-        self._commands: list[tuple[QueueCommand, Future[list[Reply]]]] = []
+        self._fetching: Future[list[Reply[NamedQueueList]]] | None = None
+        self._commands: list[tuple[QueueCommand, Future[list[Reply[NamedQueueDocument]]]]] = []
 
     def step(self) -> None:
         """Wait a moment for keys, and take the replies that have come."""

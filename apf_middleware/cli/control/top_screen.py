@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 from rich.text import Text
 
 from apf_middleware.classification.text import printable
-from apf_middleware.cli.control.merging import MergedQueue, disagreements, merge_queues
-from apf_middleware.cli.control.rendering import written_number
+from apf_middleware.cli.control.merging import MergedQueue, QueueReply, disagreements, merge_queues
+from apf_middleware.cli.control.rendering import format_number
 from apf_middleware.cli.control.workers import Reply
+from apf_middleware.cli.output import plural, shorten
 
 __all__ = ["Key", "QueueCommand", "TopScreen"]
 
@@ -69,9 +70,9 @@ class TopScreen:
 
     # Input
 
-    def update(self, replies: Sequence[Reply], at: float) -> None:
+    def update(self, replies: Sequence[QueueReply], at: float) -> None:
         """Show the replies of a moment, in seconds."""
-        before = {queue.name: queue.rejected for queue in self.queues}
+        before = self._rejections()
         self._workers = len(replies)
         self._silent = [f"worker {reply.worker}: {reply.trouble}" for reply in replies if not reply.is_done]
         if any(reply.is_done for reply in replies):
@@ -80,15 +81,17 @@ class TopScreen:
         passed = 0.0 if self._updated_at is None else at - self._updated_at
         if passed > 0:  # of a worker that ended, the counters are gone
             self._rates = {
-                queue.name: max(0, queue.rejected - before.get(queue.name, queue.rejected)) / passed
-                for queue in self.queues
+                name: max(0, number - before.get(name, number)) / passed for name, number in self._rejections().items()
             }
         self._updated_at = at
-        names = [queue.name for queue in self.queues]
+        names = [queue.total.name for queue in self.queues]
         if self.selected not in names:
             self.selected = names[0] if names else ""
 
-    def finish(self, command: QueueCommand, replies: Sequence[Reply]) -> None:
+    def _rejections(self) -> dict[str, int]:
+        return {queue.total.name: queue.total.rejections for queue in self.queues}
+
+    def finish(self, command: QueueCommand, replies: Sequence[Reply[Any]]) -> None:
         """Show the outcome of a command."""
         done = sum(reply.is_done for reply in replies)
         outcome = f"{command.action} {command.queue}: done by {done} of {len(replies)} workers"
@@ -113,7 +116,7 @@ class TopScreen:
         return None
 
     def _move(self, by: int) -> None:
-        names = [queue.name for queue in self.queues]
+        names = [queue.total.name for queue in self.queues]
         if self.selected in names:
             self.selected = names[min(max(names.index(self.selected) + by, 0), len(names) - 1)]
 
@@ -121,11 +124,11 @@ class TopScreen:
 
     def lines(self, width: int, height: int | None = None, *, keys: bool = True) -> list[Text]:
         """Return lines no wider than ``width`` and no more than ``height``, with ``keys`` where they can be pressed."""
-        title = f"apf top: {printable(self.name)}, {self._workers} worker{'' if self._workers == 1 else 's'}"
+        title = f"apf top: {printable(self.name)}, {plural(self._workers, 'worker')}"
         lines = [Text(title, "bold"), self._line("NAME", _HEAD, width, "bold reverse" if keys else "bold")]
         for queue in self._visible(height):
             lines.append(self._row(queue, width))
-            if keys and queue.name == self.selected:
+            if keys and queue.total.name == self.selected:
                 lines[-1].stylize("reverse")
         if keys:
             lines += [Text(), Text(self._message(), "yellow"), Text(self._prompt(), "bold" if self._asked else "dim")]
@@ -138,7 +141,7 @@ class TopScreen:
         if height is None or len(self.queues) <= height - _FRAME:
             return self.queues
         room = max(1, height - _FRAME)
-        names = [queue.name for queue in self.queues]
+        names = [queue.total.name for queue in self.queues]
         at = names.index(self.selected) if self.selected in names else 0
         first = min(max(0, at - room // 2), len(names) - room)
         return self.queues[first : first + room]
@@ -155,23 +158,22 @@ class TopScreen:
         return _QUESTIONS[action][0].format(printable(queue, most=20))
 
     def _row(self, queue: MergedQueue, width: int) -> Text:
-        fields = queue.fields
-        used, most = fields["used"], fields["max"]
-        filled = min(_BAR, -(-used * _BAR // most)) if most else 0
-        rate = self._rates.get(queue.name)
+        total = queue.total
+        filled = min(_BAR, -(-total.used * _BAR // total.max)) if total.max else 0
+        rate = self._rates.get(total.name)
         cells = (
-            queue.state,
+            total.state,
             "█" * filled + "·" * (_BAR - filled),
-            f"{used}/{most}",
-            written_number(fields["deserved"]),
-            f"{fields['share']:.2f}",
-            str(fields["inqueue"] + fields["pending"]),
+            f"{total.used}/{total.max}",
+            format_number(total.deserved),
+            f"{total.share:.2f}",
+            str(total.inqueue + total.pending),
             "-" if rate is None else f"{rate:.1f}",
         )
-        indent = "  " if fields["parent"] is not None else ""
-        line = self._line(indent + printable(queue.name), cells, width)
-        start = line.plain.index(queue.state, self._name_width(width))
-        line.stylize(_STYLES.get(queue.state, _ODD), start, start + len(queue.state))
+        indent = "" if queue.field("parent") is None else "  "
+        line = self._line(indent + printable(total.name), cells, width)
+        start = line.plain.index(total.state, self._name_width(width))
+        line.stylize(_STYLES.get(total.state, _ODD), start, start + len(total.state))
         return line
 
     @staticmethod
@@ -180,7 +182,6 @@ class TopScreen:
 
     def _line(self, name: str, cells: Sequence[str], width: int, style: str = "") -> Text:
         room = self._name_width(width)
-        shown = name if len(name) <= room else f"{name[: room - 1]}…"
         state, *others = cells
         numbers = [cell.rjust(len(head)) for cell, head in zip(others, _HEAD[1:], strict=True)]
-        return Text("  ".join((shown.ljust(room), state.ljust(len("Closing")), *numbers)), style)
+        return Text("  ".join((shorten(name, room).ljust(room), state.ljust(len("Closing")), *numbers)), style)

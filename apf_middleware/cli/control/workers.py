@@ -12,11 +12,12 @@ import ssl
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
+from apf_middleware.asgi.admin.documents import ProblemDocument, from_json
 from apf_middleware.config.sockets import SocketFile
 
 __all__ = ["Reply", "SocketWorker", "UrlWorker", "Worker", "ask_all", "page"]
@@ -25,17 +26,17 @@ _MARK: Final = "x-apf-admin"
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_AT_ONCE: Final = 64
 
-_Asked = tuple[str, str, bytes | None, Mapping[str, str]]
-"""Method, path, body and headers."""
+DocumentT_co = TypeVar("DocumentT_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """The answer of a worker: a document with its status, or why there is none."""
+class Reply(Generic[DocumentT_co]):
+    """The answer of a worker: a document, or the status and ``detail`` of a refusal, or why there is no answer."""
 
     worker: str
     status: int = 0
-    document: dict[str, Any] = field(default_factory=dict)
+    document: DocumentT_co | None = None
+    detail: str = ""
     silence: str = ""
 
     @property
@@ -51,7 +52,17 @@ class Reply:
     @property
     def trouble(self) -> str:
         """Return why the worker has not succeeded."""
-        return self.silence or str(self.document.get("detail") or f"it answers {self.status}")
+        return self.silence or self.detail or f"it answers {self.status}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question(Generic[DocumentT_co]):
+    """A request for a document of the class ``kind``."""
+
+    method: str
+    path: str
+    kind: type[DocumentT_co]
+    body: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +75,21 @@ class SocketWorker:
     def name(self) -> str:
         return str(self.file.pid)
 
-    def ask(self, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
-        """Send one request."""
-        connection = _UnixConnection(os.fspath(self.file.path), timeout)
-        return _asked(self.name, connection, (method, path, body, {}))
+    @property
+    def path(self) -> str:
+        return ""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {}
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        return _UnixConnection(os.fspath(self.file.path), timeout)
 
 
 @dataclass(frozen=True, slots=True)
 class UrlWorker:
-    """The worker that answers at a URL."""
+    """The worker that answers at a URL. Redirects are not followed: credentials go to the named server alone."""
 
     url: str
     headers: Mapping[str, str]
@@ -81,16 +98,16 @@ class UrlWorker:
     def name(self) -> str:
         return urlsplit(self.url).netloc
 
-    def ask(self, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
-        """Send one request, and follow no redirects: credentials go to the named server alone."""
+    @property
+    def path(self) -> str:
+        return urlsplit(self.url).path
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
         host = parts.hostname or ""
-        connection = (
-            http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=ssl.create_default_context())
-            if parts.scheme == "https"
-            else http.client.HTTPConnection(host, parts.port, timeout=timeout)
-        )
-        return _asked(self.name, connection, (method, parts.path + path, body, self.headers))
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=ssl.create_default_context())
+        return http.client.HTTPConnection(host, parts.port, timeout=timeout)
 
 
 Worker = SocketWorker | UrlWorker
@@ -115,53 +132,64 @@ def page(*steps: str) -> str:
 
 
 def ask_all(
-    workers: Sequence[Worker], method: str, path: str, document: Mapping[str, object] | None = None, *, timeout: float
-) -> list[Reply]:
-    """Send a request to all workers, and return their replies in order."""
-    body = None if document is None else json.dumps(document).encode()
-    ask = partial(_ask, method=method, path=path, body=body, timeout=timeout)
+    workers: Sequence[Worker],
+    method: str,
+    path: str,
+    kind: type[DocumentT_co],
+    body: Mapping[str, object] | None = None,
+    *,
+    timeout: float,
+) -> list[Reply[DocumentT_co]]:
+    """Send a request for a document of the class ``kind`` to all workers, and return their replies in order."""
+    question = _Question(method, path, kind, None if body is None else json.dumps(body).encode())
+    ask = partial(_ask, question, timeout)
     if len(workers) < 2:
-        return [ask(worker) for worker in workers]
+        return list(map(ask, workers))
     with ThreadPoolExecutor(min(len(workers), _MOST_AT_ONCE), thread_name_prefix="apf") as threads:
         return list(threads.map(ask, workers))
 
 
-def _ask(worker: Worker, *, method: str, path: str, body: bytes | None, timeout: float) -> Reply:
-    return worker.ask(method, path, body, timeout)
-
-
-def _asked(name: str, connection: http.client.HTTPConnection, asked: _Asked) -> Reply:
-    method, path, body, more = asked
-    headers = {"Accept": "application/json", "Connection": "close", **more}
-    if body is not None:
+def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> Reply[DocumentT_co]:
+    headers = {"Accept": "application/json", "Connection": "close", **worker.headers}
+    if question.body is not None:
         headers["Content-Type"] = "application/json"
+    connection = worker.connect(timeout)
     try:
         with suppress(BrokenPipeError, ConnectionResetError):  # a server may refuse before it has read all
-            connection.request(method, path, body, headers)
+            connection.request(question.method, worker.path + question.path, question.body, headers)
         with connection.getresponse() as response:
             content = response.read(_MOST_BYTES)
             mark, location = response.getheader(_MARK), response.getheader("location")
     except TimeoutError:
-        return Reply(name, silence="it didn't answer in time; --timeout gives it longer")
+        return Reply(worker.name, silence="it didn't answer in time; --timeout gives it longer")
     except OSError as error:
-        return Reply(name, silence=(error.strerror or str(error)).lower())
+        return Reply(worker.name, silence=(error.strerror or str(error)).lower())
     except (http.client.HTTPException, ValueError) as error:
-        return Reply(name, silence=f"it doesn't answer as a web server does: {type(error).__name__}: {error}")
+        silence = f"it doesn't answer as a web server does: {type(error).__name__}: {error}"
+        return Reply(worker.name, silence=silence)
     finally:
         connection.close()
-    return _understood(name, response.status, content, mark, location)
-
-
-def _understood(name: str, status: int, content: bytes, mark: str | None, location: str | None) -> Reply:
-    """Return the reply, if it is an admin's."""
     if mark is None:
-        where = f" and redirects to {location!r}" if location else ""
-        hint = (
-            "give --token-file or the variable APF_TOKEN" if status == 401 else "is this its address, and its admin on?"
-        )
-        return Reply(name, silence=f"it answers {status}{where}, but isn't apf's admin: {hint}")
+        return Reply(worker.name, silence=_describe_stranger(response.status, location))
+    return _parse(worker.name, response.status, content, question.kind)
+
+
+def _describe_stranger(status: int, location: str | None) -> str:
+    """Return what is wrong with an answer that isn't the admin's."""
+    where = f" and redirects to {location!r}" if location else ""
+    hint = "give --token-file or the variable APF_TOKEN" if status == 401 else "is this its address, and its admin on?"
+    return f"it answers {status}{where}, but isn't apf's admin: {hint}"
+
+
+def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:
     try:
-        document = json.loads(content) if content else {}
+        json.loads(content)
     except ValueError:
         return Reply(name, silence=f"it answers {status} with what isn't JSON")
-    return Reply(name, status, document if isinstance(document, dict) else {})
+    try:
+        if 200 <= status < 300:
+            return Reply(name, status, from_json(kind, content))
+        return Reply(name, status, detail=from_json(ProblemDocument, content).detail)
+    except ValueError:
+        silence = "" if status >= 300 else f"it answers {status} with another document: has it another version?"
+        return Reply(name, 0 if silence else status, silence=silence)

@@ -1,36 +1,29 @@
 """Several workers' gates as one table, and the command that asks for it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from apf_middleware.asgi.admin.documents import GateList
 from apf_middleware.cli.app import app
 from apf_middleware.cli.control.merging import gate_disagreements, merge_gates
 from apf_middleware.cli.control.rendering import gate_table
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
-from tests.support.worker_replies import refuses, silent
+from apf_middleware.snapshots import GateSnapshot
+from tests.support.worker_replies import WORKER, refuses, silent
 
 
-def gate(name: str, key: str | None = None, **more: object) -> dict[str, object]:
-    return {
-        "gate": name,
-        "key": key,
-        "kind": "capacity",
-        "state": "passing",
-        "parked": 0,
-        "oldest": None,
-        "acquired": 1,
-        "limit": 5,
-        "events": 10,
-        "rescues": 0,
-        **more,
-    }
+def gate(name: str, key: str | None = None, **more: Any) -> GateSnapshot:  # noqa: ANN401 - fields of several types
+    gate = GateSnapshot(name, key, "capacity", "passing", 0, None, acquired=1, limit=5, events=10, rescues=0)
+    return replace(gate, **more)
 
 
-def has(worker: str, *gates: dict[str, object], **more: object) -> Reply:
-    return Reply(worker, 200, {"gates": list(gates), **more})
+def has(worker: str, *gates: GateSnapshot, kicked: int = 0) -> Reply[GateList]:
+    return Reply(worker, 200, GateList(WORKER, gates, kicked))
 
 
 TWO = [
@@ -51,13 +44,13 @@ def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -
 def test_a_worker_where_nobody_waits_at_a_gate_makes_no_row_of_its_own() -> None:
     found = merge_gates([has("1", gate("db", "shard-3", parked=1)), has("2", gate("db"))])
 
-    assert [(one.gate, one.key) for one in found] == [("db", "shard-3")]
+    assert [(one.total.gate, one.total.key) for one in found] == [("db", "shard-3")]
 
 
 def test_a_gate_that_only_some_have_closed_is_mixed() -> None:
     found = merge_gates([has("1", gate("db", state="held")), has("2", gate("db", state="blocking"))])
 
-    assert [one.fields["state"] for one in found] == ["Mixed"]
+    assert [one.total.state for one in found] == ["Mixed"]
     assert gate_disagreements(found) == ["db: worker 1 has it held, worker 2 has it blocking"]
     assert gate_disagreements(merge_gates(TWO)) == []
 
@@ -67,13 +60,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """Return the requests that a server got that only exists by name; it answers as ``TWO``."""
     heard: list[tuple[object, ...]] = []
 
-    def ask(_server: Server, *question: object) -> Sequence[Reply]:
-        heard.append(question)
+    def ask(_server: Server, *question: object) -> Sequence[Reply[Any]]:
+        method, path, _kind, *body = question
+        heard.append((method, path, *body))
         if "nobody" in str(question[1]):
             return [refuses("1", 404, "There is no gate 'nobody'.")]
         if "hangs" in str(question[1]):
             return [silent("1"), TWO[1]]
-        return [Reply(one.worker, 200, {**one.document, "kicked": 4}) for one in TWO]
+        return [has(one.worker, *one.document.gates, kicked=4) for one in TWO if one.document]
 
     monkeypatch.setattr(Server, "ask", ask)
     return heard

@@ -2,17 +2,18 @@
 
 from typing import Any
 
+from apf_middleware.asgi.admin.documents import NamedQueueList
 from apf_middleware.cli.control.drift import differences
 from apf_middleware.cli.control.workers import Reply
-from tests.support.worker_replies import silent
+from tests.support.worker_replies import WORKER, silent
 
 
 def level(name: str, **spec: object) -> dict[str, Any]:
     return {"apiVersion": "apf/v1", "kind": "PriorityLevel", "metadata": {"name": name}, "spec": spec}
 
 
-def has(worker: str, *documents: dict[str, Any]) -> Reply:
-    return Reply(worker, 200, {"documents": list(documents)})
+def has(worker: str, *documents: dict[str, Any]) -> Reply[NamedQueueList]:
+    return Reply(worker, 200, NamedQueueList(WORKER, (), documents))
 
 
 def test_what_is_the_same_is_no_drift_whatever_else_the_files_have() -> None:

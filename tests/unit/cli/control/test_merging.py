@@ -2,9 +2,10 @@
 
 import pytest
 
+from apf_middleware.asgi.admin.documents import NamedQueueDocument
 from apf_middleware.cli.control.merging import disagreements, merge_queues
 from apf_middleware.cli.control.workers import Reply
-from tests.support.worker_replies import queue, refuses, says, silent
+from tests.support.worker_replies import WORKER, queue, refuses, says, silent
 
 
 def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
@@ -15,12 +16,12 @@ def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
         ]
     )
 
-    assert found.fields["completed"] == 107
-    assert found.fields["max"] == 20
-    assert (found.fields["used"], found.fields["deserved"], found.fields["share"]) == (6, 4.0, 1.5)
-    assert found.fields["rejected"] == {"queue-full": 1, "time-out": 8}
-    assert found.rejected == 9
-    assert found.fields["weight"] == 1, "what is said of a queue isn't added up"
+    assert found.total.completed == 107
+    assert found.total.max == 20
+    assert (found.total.used, found.total.deserved, found.total.share) == (6, 4.0, 1.5)
+    assert found.total.rejected == {"queue-full": 1, "time-out": 8}
+    assert found.total.rejections == 9
+    assert found.total.weight == 1, "what is said of a queue isn't added up"
     assert found.states == {"1": "Open", "2": "Open"}
 
 
@@ -28,7 +29,7 @@ def test_nothing_deserved_is_no_division_by_nothing() -> None:
     [idle] = merge_queues([says("1", queue("web", deserved=0.0, used=0))])
     [borrowing] = merge_queues([says("1", queue("web", deserved=0.0, used=3))])
 
-    assert (idle.fields["share"], borrowing.fields["share"]) == (0.0, 1.0)
+    assert (idle.total.share, borrowing.total.share) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +47,15 @@ def test_states_that_differ_are_mixed_unless_one_is_on_its_way_to_the_other(
 ) -> None:
     replies = [says(str(number), queue("web", state=state)) for number, state in enumerate(states)]
 
-    assert [one.state for one in merge_queues(replies)] == [shown]
+    assert [one.total.state for one in merge_queues(replies)] == [shown]
     assert bool(disagreements(merge_queues(replies))) == (shown == "Mixed")
 
 
 def test_a_worker_that_does_not_answer_makes_the_state_unknown_and_leaves_the_sums() -> None:
     [found] = merge_queues([says("1", queue("web")), silent("2")])
 
-    assert found.state == "Unknown"
-    assert found.fields["completed"] == 100
+    assert found.total.state == "Unknown"
+    assert found.total.completed == 100
     assert found.states == {"1": "Open", "2": "Unknown"}
     assert disagreements([found]) == [], "nobody says otherwise"
 
@@ -68,8 +69,8 @@ def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
         ]
     )
 
-    assert [(one.name, one.state) for one in found] == [("web", "Mixed"), ("batch", "Mixed")]
-    assert found[0].fields["weight"] == "Mixed"
+    assert [(one.total.name, one.total.state) for one in found] == [("web", "Mixed"), ("batch", "Mixed")]
+    assert found[0].field("weight") == "Mixed"
     assert disagreements(found) == [
         "web: worker 3 has it Open; 2 others Closed",
         "batch: worker 3 has it not there; 2 others Open",
@@ -77,10 +78,12 @@ def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
 
 
 def test_a_worker_that_says_that_there_is_no_such_queue_has_answered() -> None:
-    found = merge_queues([Reply("1", 200, {"queue": queue("web")}), refuses("2", 404, "There is no queue 'web'.")])
+    found = merge_queues(
+        [Reply("1", 200, NamedQueueDocument(WORKER, queue("web"), ())), refuses("2", 404, "There is no queue 'web'.")]
+    )
 
-    assert [(one.state, one.states) for one in found] == [("Mixed", {"1": "Open", "2": "not there"})]
-    assert [one.state for one in merge_queues([says("1", queue("web")), refuses("2", 409, "No.")])] == ["Unknown"]
+    assert [(one.total.state, one.states) for one in found] == [("Mixed", {"1": "Open", "2": "not there"})]
+    assert [one.total.state for one in merge_queues([says("1", queue("web")), refuses("2", 409, "No.")])] == ["Unknown"]
 
 
 def test_of_two_that_differ_both_are_told() -> None:
@@ -92,7 +95,7 @@ def test_of_two_that_differ_both_are_told() -> None:
 def test_a_change_in_one_worker_is_a_live_change() -> None:
     [found] = merge_queues([says("1", queue("web")), says("2", queue("web", source="live"))])
 
-    assert found.fields["source"] == "live"
+    assert found.total.source == "live"
 
 
 def test_nobody_answers_nothing() -> None:

@@ -1,5 +1,6 @@
 """Asking workers: by sockets and addresses, and what is made of answers that aren't an admin's."""
 
+import json
 import os
 import socket
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from apf_middleware.asgi.admin.documents import DeletedQueue, Worker
 from apf_middleware.cli.control.outcomes import Exit
 from apf_middleware.cli.control.server import Server, admin_address, find_server
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, ask_all, page
@@ -63,6 +65,14 @@ def worker(
             thread.join()
 
 
+DELETED = b'{"worker": {"pid": 7, "app": "shop", "version": "1"}, "deleted": "web", "of a later version": 1}'
+
+
+def problem(status: int, detail: str) -> bytes:
+    document = {"type": "about:blank", "title": "No", "status": status, "detail": detail}
+    return json.dumps(document).encode()
+
+
 def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
     return ADMIN % (status, len(document), document)
 
@@ -80,13 +90,14 @@ def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
         (b"HTTP/1.1 302 Found\r\nlocation: /away\r\ncontent-length: 0\r\n\r\n", "302 and redirects to '/away'"),
         (b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", "give --token-file or the variable APF_TOKEN"),
         (admin_says(b"not json"), "it answers 200 with what isn't JSON"),
+        (admin_says(b'{"deleted": 7}'), "it answers 200 with another document: has it another version?"),
         (None, "it didn't answer in time; --timeout gives it longer"),
     ],
-    ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "no json", "silent"],
+    ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "no json", "other document", "silent"],
 )
 def test_who_is_no_admin_is_silent_and_it_is_told_why(directory: Path, says: bytes | None, silence: str) -> None:
     with worker(directory, says) as (one, _):
-        [reply] = ask_all([one], "GET", "/queues", timeout=0.2)
+        [reply] = ask_all([one], "GET", "/queues", DeletedQueue, timeout=0.2)
 
     assert reply.is_silent
     assert not reply.is_done
@@ -94,10 +105,10 @@ def test_who_is_no_admin_is_silent_and_it_is_told_why(directory: Path, says: byt
 
 
 def test_an_order_is_json_and_says_so(directory: Path) -> None:
-    with worker(directory, admin_says(b'{"queues": []}')) as (one, heard):
-        [reply] = ask_all([one], "POST", page("queues", "a/b", "close"), {"mode": "shed"}, timeout=60)
+    with worker(directory, admin_says(DELETED)) as (one, heard):
+        [reply] = ask_all([one], "POST", page("queues", "a/b", "close"), DeletedQueue, {"mode": "shed"}, timeout=60)
 
-    assert reply == Reply("7", 200, {"queues": []})
+    assert reply == Reply("7", 200, DeletedQueue(Worker(7, "shop", "1"), "web"))
     head, _, body = bytes(heard).partition(b"\r\n\r\n")
     assert head.startswith(b"POST /queues/a%2Fb/close HTTP/1.1\r\n")
     assert b"\r\nContent-Type: application/json" in head
@@ -105,16 +116,18 @@ def test_an_order_is_json_and_says_so(directory: Path) -> None:
 
 
 def test_a_worker_that_refuses_before_it_has_heard_all_is_heard(directory: Path) -> None:
-    refusal = admin_says(b'{"detail": "You may look."}', b"403 Forbidden")
+    refusal = admin_says(problem(403, "You may look."), b"403 Forbidden")
     with worker(directory, refusal, refuses_early=True) as (one, _):
-        replies = [ask_all([one], "POST", "/queues", {"name": "x" * 400_000}, timeout=60)[0] for _ in range(10)]
+        replies = [
+            ask_all([one], "POST", "/queues", DeletedQueue, {"name": "x" * 400_000}, timeout=60)[0] for _ in range(10)
+        ]
 
     assert {reply.trouble for reply in replies} == {"You may look."}
 
 
 def test_a_refusal_tells_its_detail(directory: Path) -> None:
-    with worker(directory, admin_says(b'{"detail": "It is Open."}', b"409 Conflict")) as (one, _):
-        [reply] = ask_all([one], "DELETE", "/queues/web", timeout=60)
+    with worker(directory, admin_says(problem(409, "It is Open."), b"409 Conflict")) as (one, _):
+        [reply] = ask_all([one], "DELETE", "/queues/web", DeletedQueue, timeout=60)
 
     assert (reply.is_done, reply.is_silent, reply.trouble) == (False, False, "It is Open.")
 
@@ -123,9 +136,9 @@ def test_all_are_asked_at_once_and_told_in_their_order(directory: Path) -> None:
     with (
         worker(directory, None, 1) as (first, _),
         worker(directory, None, 2) as (second, _),
-        worker(directory, admin_says(b"{}"), 3) as (third, _),
+        worker(directory, admin_says(DELETED), 3) as (third, _),
     ):
-        replies = ask_all([first, second, third], "GET", "/queues", timeout=0.3)
+        replies = ask_all([first, second, third], "GET", "/queues", DeletedQueue, timeout=0.3)
 
     assert [(reply.worker, reply.is_silent) for reply in replies] == [("1", True), ("2", True), ("3", False)]
 
@@ -138,12 +151,12 @@ def test_an_address_gets_the_credentials_and_its_own_path() -> None:
             connection, _ = listener.accept()
             with connection:
                 heard.extend(connection.recv(65536))
-                connection.sendall(admin_says(b"{}"))
+                connection.sendall(admin_says(DELETED))
 
         thread = threading.Thread(target=talk)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/internal/apf"
-        [reply] = ask_all([UrlWorker(url, {"Authorization": "Bearer x"})], "GET", "/queues", timeout=60)
+        [reply] = ask_all([UrlWorker(url, {"Authorization": "Bearer x"})], "GET", "/queues", DeletedQueue, timeout=60)
         thread.join()
 
     assert reply.is_done
@@ -154,7 +167,8 @@ def test_an_address_gets_the_credentials_and_its_own_path() -> None:
 def test_nobody_at_an_address_is_told() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        [reply] = ask_all([UrlWorker(f"http://127.0.0.1:{closed.getsockname()[1]}/x", {})], "GET", "/q", timeout=60)
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
+        [reply] = ask_all([UrlWorker(url, {})], "GET", "/q", DeletedQueue, timeout=60)
 
     assert reply.trouble == "connection refused"
 
