@@ -149,20 +149,20 @@ def problems(draw: st.DrawFn) -> tuple[float, list[SeatClaim]]:
 
 
 @given(problems())
-def test_a_solution_is_what_the_definition_says(problem: tuple[float, list[SeatClaim]]) -> None:
+def test_a_solution_meets_the_definition(problem: tuple[float, list[SeatClaim]]) -> None:
     total, claims = problem
 
     assert_solves(solve(total, claims), total, claims)
 
 
 @given(problems())
-def test_solving_and_pouring_come_to_the_same(problem: tuple[float, list[SeatClaim]]) -> None:
+def test_solving_agrees_with_progressive_filling(problem: tuple[float, list[SeatClaim]]) -> None:
     total, claims = problem
 
     assert solve(total, claims).amounts == pytest.approx(poured(total, claims), rel=1e-9, abs=1e-6)
 
 
-def test_a_bound_with_fewer_digits_than_a_double_has_is_solved_too() -> None:
+def test_a_bound_of_less_than_double_precision_is_solved() -> None:
     lower = 6.5159297272e-313
     problem = [SeatClaim(lower, upper=5, target=788.7233511355132)]
 
@@ -179,7 +179,7 @@ def whole_problems(draw: st.DrawFn) -> tuple[int, list[SeatClaim]]:
 
 
 @given(whole_problems())
-def test_sums_in_upstream_s_order_come_to_the_same_bits(problem: tuple[int, list[SeatClaim]]) -> None:
+def test_sums_in_the_order_of_upstream_are_equal_bit_by_bit(problem: tuple[int, list[SeatClaim]]) -> None:
     total, claims = problem
     try:
         allocation = solve(total, claims)
@@ -190,7 +190,7 @@ def test_sums_in_upstream_s_order_come_to_the_same_bits(problem: tuple[int, list
 
 
 @given(problems(), st.randoms(use_true_random=False))
-def test_the_order_of_the_claims_does_not_matter(problem: tuple[float, list[SeatClaim]], rng: random.Random) -> None:
+def test_the_order_of_demands_does_not_matter(problem: tuple[float, list[SeatClaim]], rng: random.Random) -> None:
     total, claims = problem
     order = list(range(len(claims)))
     rng.shuffle(order)
@@ -217,7 +217,7 @@ def test_a_total_beyond_the_bounds_is_refused(
 
 
 @given(problems(), st.floats(0, 1))
-def test_more_seats_are_never_less_for_anybody(problem: tuple[float, list[SeatClaim]], part: float) -> None:
+def test_more_seats_never_reduce_a_share(problem: tuple[float, list[SeatClaim]], part: float) -> None:
     total, claims = problem
     lowest = fsum(claim.lower for claim in claims)
 

@@ -191,7 +191,7 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
-def test_so_many_rounds_as_are_set_pass_and_no_more(rounds: int) -> None:
+def test_the_number_of_backfill_rounds_is_kept(rounds: int) -> None:
     """Two seats, and requests that overlap: without a bound the one that needs both would wait for ever."""
     queueset = QueueSet(QueueSetSettings(2, 8, 1, 1000, exact=20, backfill=rounds))
     queueset.reservation = watched = Watched(queueset.reservation.passed)
@@ -211,7 +211,7 @@ def test_so_many_rounds_as_are_set_pass_and_no_more(rounds: int) -> None:
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
 @pytest.mark.parametrize("others", ["in another level", "in its own level"])
-def test_so_many_rounds_as_are_set_pass_among_levels_too(rounds: int, others: str) -> None:
+def test_the_number_of_backfill_rounds_is_kept_among_levels(rounds: int, others: str) -> None:
     """As above; somebody always waits elsewhere too, so that seats are dispatched among levels."""
     queues, limits = QueueSetSettings(2, 8, 1, 1000, exact=20, backfill=rounds), LevelLimits(2, 0, 2)
     small = LevelLimits(1, 0, 1)
@@ -247,7 +247,7 @@ def test_so_many_rounds_as_are_set_pass_among_levels_too(rounds: int, others: st
     assert len(watched.log) == rounds
 
 
-def test_what_is_promised_to_a_level_needs_nobodys_leave() -> None:
+def test_guaranteed_seats_do_not_depend_on_other_levels() -> None:
     """Within its min a level lets its own pass, though seats are saved up in another level that lets nobody pass."""
     queues = QueueSetSettings(8, 8, 1, 1000, exact=20)
     lets_pass = QueueSetSettings(8, 8, 1, 1000, exact=20, backfill=1)

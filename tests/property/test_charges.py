@@ -54,7 +54,7 @@ class Noted(UpstreamEqualSerial):
 
 @given(REQUESTS)
 @examples(50)
-def test_the_sum_of_what_is_billed_is_the_sum_of_what_was_charged(
+def test_billed_work_equals_charged_work(
     requests: list[tuple[int, int, float | None, int]],
 ) -> None:
     queueset = QueueSet(QueueSetSettings(10**6, 4, 1, 100), discipline=Noted)
@@ -119,7 +119,7 @@ def test_a_flow_that_is_charged_more_is_served_less(name: str, charge: float, se
 
 
 @pytest.mark.parametrize("name", DISCIPLINES)
-def test_to_be_charged_what_was_estimated_changes_nothing(name: str) -> None:
+def test_a_charge_equal_to_the_estimate_changes_nothing(name: str) -> None:
     worlds = [QueueSet(QueueSetSettings(3, 4, 2, 100), discipline=DISCIPLINES[name]) for _ in range(2)]
     records: list[list[object]] = [[], []]
     for world, queueset in enumerate(worlds):
@@ -146,7 +146,7 @@ def _level(discipline: Callable[[int, int], Discipline[Any]], *, queues: int = 2
 
 @pytest.mark.parametrize("queues", [0, 2])
 @pytest.mark.parametrize("name", DISCIPLINES)
-def test_who_is_alone_can_be_charged_too(name: str, queues: int) -> None:
+def test_a_request_alone_in_its_level_can_be_charged(name: str, queues: int) -> None:
     sharing, level = _level(DISCIPLINES[name], queues=queues)
     ticket = Ticket("a", 1, Work())
     sharing.arrive(5, level, ticket)

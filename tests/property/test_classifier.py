@@ -190,7 +190,7 @@ def classifier(schemas: list[FlowSchema], remembered: int = 4096, flowless_level
 
 @examples(80)
 @given(schema_lists(), digest_lists)
-def test_it_decides_as_the_plain_twin_does_also_when_it_remembers(
+def test_the_classifier_agrees_with_its_plain_twin_also_when_cached(
     schemas: list[FlowSchema], asked: list[RequestDigest]
 ) -> None:
     """Three times each: unknown, remembered, and with a memory so small that it forgets in between."""
@@ -209,7 +209,7 @@ def test_it_decides_as_the_plain_twin_does_also_when_it_remembers(
 
 @examples(100)
 @given(rules | conjunctions, digest_lists)
-def test_the_plain_semantics_equal_the_twins(rule: Rule | Conjunction, asked: list[RequestDigest]) -> None:
+def test_matching_agrees_with_the_twin(rule: Rule | Conjunction, asked: list[RequestDigest]) -> None:
     for digest in asked:
         assert accepts(rule, digest) is twin.matches(rule, digest)
         assert why_not(rule, digest) != ""
@@ -228,7 +228,7 @@ def test_the_order_of_the_schemas_does_not_matter(
 
 @examples(30)
 @given(schema_lists(), digest_lists)
-def test_everything_is_of_a_schema_that_accepts_it_or_of_a_fallback(
+def test_each_request_gets_an_accepting_schema_or_a_fallback(
     schemas: list[FlowSchema], asked: list[RequestDigest]
 ) -> None:
     ours = classifier(schemas)
@@ -248,7 +248,9 @@ def test_everything_is_of_a_schema_that_accepts_it_or_of_a_fallback(
 
 @examples(30)
 @given(schema_lists(), digest_lists)
-def test_on_flowless_levels_there_are_no_flows(schemas: list[FlowSchema], asked: list[RequestDigest]) -> None:
+def test_levels_without_flows_have_an_empty_distinguisher(
+    schemas: list[FlowSchema], asked: list[RequestDigest]
+) -> None:
     levels = [schema.level for schema in schemas[::2]]
     ours, plain = classifier(schemas, flowless_levels=levels), classifier(schemas)
     for digest in asked:

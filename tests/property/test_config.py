@@ -69,19 +69,19 @@ def quickly(text: str | bytes) -> Reading:
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
 @examples(120)
-def test_no_bytes_do_harm(raw: bytes) -> None:
+def test_arbitrary_bytes_are_handled(raw: bytes) -> None:
     quickly(raw)
 
 
 @given(st.text(alphabet="ab:-?[]{}&*!|>'\"#%@`,\n\t <~0", max_size=200))
 @examples(120)
-def test_no_punctuation_does_harm(text: str) -> None:
+def test_arbitrary_punctuation_is_handled(text: str) -> None:
     quickly(text)
 
 
 @given(st.lists(TREES | objects(TREES), max_size=4))
 @examples(150)
-def test_no_structure_does_harm(trees: list[Any]) -> None:
+def test_arbitrary_structures_are_handled(trees: list[Any]) -> None:
     quickly(yaml.safe_dump_all(trees))
     for tree in trees:
         quickly(json.dumps(tree))
@@ -204,7 +204,7 @@ def test_order_of_documents_and_files_does_not_matter(documents: list[dict[str, 
 
 @given(configurations())
 @examples(40)
-def test_what_is_written_is_read_again(documents: list[dict[str, Any]]) -> None:
+def test_a_written_configuration_reads_back_equal(documents: list[dict[str, Any]]) -> None:
     configuration = load_text(yaml.safe_dump_all(documents))
     text = emit(configuration)
 
@@ -212,7 +212,7 @@ def test_what_is_written_is_read_again(documents: list[dict[str, Any]]) -> None:
     assert emit(load_text(text)) == text
 
 
-def test_files_are_sorted_whatever_the_order_of_paths(tmp_path_factory: Any) -> None:  # noqa: ANN401
+def test_files_are_sorted_for_any_order_of_paths(tmp_path_factory: Any) -> None:  # noqa: ANN401
     folder = tmp_path_factory.mktemp("config")
     for name in "abc":
         (folder / f"{name}.yaml").write_text(
@@ -272,7 +272,7 @@ def floods() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", floods())
-def test_a_flood_takes_no_more_than_seconds(name: str) -> None:
+def test_rejecting_a_flood_takes_seconds_at_most(name: str) -> None:
     """As much as one file may hold, of whatever might take longer than in proportion."""
     flood = floods()[name]
     whole = {"apiVersion": "v1", "kind": "List", "items": flood} if isinstance(flood, list) else flood

@@ -46,7 +46,7 @@ steps = st.lists(st.tuples(st.sampled_from(("set", "set", "set", "results", "res
 
 
 @given(st.integers(-(10**18), 10**18), values, steps)
-def test_running_sums_and_kept_samples_tell_the_same(start: int, first: int, plan: list[tuple[str, int, int]]) -> None:
+def test_running_sums_agree_with_kept_samples(start: int, first: int, plan: list[tuple[str, int, int]]) -> None:
     demand, twin = Demand(start, first), Samples(start, first)
     now = start
     for what, elapsed, value in plan:

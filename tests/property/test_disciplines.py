@@ -76,7 +76,7 @@ OURS = [ours for ours, _ in PAIRS[1:]]
 @pytest.mark.parametrize(("ours", "plain"), PAIRS)
 @examples(100)
 @given(begin=many_settings(), world=st.lists(steps, max_size=60))
-def test_each_discipline_does_what_its_plain_twin_does(
+def test_each_discipline_agrees_with_its_plain_twin(
     ours: Maker, plain: Maker, begin: QueueSetSettings, world: list[Step]
 ) -> None:
     left, right = RecordedQueueSet(ours, begin), RecordedQueueSet(plain, begin)
@@ -89,7 +89,7 @@ def test_each_discipline_does_what_its_plain_twin_does(
 
 @pytest.mark.parametrize(("ours", "plain"), PAIRS)
 @pytest.mark.parametrize("seed", seeds(16))
-def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int) -> None:
+def test_the_plain_twin_agrees_over_long_runs(ours: Maker, plain: Maker, seed: int) -> None:
     """Tides of arrivals and of releases; the strides of time change as well. Every second world is strict."""
     chance = random.Random(seed // 2)
     strict = bool(seed % 2)
@@ -119,7 +119,7 @@ def test_in_long_worlds_too(ours: Maker, plain: Maker, seed: int) -> None:
 
 @pytest.mark.parametrize(("ours", "plain"), PAIRS)
 @pytest.mark.parametrize("seed", seeds(14))
-def test_who_was_parked_is_served_as_the_plain_twin_serves_it(ours: Maker, plain: Maker, seed: int) -> None:
+def test_parked_requests_are_served_as_by_the_plain_twin(ours: Maker, plain: Maker, seed: int) -> None:
     """One that comes back begins later than those behind it: what is next in its queue may come before it was."""
     chance = random.Random(seed)
     begin = QueueSetSettings(chance.randint(1, 4), 3, 1, queue_length_limit=30)
@@ -139,7 +139,7 @@ def test_who_was_parked_is_served_as_the_plain_twin_serves_it(ours: Maker, plain
 @pytest.mark.parametrize(("ours", "plain"), PAIRS)
 @pytest.mark.parametrize("every", [1, 7])
 @pytest.mark.parametrize("seed", seeds(6))
-def test_queues_that_cross_the_boundary_while_somebody_waits_are_as_in_the_plain_twin(
+def test_queues_that_cross_the_lag_bound_agree_with_the_plain_twin(
     ours: Maker, plain: Maker, seed: int, every: int
 ) -> None:
     """Single seats, and more of them by turns: queues are granted what they ask for, and cease to be.
@@ -163,7 +163,7 @@ def test_queues_that_cross_the_boundary_while_somebody_waits_are_as_in_the_plain
 
 @pytest.mark.parametrize("ours", OURS)
 @pytest.mark.parametrize("seed", seeds(5))
-def test_it_makes_no_difference_how_often_time_is_told(ours: Maker, seed: int) -> None:
+def test_the_number_of_ticks_makes_no_difference(ours: Maker, seed: int) -> None:
     """Events of the virtual world are late when nobody calls; whose turn it is they decide as if they weren't."""
 
     def seated(every: int | None) -> list[object]:
@@ -262,7 +262,7 @@ def test_with_equal_demands_all_disciplines_serve_in_the_same_order(
     each=st.integers(1, 20),
     lasts=st.lists(st.sampled_from([1, MS // 3, 3 * MS, 5 * MS, 100 * MS]), min_size=20, max_size=20),
 )
-def test_with_equal_demands_each_round_is_the_same_whatever_requests_take(
+def test_with_equal_demands_all_rounds_are_equal(
     ours: Maker, queues: int, seats_each: int, each: int, lasts: list[int]
 ) -> None:
     """As above, but not as guessed: who is first of those whose turn it is may then depend on who ended first."""
@@ -284,7 +284,7 @@ def test_with_equal_demands_each_round_is_the_same_whatever_requests_take(
 @pytest.mark.parametrize("ours", OURS)
 @examples(40)
 @given(world=st.lists(steps.filter(lambda step: step.what != "reconfigure"), max_size=40))
-def test_without_contention_all_disciplines_seat_everybody_at_once(ours: Maker, world: list[Step]) -> None:
+def test_without_contention_all_disciplines_seat_requests_at_once(ours: Maker, world: list[Step]) -> None:
     begin = QueueSetSettings(1_000, 6, 2, queue_length_limit=1)
     assert order(EqualSerial, begin, world) == order(ours, begin, world)
 

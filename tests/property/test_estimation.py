@@ -72,7 +72,7 @@ stored = st.none() | st.just(UNCERTAIN) | st.builds(ObjectStats, counts, sizes)
 
 
 @given(query=queries, stats=stored, listing=settings, watch=st.booleans(), single=st.booleans())
-def test_a_list_takes_seats_within_bounds_whatever_its_query_says(
+def test_seats_of_a_list_are_always_within_bounds(
     query: dict[str, str], stats: ObjectStats | None, listing: ListSettings, *, watch: bool, single: bool
 ) -> None:
     found = list_seats(query, lambda: stats, listing, watch=watch, single=single)
@@ -106,7 +106,7 @@ resources = st.builds(lambda group, namespace, name: Resource("pods", group, "",
 
 
 @given(st.lists(st.tuples(st.sampled_from(("register", "forget")), resources, st.integers(0, 50)), max_size=60))
-def test_the_tracker_counts_as_a_list_of_all_watches_does(plan: list[tuple[str, Resource, int]]) -> None:
+def test_the_tracker_agrees_with_a_list_of_all_watches(plan: list[tuple[str, Resource, int]]) -> None:
     tracker = WatchTracker()
     living = [(Resource("nodes", "elsewhere"), tracker.register(None))]  # which counts nowhere
     for what, resource, place in plan:
@@ -151,14 +151,14 @@ def test_learned_costs_are_those_of_the_routes_seen_last(most: int, seen: list[t
 
 
 @given(st.text(max_size=400), st.text(max_size=20))
-def test_a_route_is_short_whatever_the_path(path: str, method: str) -> None:
+def test_route_keys_are_short(path: str, method: str) -> None:
     key = route_key(RequestDigest(ANONYMOUS, method.lower(), path, method))
 
     assert key is None or len(key) <= LONGEST_ROUTE
 
 
 @given(st.text(max_size=30) | st.integers(-(10**30), 10**30).map(str), st.integers(1, 100), st.integers(1, 10**6))
-def test_a_claim_is_within_bounds_whatever_it_says(told: str, most: int, per_seat: int) -> None:
+def test_a_declared_estimate_is_always_within_bounds(told: str, most: int, per_seat: int) -> None:
     estimator = Declared("query", "n", Trust(frozenset({"*"})), per_seat=per_seat, most_seats=most)
     work = estimator(RequestDigest(ANONYMOUS, "get", "/", query={"n": told}), SOMEWHERE)
 
@@ -169,7 +169,7 @@ def test_a_claim_is_within_bounds_whatever_it_says(told: str, most: int, per_sea
 
 
 @given(works, caps)
-def test_what_was_cut_is_told(work: Work, cap: int) -> None:
+def test_truncation_is_marked(work: Work, cap: int) -> None:
     digest = RequestDigest(ANONYMOUS, "get", "/")
     found = Estimation(lambda *_: work, caps={"level": cap}).estimate(digest, SOMEWHERE)
 

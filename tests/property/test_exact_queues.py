@@ -75,7 +75,7 @@ class World:
     limit=st.integers(1, 4),
     seed=st.integers(0, 10**6),
 )
-def test_each_flow_at_work_has_one_queue_its_own_while_there_are_places(
+def test_each_active_flow_has_its_own_queue_up_to_the_bound(
     discipline: str, *, exact: int, queues: int, seats: int, limit: int, seed: int
 ) -> None:
     world = World(QueueSetSettings(seats, queues, queues, limit, exact=exact), discipline)
@@ -88,7 +88,7 @@ def test_each_flow_at_work_has_one_queue_its_own_while_there_are_places(
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 @examples(15)
 @given(seed=st.integers(0, 10**6))
-def test_places_may_become_more_or_fewer_or_none_at_any_time(discipline: str, seed: int) -> None:
+def test_the_number_of_exact_queues_can_change_at_any_time(discipline: str, seed: int) -> None:
     chance = random.Random(seed)
     world = World(QueueSetSettings(2, 2, 1, 5, exact=4), discipline)
     for place in range(80):

@@ -201,7 +201,7 @@ _CONFIGURATION = load_text(_FILE)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(requests=_requests, turns=_turns)
 @examples(40)
-def test_nobody_waits_longer_than_the_limit_and_nothing_is_lost(
+def test_no_request_waits_beyond_its_limit_and_none_is_lost(
     backend: str, requests: list[_Request], turns: list[_Turn]
 ) -> None:
     """Kept waiting for seats, or parked at any gate, or while one is asked, or cancelled in the very instant of being

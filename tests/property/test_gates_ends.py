@@ -99,7 +99,7 @@ class _Ends:
 
 @given(steps=_STEPS, on_error=st.sampled_from(("admit", "reject", "backoff")), seats=st.sampled_from((1, 2, 100)))
 @examples(60, phases=(Phase.explicit, Phase.reuse, Phase.generate))
-def test_a_gate_serves_all_who_wait_and_forgets_them_whatever_has_happened(
+def test_a_gate_serves_all_parked_requests_and_keeps_no_state(
     steps: list[tuple[Any, ...]], on_error: str, seats: int
 ) -> None:
     ends = _Ends(on_error, seats)

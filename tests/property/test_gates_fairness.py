@@ -102,7 +102,7 @@ class _Crowd:
     levels=1, flows=1, most_bypasses=2, share=Lending, sizes=[1] * 9 + [3], needs=("db", "memory"), seed=2, crowd=24
 )
 @examples(30)
-def test_nobody_is_passed_without_end_by_those_who_come_later(  # noqa: PLR0917 - hypothesis passes them
+def test_bypasses_by_later_requests_are_bounded(  # noqa: PLR0917 - hypothesis passes them
     levels: int,
     flows: int,
     most_bypasses: int,

@@ -109,7 +109,7 @@ class _Crowd:
     seed=st.integers(0, 2**32),
 )
 @examples(80)
-def test_in_a_crowd_each_gate_keeps_its_promises(  # noqa: PLR0917 - hypothesis passes them
+def test_gates_keep_their_guarantees_under_load(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
     seats: int,

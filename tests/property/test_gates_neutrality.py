@@ -201,7 +201,7 @@ _ungated = st.lists(
 
 @given(_shares, _disciplines, _exact, st.sampled_from((2, 100)), st.sampled_from((0, 2)), _ungated)
 @examples(40)
-def test_gates_that_nobody_has_to_pass_change_nothing_at_all(  # noqa: PLR0917 - hypothesis passes them
+def test_unused_gates_change_nothing(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
     exact: int,
@@ -220,7 +220,7 @@ def test_gates_that_nobody_has_to_pass_change_nothing_at_all(  # noqa: PLR0917 -
 
 @given(_shares, _disciplines, _exact, st.sampled_from((2, 100)), st.sampled_from((0, 2)), _ungated)
 @examples(40)
-def test_gates_that_let_everybody_pass_change_neither_order_nor_meters(  # noqa: PLR0917 - hypothesis passes them
+def test_open_gates_change_neither_order_nor_meters(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
     exact: int,
@@ -303,7 +303,7 @@ def _crowded(seed: int) -> list[object]:
 
 @given(_shares, _disciplines, _exact, st.one_of(_steps_and(_heard, _one_gate), st.builds(_crowded, _seeds)))
 @examples(60)
-def test_events_for_nothing_change_nothing_but_counters(
+def test_events_without_listeners_change_counters_only(
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
     exact: int,
@@ -322,7 +322,7 @@ def test_events_for_nothing_change_nothing_but_counters(
 
 @given(_shares, _disciplines, _exact, _steps_and(_unheard))
 @examples(25)
-def test_events_that_concern_nobody_change_nothing_where_seats_are_short_either(
+def test_events_without_listeners_change_nothing_when_seats_are_short(
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class
     exact: int,

@@ -197,7 +197,7 @@ class _Server:
     seed=st.integers(0, 2**32),
 )
 @examples(40)
-def test_whatever_operators_do_nobody_is_lost(share: Any, discipline: Any, keys: int, seed: int) -> None:  # noqa: ANN401
+def test_no_request_is_lost_by_operations(share: Any, discipline: Any, keys: int, seed: int) -> None:  # noqa: ANN401
     server = _Server(Random(seed), share, discipline, keys)
     for number in range(120):
         server.live(number)

@@ -67,7 +67,7 @@ def watched(discipline: type[Discipline[Any]], twins: list[PlainGuarantee]) -> C
 
 @pytest.mark.parametrize("seed", [*seeds(14), 131, 241])
 @pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
-def test_it_names_the_queue_that_lacks_most(discipline: type[Discipline[Any]], seed: int) -> None:
+def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: type[Discipline[Any]], seed: int) -> None:
     """Tides, as in the worlds of the disciplines, with widths, lingers, parked requests, and levels that change."""
     chance = random.Random(f"guarantee {seed}")
     queues, is_wide = chance.randint(2, 8), chance.random() < 0.5

@@ -44,7 +44,7 @@ class Alarm:
         max_size=60,
     ),
 )
-def test_who_is_ended_is_the_oldest_of_those_that_have_most(most: int, steps: list[tuple[str, str, int]]) -> None:
+def test_the_oldest_upload_of_the_largest_flow_is_ended(most: int, steps: list[tuple[str, str, int]]) -> None:
     now = 0
     bodies = IncomingBodies(lambda: now, lambda *_: Alarm())
     bodies.adopt(BodySettings(max_receiving=most, patience_ns=10, min_rate=10**9), SEATS)
@@ -77,7 +77,7 @@ def test_who_is_ended_is_the_oldest_of_those_that_have_most(most: int, steps: li
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300), st.booleans()), max_size=80))
-def test_a_flow_keeps_no_more_than_is_left_free(steps: list[tuple[int, int, bool]]) -> None:
+def test_a_flow_reserves_no_more_than_the_free_seats(steps: list[tuple[int, int, bool]]) -> None:
     bodies = IncomingBodies(lambda: 0, lambda *_: Alarm())
     bodies.adopt(BodySettings(buffer=1, max_buffered=1000), SEATS)
     flows = [Incoming(Classification("schema", "users", f"flow {number}", number)) for number in range(4)]

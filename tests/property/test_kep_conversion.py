@@ -66,7 +66,7 @@ documents = st.builds(
 
 
 @given(documents)
-def test_what_is_converted_means_the_same(several: list[dict[str, object]]) -> None:
+def test_a_converted_configuration_classifies_equally(several: list[dict[str, object]]) -> None:
     text = "\n---\n".join(json.dumps(one, ensure_ascii=False) for one in several)
     reading = read_source(text)
     if reading.configuration is None:

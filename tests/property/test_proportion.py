@@ -38,7 +38,7 @@ def plain(total: int, demands: list[SeatDemand]) -> list[Fraction]:
 
 @given(st.integers(0, 60), st.lists(_desire(), max_size=6))
 @examples(100)
-def test_the_twin_agrees_and_the_promises_are_kept(total: int, demands: list[SeatDemand]) -> None:
+def test_the_twin_agrees_and_guarantees_are_kept(total: int, demands: list[SeatDemand]) -> None:
     found = deserved(total, demands)
 
     assert list(found) == plain(total, demands)

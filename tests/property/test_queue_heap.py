@@ -94,7 +94,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=60))
-def test_whatever_is_put_and_dropped_the_plain_scan_finds_the_same(plan: list[tuple[Callable[..., None], int]]) -> None:
+def test_the_heap_agrees_with_a_plain_scan(plan: list[tuple[Callable[..., None], int]]) -> None:
     pair = Pair()
     for step, *numbers in plan:
         step(pair, *numbers)
@@ -104,7 +104,7 @@ def test_whatever_is_put_and_dropped_the_plain_scan_finds_the_same(plan: list[tu
 
 
 @pytest.mark.parametrize(("queues", "different"), [(300, 2), (300, 30), (100, 10**9), (40, 5)])
-def test_in_a_long_life_with_many_ties_the_plain_scan_finds_the_same(queues: int, different: int) -> None:
+def test_the_heap_agrees_with_a_plain_scan_over_many_ties(queues: int, different: int) -> None:
     """Finishes drift upwards, as R does, so that groups of equals come up, crumble and are gathered again."""
     rng, pair = random.Random(queues * different), Pair()
     for now in range(6000):
@@ -122,7 +122,7 @@ def test_in_a_long_life_with_many_ties_the_plain_scan_finds_the_same(queues: int
 
 
 @pytest.mark.parametrize("last", [0, 1, 1234, 2999, 3000])
-def test_three_thousand_equals_are_served_round_from_the_one_after_the_last(last: int) -> None:
+def test_ties_are_served_in_round_robin_order(last: int) -> None:
     heap, queues = QueueHeap(), 3000
     for index in random.Random(last).sample(range(queues), queues):
         heap.put(index, 7)
@@ -136,7 +136,7 @@ def test_three_thousand_equals_are_served_round_from_the_one_after_the_last(last
     assert served == first_round * 2
 
 
-def test_one_that_leaves_a_crowd_of_equals_is_passed_over_and_may_come_back() -> None:
+def test_an_entry_removed_among_equals_is_skipped_and_can_be_added_again() -> None:
     heap, queues = QueueHeap(), 2000
     for index in range(queues):
         heap.put(index, 7)
@@ -176,7 +176,7 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.mark.parametrize("queues", [100, 1000, 10_000])
 @pytest.mark.parametrize("charges", [(5,), (5, 6), tuple(range(5, 50))], ids=len)
-def test_a_serving_handles_few_entries_however_many_are_tied(
+def test_serving_handles_few_entries_among_many_ties(
     queues: int, charges: tuple[int, ...], touched: Counter[str]
 ) -> None:
     """Not timed but counted, so it can't flicker: a crowd that were gathered anew for each serving would show."""
@@ -195,7 +195,7 @@ def test_a_serving_handles_few_entries_however_many_are_tied(
 
 
 @pytest.mark.parametrize("queues", [100, 1000, 10_000])
-def test_who_joins_a_crowd_of_equals_costs_it_nothing(queues: int, touched: Counter[str]) -> None:
+def test_adding_an_equal_entry_is_cheap(queues: int, touched: Counter[str]) -> None:
     """As it is with flows that come and go while all are served alike."""
     heap, comings, turn, gone = QueueHeap(), 20_000, 0, [0]
     for index in range(1, queues):

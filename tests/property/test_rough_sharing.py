@@ -121,7 +121,7 @@ class World:
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 @examples(15)
 @given(seed=st.integers(0, 10**9))
-def test_whatever_levels_are_all_that_can_be_served_is(
+def test_all_servable_requests_are_served_under_any_levels(
     share: type[Lending | Adjusting], discipline: str, seed: int
 ) -> None:
     world = World(share, discipline, seed)

@@ -43,7 +43,7 @@ def test_no_flow_falls_behind_by_more_than_the_bound(kind: str, discipline: type
 @pytest.mark.parametrize("kind", KINDS)
 @examples(2)
 @given(seed=seeds)
-def test_the_bound_can_be_met(kind: str, seed: int) -> None:
+def test_the_bound_is_tight(kind: str, seed: int) -> None:
     judge(kind, seed, LeastServed)
 
 

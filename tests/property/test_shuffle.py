@@ -28,7 +28,7 @@ def value_that_deals(deck_size: int, hand: tuple[int, ...]) -> int:
 
 @pytest.mark.parametrize("shape", [(4, 4), (8, 8), (10, 10), (12, 12), (128, 8), (256, 7), (512, 6)])
 @given(entropy=entropies)
-def test_a_hand_is_of_distinct_cards_of_the_deck(shape: tuple[int, int], entropy: int) -> None:
+def test_a_hand_has_distinct_queues_of_the_deck(shape: tuple[int, int], entropy: int) -> None:
     deck_size, hand_size = shape
     hand = Dealer(deck_size, hand_size).deal(entropy)
 
@@ -37,12 +37,12 @@ def test_a_hand_is_of_distinct_cards_of_the_deck(shape: tuple[int, int], entropy
 
 
 @given(shapes, entropies)
-def test_cards_are_dealt_as_from_a_real_deck(shape: tuple[int, int], entropy: int) -> None:
+def test_queues_are_dealt_as_from_a_shuffled_deck(shape: tuple[int, int], entropy: int) -> None:
     assert list(Dealer(*shape).deal(entropy)) == deal(entropy, *shape)
 
 
 @given(shapes, entropies)
-def test_a_hand_tells_the_value_that_dealt_it(shape: tuple[int, int], entropy: int) -> None:
+def test_a_hand_determines_the_value_that_dealt_it(shape: tuple[int, int], entropy: int) -> None:
     hand = Dealer(*shape).deal(entropy)
 
     assert value_that_deals(shape[0], hand) == entropy % perm(*shape)
@@ -73,7 +73,7 @@ def test_no_hand_is_favoured_by_more_than_one_round_of_values(deck_size: int, ha
     assert max(unordered.values()) <= factorial(hand_size) * -(-drawn // values)
 
 
-def test_a_shape_can_be_dealt_when_it_consumes_at_most_60_bits_and_else_not() -> None:
+def test_hands_that_need_at_most_60_bits_can_be_dealt() -> None:
     allowed = set(SHAPES)
     for deck_size in range(1, 513):
         for hand_size in range(1, min(deck_size, 61) + 1):

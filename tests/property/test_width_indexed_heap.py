@@ -50,7 +50,7 @@ def test_the_first_within_a_width_is_found(
             assert heap.first_within(after, widest) is None
 
 
-def test_of_widths_on_both_sides_of_the_bound_only_the_first_is_looked_at() -> None:
+def test_only_the_first_entry_of_each_width_is_examined() -> None:
     heap = WidthIndexedHeap()
     heap.place(0, 5, 30)
     heap.place(1, 6, 18)

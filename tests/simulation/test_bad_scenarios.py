@@ -46,7 +46,7 @@ def p99(result: Result, name: str) -> float:
     return found
 
 
-def test_all_bad_scenarios_are_there_and_are_told_on_the_page(played: dict[str, Results]) -> None:
+def test_the_documentation_lists_all_bad_scenarios(played: dict[str, Results]) -> None:
     page = (FOLDER.parents[1] / "docs" / "scenarios.md").read_text()
 
     assert len(played) == 6
@@ -54,7 +54,7 @@ def test_all_bad_scenarios_are_there_and_are_told_on_the_page(played: dict[str, 
         assert f"## {name.replace('-', ' ').capitalize()}\n" in page
 
 
-def test_self_maintenance_is_crowded_out_unless_it_has_seats_of_its_own(played: dict[str, Results]) -> None:
+def test_self_maintenance_needs_its_own_seats(played: dict[str, Results]) -> None:
     results = played["self-maintenance-crowded-out"]
 
     for name in ("heartbeats", "leader-election"):
@@ -66,7 +66,7 @@ def test_self_maintenance_is_crowded_out_unless_it_has_seats_of_its_own(played: 
     assert served(results["own"], "jobs") > 0.75
 
 
-def test_a_request_that_others_wait_for_is_not_behind_them(played: dict[str, Results]) -> None:
+def test_priority_inversion_is_avoided(played: dict[str, Results]) -> None:
     results = played["priority-inversion"]
 
     assert served(results["fifo"], "token-reviews") == 0, "whoever has a seat waits for whoever has none"
@@ -78,7 +78,7 @@ def test_a_request_that_others_wait_for_is_not_behind_them(played: dict[str, Res
     assert served(results["kubernetes"], "pod-creators") < 0.95, "what it may borrow is settled every ten seconds"
 
 
-def test_a_controller_that_runs_amuck_takes_nobody_down(played: dict[str, Results]) -> None:
+def test_a_controller_running_amuck_does_not_affect_others(played: dict[str, Results]) -> None:
     results = played["deployment-of-doom"]
 
     for name in ("scheduler", "people"):
@@ -90,7 +90,7 @@ def test_a_controller_that_runs_amuck_takes_nobody_down(played: dict[str, Result
     assert results["own"].tenant("doom").rejected.keys() == {"queue-full"}
 
 
-def test_only_the_guilty_one_of_many_agents_suffers(played: dict[str, Results]) -> None:
+def test_one_agent_running_amuck_affects_only_itself(played: dict[str, Results]) -> None:
     results = played["one-agent-amuck"]
 
     assert served(results["none"], "kubelets") < 0.6
@@ -101,7 +101,7 @@ def test_only_the_guilty_one_of_many_agents_suffers(played: dict[str, Results]) 
         assert served(results[fair], "amuck") < 0.5
 
 
-def test_overbearing_tenants_crowd_nobody_out(played: dict[str, Results]) -> None:
+def test_overbearing_tenants_do_not_crowd_out_others(played: dict[str, Results]) -> None:
     results = played["overbearing-tenants"]
 
     for unfair in ("none", "fifo"):
@@ -116,7 +116,7 @@ def test_overbearing_tenants_crowd_nobody_out(played: dict[str, Results]) -> Non
         assert overbearing.fairness > 0.95, "they have all that is left"
 
 
-def test_who_wakes_after_a_long_sleep_has_its_seats_back_at_once(played: dict[str, Results]) -> None:
+def test_a_level_that_was_idle_gets_its_seats_back_at_once(played: dict[str, Results]) -> None:
     results = played["garbage-collector-crowded-out"]
 
     assert served(results["none"], "garbage-collector") < 0.3
@@ -126,7 +126,7 @@ def test_who_wakes_after_a_long_sleep_has_its_seats_back_at_once(played: dict[st
     assert p99(results["own"], "garbage-collector") < 0.5 * p99(results["kubernetes"], "garbage-collector")
 
 
-def test_the_scenarios_need_nothing_but_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scenarios_need_no_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in files():
         shutil.copy(path, tmp_path)
     played: list[str] = []

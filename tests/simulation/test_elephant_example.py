@@ -65,7 +65,7 @@ def test_fairness_costs_no_goodput(load: Load) -> None:
     assert plain.rejected == fair.rejected == 0
 
 
-def test_the_single_queue_is_first_in_first_out() -> None:
+def test_the_plain_backend_is_first_in_first_out() -> None:
     plain, _ = play(Load())
     load = plain.load
     jitter_ns = 2 * load.service_jitter * load.service_ns
@@ -89,14 +89,14 @@ def test_a_load_repeats_to_the_last_digit() -> None:
     assert summarise(again) == measure(Load())[1]
 
 
-def test_time_in_frames_is_the_same_time() -> None:
+def test_drawing_frames_does_not_change_the_result() -> None:
     framed = fair_backend(Load())
     for now in range(0, framed.load.lasts_ns + 1, 50 * MS):
         framed.run(now)
     assert summarise(framed) == measure(Load())[1]
 
 
-def test_the_sentences_say_what_was_measured_whichever_way_it_went() -> None:
+def test_the_report_describes_the_measured_result() -> None:
     plain, fair = measure(Load())
     mice, seats = sentences(Load(), plain, fair)
     assert f"{plain.mice.p99:.0f} ms without fairness, and {fair.mice.p99:.0f} ms with apf_middleware" in mice
@@ -120,7 +120,7 @@ def test_the_report_fits_a_terminal() -> None:
     assert max(map(len, render(report(*play(Load()))))) <= WIDTH
 
 
-def test_each_ticket_that_waits_without_fairness_is_in_the_picture() -> None:
+def test_the_picture_shows_each_waiting_ticket() -> None:
     plain, fair = play(Load())
     lines = render(draw(plain, fair))
     first = next(number for number, line in enumerate(lines) if "waiting" in line)
@@ -133,7 +133,7 @@ def test_each_ticket_that_waits_without_fairness_is_in_the_picture() -> None:
     ("value", "cells"),
     [(0, "   "), (0.1, "  ▁"), (8, "  █"), (12, " ▄█"), (24, "███"), (99, "███")],
 )
-def test_bars_stand_on_the_ground(value: float, cells: str) -> None:
+def test_bars_start_at_the_bottom_line(value: float, cells: str) -> None:
     assert "".join(bar_cells(value, 24, 3)) == cells
 
 

@@ -14,7 +14,7 @@ def test_there_are_39_scenarios() -> None:
     assert len(SCENARIOS) == 39
 
 
-def test_two_scenarios_are_controls_and_one_shows_the_windup_of_equal_shares() -> None:
+def test_two_scenarios_are_unfair_controls_and_one_shows_windup() -> None:
     unfair = {
         discipline: [
             case.name
@@ -32,7 +32,7 @@ def test_two_scenarios_are_controls_and_one_shows_the_windup_of_equal_shares() -
 @pytest.mark.parametrize("strict", [False, True], ids=["corrected", "strict"])
 @pytest.mark.parametrize("case", SCENARIOS, ids=lambda case: case.name)
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-def test_seats_are_shared_as_they_must_be(case: FairnessCase, discipline: str, *, strict: bool) -> None:
+def test_each_scenario_is_fair_or_an_unfair_control(case: FairnessCase, discipline: str, *, strict: bool) -> None:
     outcome = play(case.scenario, discipline=DISCIPLINES[discipline], strict_upstream=strict)
 
     for window, expectation in enumerate(case.expectations):
@@ -51,7 +51,7 @@ def test_seats_are_shared_as_they_must_be(case: FairnessCase, discipline: str, *
 
 
 @pytest.mark.parametrize("case", SCENARIOS, ids=lambda case: case.name)
-def test_the_queue_set_knows_its_demand_as_one_does_who_watches_from_outside(case: FairnessCase) -> None:
+def test_the_demand_of_the_queue_set_agrees_with_an_outside_measurement(case: FairnessCase) -> None:
     outcome = play(case.scenario)
 
     seen, kept = outcome.demand, outcome.demand_kept
@@ -67,7 +67,7 @@ def test_the_queue_set_knows_its_demand_as_one_does_who_watches_from_outside(cas
         ("windup, upper bound", (1.25, 1.75)),
     ],
 )
-def test_strict_equal_serial_reaches_what_kubernetes_reaches(name: str, seats: tuple[float, ...]) -> None:
+def test_strict_equal_serial_gets_the_same_seats_as_kubernetes(name: str, seats: tuple[float, ...]) -> None:
     [case] = [case for case in SCENARIOS if case.name == name]
 
     outcome = play(case.scenario, strict_upstream=True)

@@ -29,7 +29,7 @@ def deviation(name: str, discipline: str = "equal-serial", *, exact: bool = Fals
 
 
 @pytest.mark.parametrize("name", ["windup, upper bound", "windup, saved credit"])
-def test_no_flow_pays_for_seats_that_no_other_flow_wanted(name: str) -> None:
+def test_using_idle_seats_costs_a_flow_nothing(name: str) -> None:
     case = CASES[name]
     strict = play(case.scenario, strict_upstream=True)
     last = len(case.expectations) - 1
@@ -54,12 +54,12 @@ def test_the_best_discipline_comes_within_two_percent_of_the_ideal(name: str, di
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 @pytest.mark.parametrize("backfill", [0, 2])
-def test_requests_of_different_widths_make_a_difference_of_one_request(discipline: str, backfill: int) -> None:
+def test_flows_of_different_widths_differ_by_one_request_at_most(discipline: str, backfill: int) -> None:
     """In half a minute on six seats, 3.3 % of three seats are a request of two seats and one second, and a half."""
     assert deviation("different widths", discipline, exact=True, backfill=backfill) <= 0.034
 
 
-def test_with_a_queue_for_each_a_thousand_flows_get_the_same() -> None:
+def test_with_exact_queues_a_thousand_flows_get_equal_seats() -> None:
     case, sharded, exact = CASES["1,000 flows"], played("1,000 flows"), played("1,000 flows", exact=True)
 
     assert worst_deviation(case.expected(1), sharded, 1) > 10
@@ -77,7 +77,7 @@ def test_back_fill_uses_the_seats_that_a_wide_request_waits_for() -> None:
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-def test_weights_of_levels_hold_for_the_flows_in_them(discipline: str) -> None:
+def test_weights_of_levels_apply_to_their_flows(discipline: str) -> None:
     got, gap = play_levels(DISCIPLINES[discipline], exact=100, backfill=2)
 
     assert got == pytest.approx(EXPECTED, rel=0.02)
@@ -85,7 +85,7 @@ def test_weights_of_levels_hold_for_the_flows_in_them(discipline: str) -> None:
 
 
 @pytest.mark.parametrize("flows", [1, 4])
-def test_with_services_of_random_length_nine_seats_of_ten_are_in_use(flows: int) -> None:
+def test_back_fill_uses_nine_of_ten_seats_with_random_services(flows: int) -> None:
     without, filled = play_mix(0, flows, seconds=100), play_mix(2, flows, seconds=100)
 
     assert without["utilisation"] < 0.85

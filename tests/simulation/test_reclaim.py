@@ -7,7 +7,7 @@ import pytest
 from benchmarks import reclaim
 
 
-def test_an_owner_is_back_within_the_residual_service_time_without_anybody_being_ended() -> None:
+def test_an_owner_gets_its_seats_back_within_the_residual_service_time() -> None:
     found = {row["mode"]: row for row in reclaim.rows(["constant 1 s"], seeds=2)}
 
     assert found["immediate"]["ratio"] <= 1.2
@@ -16,7 +16,7 @@ def test_an_owner_is_back_within_the_residual_service_time_without_anybody_being
     assert found["periodic"]["back_s"] > 2 * found["immediate"]["back_s"]
 
 
-def test_it_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reclaim_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(reclaim, "rows", lambda: [{"mode": "immediate", "ratio": 0.9}])
     reclaim.main(["--json"])
 

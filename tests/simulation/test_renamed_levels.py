@@ -74,9 +74,7 @@ def served_by(world: World, admissions: list[Admission]) -> int:
 @pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
 @pytest.mark.parametrize("lendable", [0, 50, 100])
 @pytest.mark.parametrize("after", [("a", "b", "renamed"), ("a", "b")], ids=["renamed", "removed"])
-def test_who_waits_is_served_as_soon_as_without_the_reload(
-    after: tuple[str, ...], lendable: int, borrowing: str
-) -> None:
+def test_a_reload_does_not_delay_waiting_requests(after: tuple[str, ...], lendable: int, borrowing: str) -> None:
     slowest = []
     for levels in (("a", "b", "old"), after):
         world = World(lendable, borrowing, "a", "b", "old")

@@ -42,7 +42,7 @@ def step(queueset: QueueSet, now: int, tickets: list[Ticket], chance: random.Ran
 
 @pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-def test_in_a_rough_world_nobody_is_lost_and_nobody_who_could_sit_stands(discipline: str, seed: int) -> None:
+def test_no_request_is_lost_and_no_usable_seat_stays_free(discipline: str, seed: int) -> None:
     chance = random.Random(seed)
     queueset = QueueSet(settings(chance), discipline=DISCIPLINES[discipline])
     tickets: list[Ticket] = []

@@ -60,7 +60,7 @@ def test_an_owner_has_its_nominal_seats_back_within_one_service_time(service: st
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_the_part_that_is_not_lendable_is_there_at_once(service: str) -> None:
+def test_seats_that_are_not_lendable_are_available_at_once(service: str) -> None:
     world = SharingWorld(lending(20, {"owner": LevelShares(10, 60), "borrower": LevelShares(10)}), SERVICES[service])
     world.saturate("borrower", "crawler", 100)
     world.run(SECOND)
@@ -71,7 +71,7 @@ def test_the_part_that_is_not_lendable_is_there_at_once(service: str) -> None:
     assert [ticket.is_seated for ticket in owned] == [True] * 4 + [False] * 6
 
 
-def test_kubernetes_way_takes_ten_seconds_where_lending_takes_one_service_time() -> None:
+def test_periodic_borrowing_takes_ten_seconds_where_lending_takes_one_service_time() -> None:
     """The control: what the immediate way is for."""
     shares = {"owner": LevelShares(10, 90), "borrower": LevelShares(10)}
     limits = limits_from_shares(20, shares)
@@ -93,7 +93,7 @@ def test_kubernetes_way_takes_ten_seconds_where_lending_takes_one_service_time()
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-def test_saturated_levels_get_seats_in_proportion_to_what_is_nominally_theirs(discipline: str) -> None:
+def test_saturated_levels_get_seats_in_proportion_to_their_nominal_seats(discipline: str) -> None:
     levels = {"a": LevelShares(10, 100), "b": LevelShares(20, 50), "c": LevelShares(30, 90)}
     world = SharingWorld(lending(60, levels, discipline), SERVICES["exponential"])
     for name in levels:
@@ -105,7 +105,7 @@ def test_saturated_levels_get_seats_in_proportion_to_what_is_nominally_theirs(di
     assert world.average_seats() == pytest.approx({"a": 10, "b": 20, "c": 30})
 
 
-def test_what_an_idle_level_lends_is_borrowed_in_proportion_too() -> None:
+def test_lent_seats_are_borrowed_in_proportion() -> None:
     levels = {"a": LevelShares(10, 100), "b": LevelShares(20, 50), "c": LevelShares(30, 100)}
     world = SharingWorld(lending(60, levels), SERVICES["exponential"])
     world.saturate("a", "flow", 100)
@@ -141,7 +141,7 @@ def test_a_wide_request_is_not_starved_by_narrow_ones_of_another_level() -> None
     assert max(ticket.waited for ticket in served) < 500 * MS
 
 
-def test_exempt_load_takes_from_what_is_lent_and_leaves_the_mins() -> None:
+def test_exempt_load_uses_lent_seats_and_leaves_the_minimums() -> None:
     levels = {"system": LevelShares(0, exempt=True), "a": LevelShares(10, 50), "b": LevelShares(10, 80)}
     world = SharingWorld(lending(20, levels), SERVICES["exponential"])
     world.saturate("a", "flow", 100)
@@ -191,7 +191,7 @@ def test_mice_stay_ahead_of_elephants_inside_a_borrower_and_inside_an_owner(disc
         assert fmean(served) > 4 * fmean(ticket.waited for ticket in late)
 
 
-def test_a_flow_that_comes_to_a_borrower_while_its_seats_are_reclaimed_does_not_stand_behind_the_backlog() -> None:
+def test_a_new_flow_of_a_reclaimed_borrower_does_not_wait_behind_the_backlog() -> None:
     """R at the level's limit instead of the seats in use would have run ahead of the elephant's meter meanwhile."""
     world = SharingWorld(lending(20, {"owner": LevelShares(19, 100), "borrower": LevelShares(1, 0)}))
     world.saturate("borrower", "elephant", 200)

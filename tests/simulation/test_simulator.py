@@ -88,7 +88,7 @@ def test_losses_are_those_of_queueing_theory() -> None:
     assert tenant.requests == tenant.served + tenant.failed
 
 
-def test_a_closed_loop_asks_when_it_has_its_answer() -> None:
+def test_a_closed_loop_sends_the_next_request_after_the_response() -> None:
     """Three connections, 50 ms of service and 100 ms of thinking: 20 a second, and nobody ever waits."""
     result = play(
         "  duration: 30s\n  warmUp: 3s\n",
@@ -115,14 +115,14 @@ def test_a_backend_beyond_its_places_becomes_slower_for_all() -> None:
     assert tenant.p50_ms == pytest.approx(100 * 2**1.5, rel=0.01)
 
 
-def test_evenly_spaced_requests_are_evenly_spaced() -> None:
+def test_steady_arrivals_are_evenly_spaced() -> None:
     result = play("  duration: 20s\n", "name: t, count: 3, arrivals: {type: constant, rate: 10}, service: 1ms")
 
     assert result.tenants[0].requests == 600
     assert {window.served[0] for window in result.windows[1:]} <= {14, 15, 16}
 
 
-def test_bursts_come_and_go() -> None:
+def test_bursts_alternate_with_pauses() -> None:
     result = play(
         "  duration: 40s\n",
         "name: t, arrivals: {type: bursts, rate: 100, on: 2s, off: 8s, idleRate: 5}, service: 1ms",
@@ -135,7 +135,7 @@ def test_bursts_come_and_go() -> None:
         assert sum(rates[4:]) / 16 == pytest.approx(5, abs=3)
 
 
-def test_a_warm_up_is_counted_nowhere() -> None:
+def test_the_warm_up_is_not_counted() -> None:
     """For five seconds a crowd fills the seats and the queue; after that one asks ten times a second."""
     result = play(
         "  duration: 15s\n  warmUp: 10s\n",
@@ -154,7 +154,7 @@ def test_a_warm_up_is_counted_nowhere() -> None:
     assert result.windows[2].seats[list(_names(result)).index("all")] == 4, "curves show it all the same"
 
 
-def test_a_level_counts_what_its_tenants_do() -> None:
+def test_level_results_count_the_requests_of_tenants() -> None:
     result = play(
         "  duration: 12s\n  warmUp: 2s\n",
         "name: t, arrivals: {type: poisson, rate: 500}, service: 40ms, timeout: 300ms",
@@ -166,7 +166,7 @@ def test_a_level_counts_what_its_tenants_do() -> None:
     assert tenant.rejections < level.rejected < tenant.rejections + tenant.timeouts, "some leave while they are served"
 
 
-def test_a_tenant_begins_and_ends() -> None:
+def test_a_tenant_has_a_begin_and_an_end() -> None:
     result = play(
         "  duration: 12s\n", "name: t, arrivals: {type: constant, rate: 20}, service: 1ms, begin: 3s, end: 6s"
     )
@@ -178,7 +178,7 @@ def test_a_tenant_begins_and_ends() -> None:
 # What clients do
 
 
-def test_a_client_gives_up_and_its_place_is_free() -> None:
+def test_a_client_that_times_out_leaves_the_queue() -> None:
     result = play(
         "  duration: 20s\n",
         "name: slow, arrivals: {type: closed, connections: 1}, service: 2s",
@@ -195,7 +195,7 @@ def test_a_client_gives_up_and_its_place_is_free() -> None:
     assert result.level("all").dispatched < hasty.served + 20
 
 
-def test_work_that_nobody_waits_for_is_wasted() -> None:
+def test_work_for_a_client_that_left_is_wasted() -> None:
     result = play("  duration: 10s\n", "name: t, arrivals: {type: constant, rate: 2}, service: 400ms, timeout: 100ms")
 
     [tenant] = result.tenants
@@ -204,7 +204,7 @@ def test_work_that_nobody_waits_for_is_wasted() -> None:
     assert result.goodput == 0
 
 
-def test_a_wait_limit_ends_a_wait() -> None:
+def test_the_wait_limit_ends_a_wait() -> None:
     result = play(
         "  duration: 20s\n",
         "name: t, arrivals: {type: poisson, rate: 20}, service: 100ms",
@@ -218,7 +218,7 @@ def test_a_wait_limit_ends_a_wait() -> None:
 
 
 @pytest.mark.parametrize(("most", "tries"), [(1, 2), (3, 4)])
-def test_who_is_rejected_tries_again_for_a_while(most: int, tries: int) -> None:
+def test_rejected_requests_are_retried(most: int, tries: int) -> None:
     """A jail rejects everything."""
     jail = SERVER.format(seats=4, more=", defaults: none") + LEVEL.format(
         seats=0, wait="1s", queuing="{queues: 1, handSize: 1}"
@@ -254,7 +254,7 @@ def test_retries_wait_longer_each_time_and_obey_retry_after() -> None:
     assert last_answer(", longest: 10ms, obeyRetryAfter: true") % 1000 == pytest.approx(1, abs=0.01), "whole seconds"
 
 
-def test_calls_keep_their_callers_seats() -> None:
+def test_callers_keep_their_seats_during_calls() -> None:
     result = play(
         "  duration: 20s\n",
         "name: caller, arrivals: {type: constant, rate: 1}, service: 100ms, calls: [callee, other]",
@@ -294,7 +294,7 @@ def test_several_servers_share_the_requests() -> None:
         assert result.level("all").nominal == 12
 
 
-def test_what_the_server_itself_takes_is_waited_for() -> None:
+def test_server_overhead_delays_requests() -> None:
     """Ten seats, but half a millisecond before and after each request, one after the other: 1,000 a second at most."""
     text = (
         "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
@@ -308,7 +308,7 @@ def test_what_the_server_itself_takes_is_waited_for() -> None:
     assert alone.tenants[0].p50_ms == pytest.approx(2.0, rel=0.01)
 
 
-def test_a_rejection_takes_the_server_its_time_as_well() -> None:
+def test_a_rejection_costs_server_time() -> None:
     """Nobody has a seat for two minutes, and everybody else is told so, at once: 1,000 a second at most."""
     text = (
         "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
@@ -321,7 +321,7 @@ def test_a_rejection_takes_the_server_its_time_as_well() -> None:
     assert result.tenants[0].rejections / result.seconds == pytest.approx(1000, rel=0.02)
 
 
-def test_seats_of_requests_are_what_the_scenario_says_and_the_level_cuts() -> None:
+def test_the_scenario_sets_the_seats_of_requests_and_the_level_caps_them() -> None:
     wide = "name: t, arrivals: {type: constant, rate: 1}, service: 100ms, seats: 40"
     server = SERVER.format(seats=40, more=", defaults: none, estimation: {cap: %s}")
     for cap, seats in (("true", 40 * 0.15), ("false", 40)):
@@ -332,7 +332,7 @@ def test_seats_of_requests_are_what_the_scenario_says_and_the_level_cuts() -> No
         assert result.tenants[0].seats == pytest.approx(4, rel=0.05), "the work is the same"
 
 
-def test_seats_can_be_learned_from_what_requests_took() -> None:
+def test_seats_can_be_learned_from_durations() -> None:
     learned = ", defaults: none, estimation: {default: {source: learned, durationPerSeat: 100ms}}"
     server = SERVER.format(seats=40, more=learned) + LEVEL.format(
         seats=40, wait="1s", queuing="{queues: 4, handSize: 2}"
@@ -347,7 +347,7 @@ def _names(result: Result) -> list[str]:
     return [level.name for level in result.levels]
 
 
-def test_levels_lend_at_once_or_every_ten_seconds() -> None:
+def test_levels_lend_immediately_or_every_ten_seconds() -> None:
     """The alarm of the controller rings in virtual time."""
     levels = "".join(
         f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\n"
@@ -393,7 +393,7 @@ def test_two_configurations_meet_the_same_arrivals() -> None:
         assert [tenant.requests for tenant in result.tenants] == [tenant.requests for tenant in results[0].tenants]
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[float, int]] = []
     scenario, configuration = world("  duration: 10s\n", POISSON)
     simulate(scenario, configuration, on_progress=lambda part, asked: told.append((part, asked)))
@@ -402,7 +402,7 @@ def test_progress_is_told() -> None:
     assert [asked for _, asked in told] == sorted(asked for _, asked in told)
 
 
-def test_fairness_is_one_when_all_get_what_they_want_and_little_when_one_has_everything() -> None:
+def test_fairness_is_one_for_satisfied_tenants_and_low_under_monopoly() -> None:
     greedy = "name: greedy, arrivals: {type: poisson, rate: 400}, service: 50ms, timeout: 1s"
     modest = "name: modest, count: 9, arrivals: {type: poisson, rate: 2}, service: 50ms, timeout: 1s"
     flows = "{queues: 64, handSize: 4, queueLengthLimit: 20}"
@@ -420,7 +420,7 @@ def test_fairness_is_one_when_all_get_what_they_want_and_little_when_one_has_eve
 # Recorded requests
 
 
-def test_the_curve_of_fairness_ends_where_the_whole_time_stands() -> None:
+def test_the_last_window_has_the_fairness_of_the_whole_run() -> None:
     """Each waits for several windows, and few ask often; nobody has more than anybody else all the same."""
     result = play(
         "  duration: 30s\n  warmUp: 5s\n",
@@ -444,7 +444,7 @@ def recording(path: Path, rows: list[dict[str, Any]]) -> Recording:
     return Recording(trace, trace.survey())
 
 
-def test_recorded_requests_come_when_they_came_and_take_what_they_took(tmp_path: Path) -> None:
+def test_recorded_requests_keep_their_times_and_durations(tmp_path: Path) -> None:
     rows = [{"time": n / 10, "duration": 0.05, "user": "abc"[n % 3], "seats": 1 + n % 2} for n in range(300)]
     result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
 
@@ -458,7 +458,7 @@ def test_recorded_requests_come_when_they_came_and_take_what_they_took(tmp_path:
     assert result.level("users").dispatched == 300
 
 
-def test_those_who_are_not_listed_are_counted_together(tmp_path: Path) -> None:
+def test_clients_that_are_not_listed_are_summed_up(tmp_path: Path) -> None:
     rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n // 2}"} for n in range(60)]
     result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
 
@@ -466,7 +466,7 @@ def test_those_who_are_not_listed_are_counted_together(tmp_path: Path) -> None:
     assert result.tenant(OTHERS).requests == 60 - 24
 
 
-def test_all_rows_of_a_log_are_played_those_of_its_last_second_too(tmp_path: Path) -> None:
+def test_all_rows_of_a_log_are_replayed_including_its_last_second(tmp_path: Path) -> None:
     line = '10.0.0.1 - alice [10/Oct/2026:13:55:3{} +0000] "GET / HTTP/1.1" 200 12 0.010\n'
     (tmp_path / "log").write_text("".join(line.format(second) for second in range(4) for _ in range(50)))
     trace = RequestTrace(tmp_path / "log")
@@ -476,7 +476,7 @@ def test_all_rows_of_a_log_are_played_those_of_its_last_second_too(tmp_path: Pat
     assert result.seconds == pytest.approx(4)
 
 
-def test_a_single_recorded_request_is_one_in_a_second(tmp_path: Path) -> None:
+def test_a_single_recorded_request_counts_as_one_per_second(tmp_path: Path) -> None:
     row = {"time": 7, "duration": 0.25, "user": "alice"}
     result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", [row]))
 
@@ -484,7 +484,7 @@ def test_a_single_recorded_request_is_one_in_a_second(tmp_path: Path) -> None:
     assert result.tenant("alice").rate == pytest.approx(1)
 
 
-def test_a_recorded_user_is_told_from_a_tenant_of_the_same_name(tmp_path: Path) -> None:
+def test_a_recorded_user_and_a_tenant_may_have_the_same_name(tmp_path: Path) -> None:
     scenario, configuration = world("", "name: alice, arrivals: {type: poisson, rate: 5}, service: 1ms")
     rows = [{"time": n, "duration": 0.01, "user": user} for n in range(3) for user in ("alice", "bob")]
     result = simulate(scenario, configuration, recording=recording(tmp_path / "t", rows))
@@ -493,14 +493,14 @@ def test_a_recorded_user_is_told_from_a_tenant_of_the_same_name(tmp_path: Path) 
     assert result.tenant("alice (recorded)").served == 3
 
 
-def test_a_warm_up_is_shorter_than_what_was_recorded(tmp_path: Path) -> None:
+def test_a_warm_up_longer_than_the_recording_is_refused(tmp_path: Path) -> None:
     short = recording(tmp_path / "t", [{"time": n, "duration": 0.01} for n in range(3)])
 
     with pytest.raises(InvalidValueError, match="warmUp is '5s', but it must be shorter than the simulated time, 2s"):
         simulate(Scenario(warm_up_ns=5 * 10**9), load_text("", defaults="web"), recording=short)
 
 
-def test_who_asks_for_many_things_is_one_caller_all_the_same(tmp_path: Path) -> None:
+def test_a_recorded_caller_with_many_paths_is_one_client(tmp_path: Path) -> None:
     """A fair part is a caller's, whatever it asks for."""
     rows = [{"time": n / 100, "duration": 0.05, "user": "many", "path": f"/{n}"} for n in range(1_000)]
     rows += [{"time": n / 100, "duration": 0.05, "user": "one", "path": "/"} for n in range(1_000)]
@@ -511,7 +511,7 @@ def test_who_asks_for_many_things_is_one_caller_all_the_same(tmp_path: Path) -> 
     assert [client.template.path for client in simulation.measurements.clients] == ["/999", "/"]
 
 
-def test_callers_that_are_too_many_are_served_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_beyond_the_bound_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apf_middleware.simulation.recording.MOST_CLIENTS", 50)
     rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(100)]
     simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
@@ -567,7 +567,7 @@ def estimated_by(function: Callable[..., Any]) -> Result:
     return simulate(scenario, replace(configuration, server=server))
 
 
-def test_async_functions_may_estimate_if_they_wait_for_nothing() -> None:
+def test_async_estimators_work_if_they_never_suspend() -> None:
     assert estimated_by(four_seats).level("all").seats == pytest.approx(0.4, rel=0.05)
     with pytest.raises(InvalidValueError, match=r"in virtual time nothing can be waited for\. Say in the scenario"):
         estimated_by(seats_after_a_while)

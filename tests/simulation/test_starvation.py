@@ -50,7 +50,7 @@ def test_a_long_history_costs_a_flow_nothing(discipline: str, seconds: int, dura
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-def test_each_of_many_elephants_has_its_share_as_soon_as_another_one_comes(discipline: str) -> None:
+def test_each_of_many_elephants_keeps_its_share_when_another_one_arrives(discipline: str) -> None:
     elephants = [flow(8, 50 * MS, (6 * place, 42)) for place in range(6)]
 
     seen = observe(SETTINGS, (*elephants, flow(1, 50 * MS, (0, 42))), discipline=DISCIPLINES[discipline])
@@ -82,7 +82,7 @@ def test_long_and_short_requests_after_silence(discipline: str, *, is_exchanged:
     assert_fair(seen)
 
 
-def test_with_strict_upstream_a_flow_starves_for_having_used_idle_seats_and_longer_after_a_longer_time() -> None:
+def test_with_strict_upstream_a_flow_starves_after_it_used_idle_seats() -> None:
     droughts = []
     for seconds in (10, 30):
         seen = observe(SETTINGS, history(seconds, 200 * MS, afterwards=30), strict_upstream=True)

@@ -93,7 +93,7 @@ def test_service_is_in_proportion_to_the_weights(seats: int, weights: tuple[int,
         assert averages[name] / used == pytest.approx(weight / sum(shares.values()), rel=0.02), name
 
 
-def test_seats_in_use_stay_within_one_seat_of_what_is_deserved() -> None:
+def test_seats_in_use_stay_within_one_seat_of_the_fair_share() -> None:
     """Shares are kept at each moment, not by turns of everything for each."""
     shares = {"a": 100, "b": 300}
     world = sharing_world(queues(13, shares, {}, {}), "exponential", 3)
@@ -110,7 +110,7 @@ def test_seats_in_use_stay_within_one_seat_of_what_is_deserved() -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_any_weights_and_seats_come_to_progressive_filling(seed: int) -> None:
+def test_random_weights_agree_with_progressive_filling(seed: int) -> None:
     chance = random.Random(seed)
     seats = chance.choice([2, 3, 4, 5, 7, 12, 16, 24])
     names = "abcd"[: chance.randint(2, 4)]
@@ -138,7 +138,7 @@ def test_any_weights_and_seats_come_to_progressive_filling(seed: int) -> None:
         assert averages[name] == pytest.approx(expected[name], rel=0.02, abs=0.02), f"{name} of {weights}"
 
 
-def test_a_level_that_comes_back_is_not_paid_for_the_time_that_it_was_away() -> None:
+def test_an_idle_level_gets_no_compensation() -> None:
     """Nor does the other one pay for seats that nobody else wanted, however long it had them."""
     shares = {"a": 100, "b": 100}
     world = sharing_world(queues(4, shares, {}, {}), "constant", 1)
@@ -152,7 +152,7 @@ def test_a_level_that_comes_back_is_not_paid_for_the_time_that_it_was_away() -> 
     assert averages["a"] / sum(averages.values()) == pytest.approx(0.5, abs=0.02)
 
 
-def test_children_divide_what_their_parent_deserves_and_an_idle_sibling_leaves_its_part_to_the_family() -> None:
+def test_children_divide_their_parents_share_including_that_of_an_idle_sibling() -> None:
     text = queues(13, {"web": 300, "tenants": 300}, {}, {})
     for name, weight in (("free", 1), ("paid", 2), ("idle", 3)):
         spec = f"{{weight: {weight}, parent: tenants, queuing: {{queues: 1, handSize: 1, queueLengthLimit: 1000}}}}"

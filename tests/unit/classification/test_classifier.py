@@ -52,7 +52,7 @@ def test_the_lowest_precedence_wins_and_then_the_name() -> None:
     assert [one.name for one in ours.schemas] == ["z", "b", "c", "a"]
 
 
-def test_what_nothing_accepts_falls_to_the_backstops() -> None:
+def test_unmatched_requests_get_a_fallback() -> None:
     ours = classifier()
     root = replace(DIGEST, identity=Identity("root", ("system:masters",)))
 
@@ -68,7 +68,7 @@ def test_a_level_without_flows_has_neither_distinguisher_nor_entropy() -> None:
     assert classifier(flowless_levels=["catch-all"]).classify(DIGEST) == Classification("last", "catch-all", "", 0)
 
 
-def test_a_fallback_may_bear_the_name_of_a_schema_and_have_another_level() -> None:
+def test_a_fallback_may_share_the_name_of_a_schema() -> None:
     ours = classifier(schema("last", paths=("/x",)))
 
     for path, level in (("/x", "level-last"), ("/y", "catch-all"), ("/x/1", "level-last"), ("/z", "catch-all")):
@@ -84,7 +84,7 @@ def test_a_url_that_ends_with_a_star_within_a_segment_is_also_the_path_that_does
     assert ours.classify(replace(DIGEST, path="/ab")).schema == "last"
 
 
-def test_a_remembered_decision_is_the_same_object() -> None:
+def test_a_cached_decision_is_the_same_object() -> None:
     ours = classifier(schema("a"))
 
     assert ours.classify(DIGEST) is ours.classify(replace(DIGEST))
@@ -104,7 +104,7 @@ def test_a_remembered_decision_is_the_same_object() -> None:
         ({"source": Source.CALLABLE, "function": lambda digest: digest.host}, {"host": "1"}, {"host": "2"}),
     ],
 )
-def test_a_flow_is_found_anew_when_it_depends_on_more_than_the_decision(
+def test_a_flow_is_computed_again_if_it_depends_on_more_than_the_cache_key(
     source: dict[str, Any], one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     ours = classifier(schema("a", distinguisher=Distinguisher(**source)))
@@ -137,7 +137,7 @@ def test_a_flow_is_found_anew_when_it_depends_on_more_than_the_decision(
     ],
 )
 @pytest.mark.parametrize("resource", [None, Resource("r")])
-def test_what_a_rule_looks_at_is_part_of_what_is_remembered(
+def test_facts_read_by_rules_are_part_of_the_cache_key(
     rule: HttpRule | Atom, yes: dict[str, Any], no: dict[str, Any], resource: Resource | None
 ) -> None:
     found = Rule((UserSubject("*"),), http_rules=(rule,)) if isinstance(rule, HttpRule) else Conjunction((rule,))
@@ -148,7 +148,7 @@ def test_what_a_rule_looks_at_is_part_of_what_is_remembered(
         assert ours.classify(replace(digest, **facts)).schema == expected
 
 
-def test_what_no_rule_looks_at_is_not() -> None:
+def test_facts_not_read_by_rules_are_not_part_of_the_cache_key() -> None:
     ours = classifier(schema("a"))
     for n in range(10):
         ours.classify(replace(DIGEST, resource=Resource("r", name=str(n)), path=f"/r/{n}", host=str(n), method=str(n)))
@@ -156,7 +156,7 @@ def test_what_no_rule_looks_at_is_not() -> None:
     assert len(ours._decisions) == 1
 
 
-def test_a_request_about_a_resource_is_never_taken_for_another() -> None:
+def test_keys_with_and_without_a_resource_differ() -> None:
     """Also when the parts of their keys could be equal."""
     ours = classifier(FlowSchema("a", "l", rules=(Conjunction((Atom(Field.RESOURCE, Operator.EQUALS, ("",)),)),)))
 
@@ -165,7 +165,7 @@ def test_a_request_about_a_resource_is_never_taken_for_another() -> None:
     assert ours.classify(DIGEST).schema == "a"
 
 
-def test_memory_is_bounded_in_entries() -> None:
+def test_the_caches_are_bounded_in_entries() -> None:
     ours = classifier(schema("a", distinguisher=Distinguisher(Source.USER)), remembered=10)
     for n in range(1000):
         ours.classify(RequestDigest(Identity(f"user-{n}"), "get", f"/{n}"))
@@ -175,7 +175,7 @@ def test_memory_is_bounded_in_entries() -> None:
     assert len(ours._flows) <= 20
 
 
-def test_memory_is_bounded_in_length() -> None:
+def test_long_keys_are_not_cached() -> None:
     ours = classifier(
         schema("a", 1, paths=("/x",)),
         FlowSchema("b", "l", rules=(Rule((GroupSubject("g"),), http_rules=(HttpRule(headers=(ValueMatch("k"),)),)),)),
@@ -197,7 +197,7 @@ def test_memory_is_bounded_in_length() -> None:
     assert len(ours._plans) == 1
 
 
-def test_an_explanation_says_why_each_schema_before_was_passed_over() -> None:
+def test_an_explanation_says_why_earlier_schemas_did_not_match() -> None:
     ours = classifier(schema("a", 1, paths=("/x",)), schema("b", 2), schema("c", 3))
     explanation = ours.explain(DIGEST)
 
@@ -207,7 +207,7 @@ def test_an_explanation_says_why_each_schema_before_was_passed_over() -> None:
     assert classifier().explain(DIGEST).fallback
 
 
-def test_its_repr_helps() -> None:
+def test_the_repr_shows_the_number_of_schemas() -> None:
     ours = classifier(schema("a"))
     ours.classify(DIGEST)
 
@@ -227,14 +227,14 @@ def test_its_repr_helps() -> None:
         (lambda: BoundedCache(0), "generation is 0, but it must be at least 1"),
     ],
 )
-def test_arguments_that_make_no_sense_are_refused(make: Callable[[], object], told: str) -> None:
+def test_invalid_arguments_are_refused(make: Callable[[], object], told: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         make()
 
     assert told in str(caught.value)
 
 
-def test_the_cache_keeps_what_is_asked_for() -> None:
+def test_the_cache_keeps_used_keys() -> None:
     cache: BoundedCache[str, int] = BoundedCache(2)
     cache.put("hot", 1)
     for n in range(10):

@@ -61,18 +61,18 @@ def test_each_source_reads_its_part_of_the_request() -> None:
         {"source": Source.CLIENT_ADDRESS},
     ],
 )
-def test_what_a_request_does_not_have_is_the_empty_string(how: dict[str, Any]) -> None:
+def test_an_absent_value_is_the_empty_string(how: dict[str, Any]) -> None:
     assert flow(RequestDigest(Identity("ann"), "get", "/"), **how) == ""
 
 
-def test_the_tenants_group_is_the_first_of_the_identitys_in_the_set() -> None:
+def test_the_group_source_uses_the_first_matching_group() -> None:
     assert flow(source=Source.GROUP, groups=("tenant:*",)) == "tenant:7"
     assert flow(source=Source.GROUP, groups=("tenant:8", "tenant:7")) == "tenant:7"
     assert flow(source=Source.GROUP, groups=("tenant",)) == ""
     assert flow(source=Source.GROUP, groups=("*",)) == "dev"
 
 
-def test_a_path_parameter_is_the_routes_or_else_that_of_the_schemas_own_templates() -> None:
+def test_a_path_parameter_comes_from_the_route_or_the_templates_of_the_schema() -> None:
     paths = ("/x/{shop}", "/shops/{shop}/*", "/{shop}/*")
 
     assert flow(source=Source.PATH_PARAMETER, argument="shop", paths=paths) == "acme"
@@ -120,7 +120,7 @@ def test_an_address_is_cut_to_its_network(address: str, v4: int, v6: int, networ
     st.one_of(st.ip_addresses(v=4).map(str), st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,3}){3}", fullmatch=True)),
     st.integers(0, 32),
 )
-def test_the_short_way_for_ipv4_comes_to_the_same(address: str, prefix: int) -> None:
+def test_the_fast_path_for_ipv4_agrees_with_ipaddress(address: str, prefix: int) -> None:
     try:
         expected = str(ip_network((address, prefix), strict=False))
     except ValueError:
@@ -128,7 +128,7 @@ def test_the_short_way_for_ipv4_comes_to_the_same(address: str, prefix: int) -> 
     assert network_of(address, prefix, 56) == expected
 
 
-def test_a_remembered_address_gives_the_same_network() -> None:
+def test_a_cached_address_gives_the_same_network() -> None:
     schema = FlowSchema("s", "l", distinguisher=Distinguisher(Source.CLIENT_ADDRESS))
     read = compile_distinguisher(schema)
 
@@ -136,7 +136,7 @@ def test_a_remembered_address_gives_the_same_network() -> None:
 
 
 @pytest.mark.parametrize("bad", [None, 7, b"x"])
-def test_a_callable_that_returns_no_string_is_told_so(bad: Any) -> None:  # noqa: ANN401
+def test_a_callable_that_returns_no_string_is_an_error(bad: Any) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=r"distinguisher of the schema 's' is .* must return a string"):
         flow(source=Source.CALLABLE, function=lambda _: bad)
 
@@ -166,7 +166,7 @@ def test_a_callable_that_returns_no_string_is_told_so(bad: Any) -> None:  # noqa
         ({"source": Source.USER, "transform": 7}, "transform is 7"),
     ],
 )
-def test_a_distinguisher_that_makes_no_sense_is_refused(how: dict[str, Any], told: str) -> None:
+def test_an_invalid_distinguisher_is_refused(how: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Distinguisher(**how)
 

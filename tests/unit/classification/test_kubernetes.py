@@ -78,7 +78,7 @@ OBSERVED = [
 
 
 @pytest.mark.parametrize(("asked", "expected"), OBSERVED, ids=lambda row: " ".join(row[:2]))
-def test_an_observed_request_is_read_as_it_was(asked: tuple[str, ...], expected: tuple[str, ...]) -> None:
+def test_an_observed_resource_request_is_resolved(asked: tuple[str, ...], expected: tuple[str, ...]) -> None:
     method, path, watch = asked
     verb, api_group, version, resource, subresource, namespace, name = expected
 
@@ -88,7 +88,7 @@ def test_an_observed_request_is_read_as_it_was(asked: tuple[str, ...], expected:
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/api", "/apis/coordination.k8s.io/v1beta1", "/healthz/zzz"])
-def test_an_observed_request_that_is_not_about_a_resource(path: str) -> None:
+def test_an_observed_request_without_a_resource_is_resolved(path: str) -> None:
     assert resolve_kubernetes("GET", path) == Resolution("get")
 
 
@@ -121,7 +121,7 @@ def test_verbs_follow_from_method_and_path(method: str, path: str, verb: str) ->
     assert found.resource is not None
 
 
-def test_a_prefixed_verb_without_anything_after_it_is_no_resource_request() -> None:
+def test_a_prefixed_verb_alone_is_no_resource_request() -> None:
     assert resolve_kubernetes("GET", "/api/v1/watch") == Resolution("get")
 
 
@@ -154,11 +154,11 @@ def test_namespaces_can_be_listed() -> None:
         ("False", "list"),
     ],
 )
-def test_what_asks_for_a_watch_is_all_but_false_and_0(watch: str, verb: str) -> None:
+def test_any_watch_parameter_except_false_and_0_is_a_watch(watch: str, verb: str) -> None:
     assert resolve_kubernetes("GET", "/api/v1/pods", {"watch": watch}).verb == verb
 
 
-def test_what_has_a_name_is_not_watched_by_the_query() -> None:
+def test_a_get_of_a_named_object_is_no_watch() -> None:
     assert resolve_kubernetes("GET", "/api/v1/nodes/x", {"watch": "true"}).verb == "get"
 
 
@@ -179,14 +179,14 @@ def test_what_has_a_name_is_not_watched_by_the_query() -> None:
     ],
 )
 @pytest.mark.parametrize("watch", ["true", "false"])
-def test_a_field_selector_can_name_the_one_that_is_listed(selector: str, name: str, watch: str) -> None:
+def test_a_field_selector_can_name_the_listed_object(selector: str, name: str, watch: str) -> None:
     found = resolve_kubernetes("GET", "/api/v1/pods", {"watch": watch, "fieldSelector": selector})
 
     assert found.resource is not None
     assert found.resource.name == name
 
 
-def test_a_field_selector_does_not_name_what_is_deleted_by_the_lot() -> None:
+def test_a_field_selector_does_not_name_a_deleted_collection() -> None:
     found = resolve_kubernetes("DELETE", "/api/v1/pods", {"fieldSelector": "metadata.name=x"})
 
     assert found == Resolution("deletecollection", Resource("pods", "", "v1"))

@@ -41,7 +41,7 @@ def http(**rule: tuple[object, ...]) -> Rule:
 @pytest.mark.parametrize(
     "url", ["/healthz", "/healthz/", "/healthz/*", "/healthz/ping", "/", "/*", "*", "", "/healthz*"]
 )
-def test_a_url_also_covers_what_is_below_it(url: str) -> None:
+def test_a_url_also_covers_paths_below_it(url: str) -> None:
     assert accepts(urls(url), PATH)
 
 
@@ -54,7 +54,7 @@ def test_a_schema_without_rules_accepts_nothing() -> None:
     assert why_not(FlowSchema("s", "l"), PATH) == "it has no rules"
 
 
-def test_a_conjunction_of_nothing_accepts_everything() -> None:
+def test_an_empty_conjunction_accepts_everything() -> None:
     assert accepts(FlowSchema("s", "l", rules=(Conjunction(),)), PATH)
     assert accepts(Conjunction(), PODS)
 
@@ -111,14 +111,14 @@ def test_a_host_is_compared_without_case_and_port(pattern: str, covered: bool) -
         (ValueMatch("x-a", absent=True), (None,)),
     ],
 )
-def test_a_header_must_be_as_the_rule_says(match: ValueMatch, accepted: tuple[str | None, ...]) -> None:
+def test_header_rules(match: ValueMatch, accepted: tuple[str | None, ...]) -> None:
     for value in (None, "", "v", "vv"):
         digest = replace(PATH, headers={} if value is None else {"x-a": value})
 
         assert accepts(http(headers=(match,)), digest) is (value in accepted)
 
 
-def test_a_host_below_another_has_a_name_of_its_own() -> None:
+def test_a_host_wildcard_needs_a_name_before_it() -> None:
     rule = http(hosts=("*.example.com",))
 
     assert not accepts(rule, replace(PATH, host="example.com"))
@@ -239,7 +239,7 @@ def test_the_reason_says_what_did_not_match(rule: Rule | Conjunction, digest: Re
         (lambda: FlowSchema("s", "l", True), "precedence of the schema 's' is True, but it must be an integer"),  # noqa: FBT003
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(make: Callable[[], object], told: str) -> None:
+def test_an_invalid_rule_is_refused(make: Callable[[], object], told: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         make()
 

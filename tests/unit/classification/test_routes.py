@@ -51,17 +51,17 @@ SHOP = RouteTable(
         ("OPTIONS", "/files/a", "options", Resource("files", name="a")),
     ],
 )
-def test_a_route_says_what_a_request_is_about(method: str, path: str, verb: str, resource: Resource) -> None:
+def test_a_route_resolves_to_verb_and_resource(method: str, path: str, verb: str, resource: Resource) -> None:
     assert SHOP.resolve(method, path) == Resolution(verb, resource)
 
 
-def test_a_literal_segment_goes_before_a_parameter() -> None:
+def test_a_literal_segment_takes_precedence_over_a_parameter() -> None:
     found = SHOP.resolve("GET", "/tenants/acme/orders/latest")
 
     assert found.resource == Resource("latest", namespace="acme")
 
 
-def test_the_literal_branch_is_left_when_it_leads_nowhere() -> None:
+def test_resolution_backtracks_from_a_literal_branch() -> None:
     """/tenants/all begins another route, which has no third segment fewer."""
     assert SHOP.resolve("GET", "/tenants/all/orders").resource == Resource("orders", namespace="all")
     assert SHOP.resolve("GET", "/tenants/all/orders/7").resource == Resource("everything")
@@ -74,7 +74,7 @@ def test_everything_below_includes_the_path_itself_and_comes_last() -> None:
     assert SHOP.resolve("GET", "/files/").resource == Resource("files")
 
 
-def test_methods_tell_routes_of_one_path_apart() -> None:
+def test_routes_of_one_path_can_differ_by_method() -> None:
     assert SHOP.resolve("GET", "/reports/x/2024").resource == Resource("reports")
     assert SHOP.resolve("POST", "/reports/x/2024").resource == Resource("reports")
     assert SHOP.resolve("delete", "/reports/x/2024").resource == Resource("old-reports")
@@ -90,7 +90,7 @@ def test_other_parameters_are_kept_by_name() -> None:
 @pytest.mark.parametrize(
     "path", ["/tenants", "/tenants//orders", "/tenants/acme/orders/", "/x", "", "tenants", "*", "//"]
 )
-def test_what_no_route_covers_is_not_about_a_resource(path: str) -> None:
+def test_a_path_without_a_route_has_no_resource(path: str) -> None:
     assert SHOP.resolve("GET", path) == Resolution("get")
 
 
@@ -114,14 +114,14 @@ def test_an_empty_table_covers_nothing() -> None:
         ([Route("/a", "x", ("GET",)), Route("/a", "y", ("get",))], "with GET"),
     ],
 )
-def test_a_table_that_makes_no_sense_is_refused(routes: list[Route], told: str) -> None:
+def test_an_invalid_table_is_refused(routes: list[Route], told: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         RouteTable(routes)
 
     assert told in str(caught.value)
 
 
-def test_a_path_made_to_branch_at_each_segment_costs_no_more_than_the_table_is_large() -> None:
+def test_resolving_a_branching_path_is_linear_in_the_table() -> None:
     """With both branches at each of 12 segments a table has 2^12 ends; this one has 13, and a path that misses all."""
     routes = [Route("/" + "/".join(["a"] * n + [f"{{p{i}}}" for i in range(n, 12)]), "x") for n in range(12)]
     table = RouteTable(routes)

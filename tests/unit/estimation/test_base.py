@@ -31,7 +31,7 @@ def test_the_caps_of_kubernetes_own_levels_are_those_of_kubernetes(seats: int, c
     assert list(derive_caps(HANDS, limits).values()) == caps
 
 
-def test_a_level_where_nothing_queues_has_no_cap() -> None:
+def test_a_level_without_queues_has_no_cap() -> None:
     configuration = load(defaults="kubernetes")
     hands = {name: level.queuing.hand_size if level.queuing else None for name, level in configuration.levels.items()}
 
@@ -83,7 +83,7 @@ def test_a_cap_is_not_negative() -> None:
         cut(Work(2), -1)
 
 
-def test_an_estimator_that_says_nothing_may_look_at_anything() -> None:
+def test_an_estimator_without_a_declared_dependence_may_depend_on_anything() -> None:
     def plain(digest: RequestDigest, classification: Classification) -> Work:
         return Work()
 
@@ -92,7 +92,7 @@ def test_an_estimator_that_says_nothing_may_look_at_anything() -> None:
     assert dependence_of(Constant(Work())) == STEADY
 
 
-def test_an_estimator_cannot_say_nonsense_of_itself() -> None:
+def test_an_invalid_dependence_is_refused() -> None:
     class Odd:
         dependence = "none"
 

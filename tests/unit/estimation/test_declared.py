@@ -39,31 +39,31 @@ def test_a_constant_must_be_work() -> None:
 
 
 @pytest.mark.parametrize(("told", "seats"), [("1", 1), ("3", 3), ("0", 1), (" 4\t", 4), ("007", 7), ("10", 10)])
-def test_a_trusted_caller_tells_its_seats(told: str, seats: int) -> None:
+def test_a_trusted_caller_declares_its_seats(told: str, seats: int) -> None:
     assert claim(told) == seats
 
 
 @pytest.mark.parametrize("told", ["", "-1", "1.5", "x", "1_0", "²", "٣", "1e3", "0x10", "1 2", "9" * 19])
-def test_what_is_no_number_counts_as_nothing_told(told: str) -> None:
+def test_a_value_that_is_not_a_number_counts_as_absent(told: str) -> None:
     assert claim(told) == USUAL.seats
 
 
-def test_without_a_number_the_usual_work_is_estimated() -> None:
+def test_without_a_number_the_default_work_is_used() -> None:
     assert claim(None) == USUAL.seats
 
 
-def test_a_claim_is_bounded() -> None:
+def test_a_declared_number_of_seats_is_bounded() -> None:
     assert claim("11") == 10
     assert claim("999999999999999999") == 10
     assert claim("5", most_seats=4) == 4
 
 
 @pytest.mark.parametrize(("told", "seats"), [("0", 1), ("1", 1), ("1000", 1), ("1001", 2), ("4000", 4), ("99999", 10)])
-def test_a_number_may_stand_for_less_than_a_seat(told: str, seats: int) -> None:
+def test_several_units_can_make_one_seat(told: str, seats: int) -> None:
     assert claim(told, per_seat=1000) == seats
 
 
-def test_a_query_parameter_can_tell() -> None:
+def test_a_query_parameter_can_declare_seats() -> None:
     estimator = Declared("query", "maxTokens", EVERYBODY)
 
     assert estimator(asking(query={"maxTokens": "4"}), SOMEWHERE) == Work(4)
@@ -85,7 +85,7 @@ def test_a_query_parameter_can_tell() -> None:
         (Trust(users=frozenset({"a"}), networks=(ip_network("::/0"),)), asking(client="2001:db8::1"), True),
     ],
 )
-def test_only_those_who_are_trusted_are_believed(trust: Trust, digest: RequestDigest, believed: bool) -> None:  # noqa: FBT001
+def test_only_trusted_callers_can_declare_seats(trust: Trust, digest: RequestDigest, believed: bool) -> None:  # noqa: FBT001
     digest.headers = {"x-seats": "7"}
     estimator = Declared("header", "x-seats", trust, otherwise=USUAL)
 
@@ -93,12 +93,12 @@ def test_only_those_who_are_trusted_are_believed(trust: Trust, digest: RequestDi
     assert estimator.untrusted == (not believed)
 
 
-def test_somebody_must_be_trusted() -> None:
+def test_trust_needs_at_least_one_caller() -> None:
     with pytest.raises(InvalidValueError, match="trusted callers must be named"):
         Trust()
 
 
-def test_claims_are_counted() -> None:
+def test_declarations_are_counted() -> None:
     estimator = Declared("header", "x-seats", Trust(users=frozenset({"alice"})))
     for user, told in (("alice", "1"), ("alice", "99"), ("alice", "many"), ("bob", "1"), ("bob", "many")):
         estimator(asking(user=user, headers={"x-seats": told}), SOMEWHERE)
@@ -110,7 +110,7 @@ def test_claims_are_counted() -> None:
     assert "believed=2" in repr(estimator)
 
 
-def test_books_of_claims_that_are_not_in_order_are_noticed() -> None:
+def test_check_detects_inconsistent_counts() -> None:
     estimator = Declared("header", "x-seats", EVERYBODY)
     estimator.bounded = 1
 
@@ -118,7 +118,7 @@ def test_books_of_claims_that_are_not_in_order_are_noticed() -> None:
         estimator.check()
 
 
-def test_a_claim_depends_on_its_header_or_on_the_query() -> None:
+def test_a_declared_estimate_depends_on_its_header_or_query() -> None:
     assert Declared("header", "X-Seats", EVERYBODY).dependence == Dependence(frozenset({"x-seats"}))
     assert Declared("query", "n", EVERYBODY).dependence == Dependence(query=True)
 
@@ -133,7 +133,7 @@ def test_a_claim_depends_on_its_header_or_on_the_query() -> None:
         ("query", "n", {"most_seats": 10_001}, "most_seats"),
     ],
 )
-def test_settings_of_claims_keep_their_rules(place: Any, name: str, more: dict[str, Any], wrong: str) -> None:  # noqa: ANN401
+def test_invalid_declared_settings_are_refused(place: Any, name: str, more: dict[str, Any], wrong: str) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=f"^{wrong} is "):
         Declared(place, name, EVERYBODY, **more)
 
@@ -161,12 +161,12 @@ def run(awaitable: object) -> Work:
     ("answer", "work"),
     [(3, Work(3)), (10, Work(10)), (11, Work(10)), (None, USUAL), (Work(50, 2, 7), Work(50, 2, 7))],
 )
-def test_a_function_answers_seats_or_work_or_nothing(answer: object, work: Work) -> None:
+def test_a_function_may_return_seats_work_or_none(answer: object, work: Work) -> None:
     assert Computed(answering(answer), otherwise=USUAL)(asking(), SOMEWHERE) == work
 
 
 @pytest.mark.parametrize("answer", [0, -1, True, 2.0, "3", Work])
-def test_an_answer_that_is_none_is_an_error(answer: object) -> None:
+def test_an_invalid_result_is_an_error(answer: object) -> None:
     with pytest.raises(InvalidValueError, match=r"the result of .* it must be seats"):
         Computed(answering(answer))(asking(), SOMEWHERE)
 
@@ -192,18 +192,18 @@ def plain(digest: RequestDigest, classification: Classification) -> Awaitable[in
 
 
 @pytest.mark.parametrize("function", [seats_of, functools.partial(seats_of, seats=4), Object(), plain])
-def test_whatever_is_asynchronous_is_told_by_its_answer(function: Callable[..., Any]) -> None:
+def test_asynchronous_estimators_are_recognized_by_their_result(function: Callable[..., Any]) -> None:
     assert run(Computed(function)(asking(), SOMEWHERE)) == Work(4)
 
 
-def test_what_an_asynchronous_function_answers_is_checked_too() -> None:
+def test_the_result_of_an_asynchronous_function_is_checked() -> None:
     function = functools.partial(seats_of, seats=-4)
 
     with pytest.raises(InvalidValueError, match="it must be seats"):
         run(Computed(function)(asking(), SOMEWHERE))
 
 
-def test_what_a_function_raises_is_not_caught() -> None:
+def test_an_exception_of_a_function_is_not_caught() -> None:
     with pytest.raises(ZeroDivisionError):
         Computed(lambda *_: 1 // 0)(asking(), SOMEWHERE)
 

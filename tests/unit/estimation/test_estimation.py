@@ -28,11 +28,11 @@ def now(estimation: Estimation, digest: RequestDigest, where: Classification = S
     return found
 
 
-def test_a_request_takes_one_seat_if_nobody_says_anything() -> None:
+def test_the_default_estimate_is_one_seat() -> None:
     assert now(Estimation(), asking()) == (Work(1), 1)
 
 
-def test_the_route_goes_before_the_schema_and_that_before_the_default() -> None:
+def test_the_route_precedes_the_schema_and_the_schema_the_default() -> None:
     routes = [RouteEstimator("/reports/{name}", (), OF_ROUTE)]
     estimation = Estimation(DEFAULT, by_schema={"schema": OF_SCHEMA}, routes=routes)
 
@@ -56,7 +56,7 @@ def test_a_nearer_route_without_an_estimator_leaves_it_to_the_schema() -> None:
     assert now(estimation, asking("/reports/ping")).work.seats == 4
 
 
-def test_a_request_is_cut_to_what_its_level_allows() -> None:
+def test_a_request_is_cut_to_the_cap_of_its_level() -> None:
     estimation = Estimation(OF_ROUTE, caps={"level": 2, "wide": 0})
 
     found = now(estimation, asking())
@@ -98,7 +98,7 @@ def test_a_plain_callable_is_an_estimator() -> None:
     assert now(Estimation(lambda digest, _: Work(len(digest.path))), asking("/abc")).work == Work(4)
 
 
-def test_what_an_estimator_answers_must_be_work() -> None:
+def test_the_result_of_an_estimator_must_be_work() -> None:
     async def nothing(*_: object) -> None:
         pass
 

@@ -82,7 +82,7 @@ def test_an_exact_version_comes_from_the_store_and_is_capped() -> None:
     ("query", "size", "expected"),
     [("", 200 * KB, 2), ("", 1500 * KB, 15), ("resourceVersion=0", 1500 * KB, 10)],
 )
-def test_a_list_of_one_by_its_name_takes_what_one_takes(query: str, size: int, expected: int) -> None:
+def test_a_list_of_one_named_object_costs_one_object(query: str, size: int, expected: int) -> None:
     assert seats(query, ObjectStats(799, size), single=True) == expected
 
 
@@ -102,7 +102,7 @@ def test_a_list_of_one_by_its_name_takes_what_one_takes(query: str, size: int, e
         ("", False),
     ],
 )
-def test_what_a_cache_answers_is_cheaper(query: str, cached: bool) -> None:  # noqa: FBT001
+def test_a_list_from_the_cache_is_cheaper(query: str, cached: bool) -> None:  # noqa: FBT001
     assert seats(query, of_10_kb(799)) == (10 if cached else 80)
 
 
@@ -147,7 +147,7 @@ def test_number_and_size_are_two_ways_to_estimate(
     assert (seats(query, stats, by_count), seats(query, stats)) == by_count_and_size
 
 
-def test_a_single_large_object_is_dear_by_size_alone() -> None:
+def test_a_single_large_object_is_expensive_by_size_only() -> None:
     assert seats("", ObjectStats(10, MB), single=True) == 10
     assert seats("", ObjectStats(10, MB), ListSettings(by_size=False), single=True) == 1
 
@@ -172,7 +172,7 @@ def test_by_number_a_hundred_objects_are_a_seat(query: str, count: int, expected
     "query",
     ["limit=", "limit=1.5", "limit=0x1", "limit=1_0", "limit= 1", "limit=%D9%A3", f"limit={2**63}", "timeoutSeconds=x"],
 )
-def test_options_that_cannot_be_read_are_expected_to_be_dear(query: str) -> None:
+def test_invalid_list_options_cost_the_maximum(query: str) -> None:
     assert seats(query, None) == 100
     assert seats(query, None, ListSettings(by_size=False)) == 10
 
@@ -199,17 +199,17 @@ def test_numbers_are_read_as_in_go(query: str) -> None:
         (1000, 10, 10, 50),
     ],
 )
-def test_a_write_pays_for_those_who_must_be_told(watchers: int, most: int, final_seats: int, linger_ms: int) -> None:
+def test_a_write_is_charged_for_its_watchers(watchers: int, most: int, final_seats: int, linger_ms: int) -> None:
     work = mutating_work(watchers, MutatingSettings(most_seats=most))
 
     assert work == Work(1, final_seats, linger_ms * 1_000_000)
 
 
-def test_a_write_pays_only_for_itself_when_that_is_off() -> None:
+def test_a_write_is_one_seat_if_watcher_costs_are_off() -> None:
     assert mutating_work(1000, MutatingSettings(enabled=False)) == Work(1)
 
 
-def test_a_seat_may_serve_a_number_of_watches_that_is_not_whole() -> None:
+def test_watches_per_seat_may_be_fractional() -> None:
     settings = MutatingSettings(watches_per_seat=7.5)
 
     assert [mutating_work(watchers, settings).final_seats for watchers in (6, 7, 8, 29)] == [0, 1, 2, 4]
@@ -255,12 +255,12 @@ def test_a_watch_may_count_as_one_seat() -> None:
     assert estimator(watch_list=False)(writing("watch", PODS), SOMEWHERE) == Work(1)
 
 
-def test_what_is_about_no_resource_takes_one_seat() -> None:
+def test_a_request_without_a_resource_takes_one_seat() -> None:
     for method in ("GET", "PATCH", "DELETE", "LIST", "WATCH"):
         assert estimator(watched(20))(asking("/healthz", method=method), SOMEWHERE) == Work(1)
 
 
-def test_nobody_is_told_about_a_service_accounts_token() -> None:
+def test_a_service_account_token_has_no_watchers() -> None:
     estimate = estimator(watched(20))
 
     assert estimate(writing("create", Resource("serviceaccounts", subresource="token")), SOMEWHERE) == Work(1)
@@ -268,7 +268,7 @@ def test_nobody_is_told_about_a_service_accounts_token() -> None:
     assert estimate(writing("create", Resource("pods", subresource="token")), SOMEWHERE).final_seats == 2
 
 
-def test_one_object_by_its_name_is_a_single_one() -> None:
+def test_a_list_with_a_name_counts_as_a_single_object() -> None:
     assert estimator()(writing("list", Resource("pods", name="x")), SOMEWHERE) == Work(1)
 
 
@@ -288,7 +288,7 @@ def test_the_inventory_is_asked_for_the_right_resource_and_only_where_it_matters
     assert asked == [PODS]
 
 
-def test_its_estimates_change_and_depend_on_the_query() -> None:
+def test_kubernetes_estimates_change_and_depend_on_the_query() -> None:
     assert estimator().dependence.changing
     assert estimator().dependence.query
     assert not estimator().dependence.anything

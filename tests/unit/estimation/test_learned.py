@@ -55,7 +55,7 @@ def test_requests_about_a_resource_have_verb_and_resource_in_common(resource: Re
     assert route_key(writing("update", resource)) == key
 
 
-def test_nothing_is_learned_about_what_is_too_long() -> None:
+def test_routes_that_are_too_long_are_not_learned() -> None:
     costs = LearnedCosts(enough=1)
     key = route_key(writing("get", Resource("x" * LONGEST_ROUTE)))
     assert key is None
@@ -75,7 +75,7 @@ def test_the_longest_path_has_a_short_shape(path: str) -> None:
 # Averages
 
 
-def test_nothing_is_guessed_until_enough_is_known() -> None:
+def test_costs_are_not_used_before_enough_observations() -> None:
     assert learned(7, 7).guess(ROUTE) is None
     assert learned(7, 7, 7).guess(ROUTE) is not None
     assert learned(7, 7, 7).guess("GET /other") is None
@@ -106,14 +106,14 @@ def test_the_seats_are_those_of_the_whole_time() -> None:
     assert "of 3: 20.000 ms on 3.00 seats" in repr(guess)
 
 
-def test_what_took_no_time_took_a_seat() -> None:
+def test_a_route_without_duration_has_one_seat() -> None:
     guess = learned(0, 0, 0).guess(ROUTE)
 
     assert guess is not None
     assert guess.seats == 1
 
 
-def test_the_route_that_was_seen_least_recently_goes_first() -> None:
+def test_the_least_recently_seen_route_is_removed_first() -> None:
     costs = LearnedCosts(2, enough=1)
     for route in "abac":
         costs.observe(route, MS, 1)
@@ -134,7 +134,7 @@ def test_the_snapshot_shows_the_most_expensive_routes() -> None:
 
 
 @pytest.mark.parametrize(("duration", "work"), [(-1, 0), (0, -1)])
-def test_nothing_takes_less_than_nothing(duration: int, work: int) -> None:
+def test_negative_observations_are_refused(duration: int, work: int) -> None:
     costs = LearnedCosts()
 
     with pytest.raises(InvalidValueError, match="at least 0"):
@@ -143,12 +143,12 @@ def test_nothing_takes_less_than_nothing(duration: int, work: int) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"most_routes": 0}, {"span": 0}, {"enough": 0}])
-def test_the_settings_keep_their_rules(settings: dict[str, int]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError, match=f"{next(iter(settings))} is 0"):
         LearnedCosts(**settings)
 
 
-def test_averages_that_cannot_be_are_noticed() -> None:
+def test_check_detects_invalid_averages() -> None:
     costs = learned(1)
     costs._costs[ROUTE].work = -1.0
 
@@ -172,7 +172,7 @@ def test_a_route_that_takes_long_gets_more_seats(duration: int, seats: int) -> N
 
 
 @pytest.mark.parametrize(("charged", "seats"), [(1, 1), (4, 4), (30, 10)])
-def test_a_route_that_was_charged_for_more_gets_as_many(charged: int, seats: int) -> None:
+def test_a_route_with_higher_charges_gets_more_seats(charged: int, seats: int) -> None:
     assert Learned(learned(5, 5, 5, seats=charged))(asking(), SOMEWHERE) == Work(seats)
 
 
@@ -186,11 +186,11 @@ def test_wide_requests_do_not_drive_their_own_seats_up() -> None:
     assert estimate(asking(), SOMEWHERE) == Work(3)
 
 
-def test_what_is_not_known_takes_the_usual_seats() -> None:
+def test_an_unknown_route_takes_the_default_seats() -> None:
     assert Learned(learned(1), otherwise=Work(2))(asking(), SOMEWHERE) == Work(2)
 
 
-def test_what_is_learned_changes() -> None:
+def test_learned_estimates_are_changing() -> None:
     estimate = Learned(LearnedCosts())
 
     assert estimate.dependence.changing
@@ -199,6 +199,6 @@ def test_what_is_learned_changes() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"duration_per_seat_ns": 0}, {"most_seats": 0}])
-def test_how_seats_are_learned_has_its_rules(settings: dict[str, int]) -> None:
+def test_invalid_learning_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError, match=f"{next(iter(settings))} is 0"):
         Learned(LearnedCosts(), **settings)  # type: ignore[arg-type]

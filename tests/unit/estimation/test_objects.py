@@ -11,7 +11,7 @@ JOBS = Resource("jobs", "batch")
 MS, MINUTE, HOUR = 10**6, 60 * 10**9, 3600 * 10**9
 
 
-def test_nothing_is_known_of_what_nobody_spoke_of() -> None:
+def test_unreported_kinds_are_unknown() -> None:
     counts = ObjectCounts()
     counts.observe(0, PODS, 5)
 
@@ -19,7 +19,7 @@ def test_nothing_is_known_of_what_nobody_spoke_of() -> None:
     assert counts.look(0, Resource("pods", "other")) is None
 
 
-def test_what_was_said_last_is_known_for_the_whole_resource() -> None:
+def test_the_latest_report_applies_to_the_whole_kind() -> None:
     counts = ObjectCounts()
     counts.observe(0, PODS, 5, 100)
     counts.observe(1, PODS, 7, 200)
@@ -28,7 +28,7 @@ def test_what_was_said_last_is_known_for_the_whole_resource() -> None:
     assert len(counts) == 1
 
 
-def test_it_is_uncertain_after_three_minutes() -> None:
+def test_reports_are_uncertain_after_three_minutes() -> None:
     counts = ObjectCounts()
     counts.observe(0, PODS, 5)
 
@@ -36,7 +36,7 @@ def test_it_is_uncertain_after_three_minutes() -> None:
     assert counts.look(3 * MINUTE + MS, PODS) is UNCERTAIN
 
 
-def test_it_is_forgotten_after_an_hour() -> None:
+def test_reports_expire_after_an_hour() -> None:
     counts = ObjectCounts()
     counts.observe(0, PODS, 5)
     counts.observe(1, JOBS, 5)
@@ -48,7 +48,7 @@ def test_it_is_forgotten_after_an_hour() -> None:
     assert counts.forget_old(2 * HOUR) == 1
 
 
-def test_who_is_spoken_of_again_is_the_youngest() -> None:
+def test_a_new_report_makes_a_kind_the_most_recent() -> None:
     counts = ObjectCounts()
     counts.observe(0, PODS, 5)
     counts.observe(1, JOBS, 5)
@@ -59,7 +59,7 @@ def test_who_is_spoken_of_again_is_the_youngest() -> None:
     counts.check()
 
 
-def test_at_most_so_many_kinds_are_remembered() -> None:
+def test_the_number_of_kinds_is_bounded() -> None:
     counts = ObjectCounts(2)
     for now, name in enumerate("abac"):
         counts.observe(now, Resource(name), 1)
@@ -69,7 +69,7 @@ def test_at_most_so_many_kinds_are_remembered() -> None:
     assert repr(counts) == "<ObjectCounts: 2 kinds of at most 2>"
 
 
-def test_an_inventory_reads_it_by_a_clock() -> None:
+def test_an_inventory_uses_its_clock() -> None:
     now = 0
     counts = ObjectCounts()
     counts.observe(0, PODS, 5)
@@ -80,7 +80,7 @@ def test_an_inventory_reads_it_by_a_clock() -> None:
     assert inventory(PODS) is UNCERTAIN
 
 
-def test_times_out_of_order_are_noticed() -> None:
+def test_check_detects_times_out_of_order() -> None:
     counts = ObjectCounts()
     counts.observe(5, PODS, 1)
     counts.observe(4, JOBS, 1)
@@ -90,12 +90,12 @@ def test_times_out_of_order_are_noticed() -> None:
 
 
 @pytest.mark.parametrize(("count", "size", "name"), [(-1, 0, "count"), (1, -1, "average_bytes"), (1.5, 0, "count")])
-def test_there_are_no_fewer_than_no_objects(count: int, size: int, name: str) -> None:
+def test_a_negative_number_of_objects_is_refused(count: int, size: int, name: str) -> None:
     with pytest.raises(InvalidValueError, match=f"{name} is "):
         ObjectStats(count, size)
 
 
 @pytest.mark.parametrize("settings", [{"most": 0}, {"stale_after_ns": -1}, {"stale_after_ns": 9, "forget_after_ns": 8}])
-def test_the_settings_keep_their_rules(settings: dict[str, int]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError):
         ObjectCounts(**settings)

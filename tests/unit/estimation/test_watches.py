@@ -48,7 +48,7 @@ def test_a_write_concerns_the_watches_that_cover_it(verb: str, resource: Resourc
     assert tracker().interested(verb, resource) == interested
 
 
-def test_what_has_no_namespace_is_watched_as_a_whole_and_by_name() -> None:
+def test_cluster_wide_objects_are_watched_by_kind_and_by_name() -> None:
     nodes = WatchTracker()
     nodes.register(Resource("nodes"))
     nodes.register(Resource("nodes", name="a"))
@@ -58,7 +58,7 @@ def test_what_has_no_namespace_is_watched_as_a_whole_and_by_name() -> None:
     assert nodes.interested("create", Resource("nodes")) == 1
 
 
-def test_a_watch_that_has_ended_is_forgotten() -> None:
+def test_an_ended_watch_is_no_longer_counted() -> None:
     found = WatchTracker()
     first, second = found.register(pods("foo")), found.register(pods("foo"))
     assert found.interested("create", pods("foo")) == 2
@@ -126,7 +126,7 @@ def test_the_watches_for_pods_of_one_node_do_not_count(selector: str, counts: bo
     assert watch_of(writing("watch", pods(group="metrics"), query)) is not None
 
 
-def test_what_is_about_no_resource_is_no_watch() -> None:
+def test_a_request_without_a_resource_is_no_watch() -> None:
     found = WatchTracker()
     watch = found.register(watch_of(asking("/events")))
 
@@ -136,7 +136,7 @@ def test_what_is_about_no_resource_is_no_watch() -> None:
     found.check()
 
 
-def test_wrong_sums_are_noticed() -> None:
+def test_check_detects_wrong_sums() -> None:
     found = tracker()
     found.total += 1
 
@@ -144,5 +144,5 @@ def test_wrong_sums_are_noticed() -> None:
         found.check()
 
 
-def test_a_watch_shows_what_it_is_for() -> None:
+def test_the_repr_of_a_watch_shows_its_key() -> None:
     assert "name='x'" in repr(Watch(WatchKey("", "pods", "foo", "x"), is_counted=True))

@@ -30,7 +30,7 @@ def result(*tenants: TenantResult, goodput: float = 0.5, wasted: float = 0.0) ->
     return Result("s", "c", 10.0, 1.0, tenants, (), (), 1.0, goodput, wasted, 100, 100)
 
 
-def test_those_come_first_for_whom_most_changes_and_those_for_whom_nothing_does_last() -> None:
+def test_tenants_are_listed_by_the_size_of_their_change() -> None:
     before = result(tenant("a"), tenant("b"), tenant("c", served=20, p50=None, p99=None), tenant("d"))
     after = result(tenant("a", p99=500.0), tenant("b"), tenant("c", served=100), tenant("d"), goodput=0.9)
 
@@ -42,7 +42,7 @@ def test_those_come_first_for_whom_most_changes_and_those_for_whom_nothing_does_
     ]
 
 
-def test_one_may_gain_and_pay_at_once() -> None:
+def test_a_tenant_may_gain_and_pay() -> None:
     [line, _] = describe_changes(
         result(tenant("a", served=50, p50=20.0)), result(tenant("a", served=99, p50=10.0, p99=1500.0))
     )
@@ -53,7 +53,7 @@ def test_one_may_gain_and_pay_at_once() -> None:
     )
 
 
-def test_a_closed_loop_may_be_served_more_often() -> None:
+def test_more_requests_of_a_closed_loop_count_as_a_gain() -> None:
     more = replace(tenant("a"), rate=20.0)
 
     [line, _] = describe_changes(result(tenant("a")), result(more))
@@ -61,13 +61,13 @@ def test_a_closed_loop_may_be_served_more_often() -> None:
     assert line == "a gains: 20 a second are served instead of 10."
 
 
-def test_small_changes_are_none() -> None:
+def test_small_changes_are_not_reported() -> None:
     lines = describe_changes(result(tenant("a")), result(tenant("a", p50=10.9, p99=54.0)))
 
     assert lines[0] == "Nothing changes for a."
 
 
-def test_wasted_work_is_told_where_there_is_some() -> None:
+def test_wasted_work_is_reported() -> None:
     [_, line] = describe_changes(result(tenant("a"), wasted=0.3), result(tenant("a"), goodput=0.999))
 
     assert "0 % of its work is for nothing, was 30 %" in line

@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.simulation.events import EventQueue, FifoTimeouts, VirtualTimer
 
 
-def test_events_happen_by_time_and_then_as_they_were_planned() -> None:
+def test_events_run_by_time_and_then_in_the_order_of_scheduling() -> None:
     events = EventQueue()
     seen: list[tuple[int, str]] = []
 
@@ -21,7 +21,7 @@ def test_events_happen_by_time_and_then_as_they_were_planned() -> None:
     assert count == 3
 
 
-def test_what_is_planned_for_the_past_happens_now() -> None:
+def test_an_event_in_the_past_runs_now() -> None:
     events = EventQueue()
     seen: list[int] = []
 
@@ -34,7 +34,7 @@ def test_what_is_planned_for_the_past_happens_now() -> None:
     assert seen == [10]
 
 
-def test_nothing_happens_after_the_stop() -> None:
+def test_no_event_runs_after_a_stop() -> None:
     events = EventQueue()
     seen: list[int] = []
     events.at(1, lambda _: events.stop(), None)
@@ -45,7 +45,7 @@ def test_nothing_happens_after_the_stop() -> None:
     assert "1 events" in repr(events)
 
 
-def test_a_deadline_rings_for_those_only_that_still_need_it() -> None:
+def test_timeouts_expire_only_for_subjects_that_are_not_over() -> None:
     events = EventQueue()
     rung: list[tuple[int, str]] = []
     over: set[str] = set()
@@ -60,7 +60,7 @@ def test_a_deadline_rings_for_those_only_that_still_need_it() -> None:
     assert len(deadlines) == 0
 
 
-def test_deadlines_that_are_over_take_no_room() -> None:
+def test_timeouts_that_are_over_are_dropped() -> None:
     deadlines: FifoTimeouts[int] = FifoTimeouts(EventQueue(), print, lambda number: number < 9_999)
     for number in range(10_000):
         deadlines.add(1_000_000, number)
@@ -68,7 +68,7 @@ def test_deadlines_that_are_over_take_no_room() -> None:
     assert len(deadlines) == 1
 
 
-def test_deadlines_can_be_used_again_when_all_were_over() -> None:
+def test_timeouts_can_be_added_after_all_were_over() -> None:
     events = EventQueue()
     rung: list[int] = []
     deadlines: FifoTimeouts[int] = FifoTimeouts(events, rung.append, lambda _: False)
@@ -81,7 +81,7 @@ def test_deadlines_can_be_used_again_when_all_were_over() -> None:
 
 
 @pytest.mark.parametrize(("asked", "expected"), [((30, 10), [10]), ((10, 30), [10]), ((10, 10), [10])])
-def test_an_alarm_rings_once_at_the_earliest(asked: tuple[int, int], expected: list[int]) -> None:
+def test_a_timer_fires_once_at_the_earliest_time(asked: tuple[int, int], expected: list[int]) -> None:
     events = EventQueue()
     rung: list[int] = []
     alarm = VirtualTimer(events, lambda: rung.append(events.now))
@@ -92,7 +92,7 @@ def test_an_alarm_rings_once_at_the_earliest(asked: tuple[int, int], expected: l
     assert rung == expected
 
 
-def test_an_alarm_can_be_asked_again() -> None:
+def test_a_timer_can_be_set_again() -> None:
     events = EventQueue()
     rung: list[int] = []
     alarm = VirtualTimer(events, lambda: rung.append(events.now))

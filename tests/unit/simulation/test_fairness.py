@@ -23,12 +23,12 @@ def test_small_demands_are_met_and_the_rest_is_shared_equally(
 
 
 @pytest.mark.parametrize(("capacity", "demands"), [(-1, [1]), (nan, [1]), (1, [inf]), (1, [1, -1])])
-def test_amounts_that_cannot_be_are_refused(capacity: float, demands: list[float]) -> None:
+def test_negative_amounts_are_refused(capacity: float, demands: list[float]) -> None:
     with pytest.raises(InvalidValueError, match=r"(capacity|demands\[\d\]) is"):
         max_min_fair(capacity, demands)
 
 
-def test_jain_s_index_goes_from_one_for_all_to_everybody_the_same() -> None:
+def test_jains_index_is_one_for_equal_amounts() -> None:
     assert jain_index([2, 2, 2, 2]) == 1
     assert jain_index([8, 0, 0, 0]) == 0.25
     assert isnan(jain_index([0, 0]))

@@ -26,7 +26,7 @@ def test_a_quantile_is_right_within_half_a_percent(part: float) -> None:
     assert len(sketch) < 1_500
 
 
-def test_two_sketches_merge_into_that_of_both() -> None:
+def test_merged_sketches_equal_one_of_both() -> None:
     one, other, both = QuantileSketch(), QuantileSketch(), QuantileSketch()
     for number in range(1, 2_000):
         value = number * 7_919
@@ -38,17 +38,17 @@ def test_two_sketches_merge_into_that_of_both() -> None:
     assert [one.quantile(part / 20) for part in range(21)] == [both.quantile(part / 20) for part in range(21)]
 
 
-def test_a_sketch_of_nothing_knows_nothing() -> None:
+def test_an_empty_sketch_has_no_quantiles() -> None:
     assert QuantileSketch().quantile(0.5) is None
     assert QuantileSketch().mean is None
 
 
-def test_a_part_of_more_than_everything_is_refused() -> None:
+def test_a_part_above_one_is_refused() -> None:
     with pytest.raises(InvalidValueError, match=r"part is 1\.5"):
         QuantileSketch().quantile(1.5)
 
 
-def test_no_wait_is_told_as_a_microsecond_at_most() -> None:
+def test_a_zero_duration_is_at_most_a_microsecond() -> None:
     sketch = QuantileSketch()
     sketch.add(0)
 

@@ -76,7 +76,7 @@ def test_the_fewest_seats_are_found_that_meet_the_objective(p99_within_150_ms: R
     assert sum("fewest with which each level meets" in reason for reason in found.reasons) == 1
 
 
-def test_what_is_proposed_is_a_configuration_that_can_be_written_and_read(p90_within_200_ms: Recommendation) -> None:
+def test_a_recommended_configuration_can_be_written_and_read(p90_within_200_ms: Recommendation) -> None:
     found = p90_within_200_ms
 
     again = load_text(emit(found.configuration, "apf"))
@@ -84,7 +84,7 @@ def test_what_is_proposed_is_a_configuration_that_can_be_written_and_read(p90_wi
     assert again.levels["users"] == found.configuration.levels["users"]
 
 
-def test_who_has_a_queue_for_each_flow_keeps_it(p90_within_200_ms: Recommendation) -> None:
+def test_exact_queues_stay_exact(p90_within_200_ms: Recommendation) -> None:
     found = p90_within_200_ms
 
     before, after = WEB.levels["users"].queuing, found.configuration.levels["users"].queuing
@@ -96,7 +96,7 @@ def test_who_has_a_queue_for_each_flow_keeps_it(p90_within_200_ms: Recommendatio
     assert not any("hands of" in reason for reason in found.reasons)
 
 
-def test_where_queues_are_shared_heavy_flows_seldom_cover_a_light_one(run: Run) -> None:
+def test_the_recommended_deck_makes_collisions_rare(run: Run) -> None:
     sharded = load_text(
         "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: users}\n"
         "spec: {shares: 50, queuing: {queues: 8, handSize: 2, backfill: 3}}\n",
@@ -117,7 +117,7 @@ def test_a_tighter_objective_takes_more_seats(run: Run, p99_within_150_ms: Recom
     assert tight.configuration.server.seats > p99_within_150_ms.configuration.server.seats
 
 
-def test_no_number_of_seats_makes_requests_quicker_than_they_are(run: Run) -> None:
+def test_an_objective_below_the_service_time_is_raised(run: Run) -> None:
     found = recommend(WEB, Objective("p50", 20.0), run)
 
     assert (found.meets, found.comes_close) == (False, True)
@@ -126,7 +126,7 @@ def test_no_number_of_seats_makes_requests_quicker_than_they_are(run: Run) -> No
     assert "ms when nobody ever waits: no number of seats makes it 20 ms" in found.reasons[0]
 
 
-def test_a_server_that_is_too_small_is_told(run: Run) -> None:
+def test_a_server_that_is_too_small_is_reported(run: Run) -> None:
     found = recommend(WEB, Objective("p99", 100.0), run, most_seats=3)
 
     assert (found.meets, found.comes_close) == (False, False)
@@ -134,9 +134,7 @@ def test_a_server_that_is_too_small_is_told(run: Run) -> None:
     assert found.configuration.server.seats == 3
 
 
-def test_what_a_crowded_backend_makes_of_requests_is_not_taken_for_what_they_need(
-    run: Run, before: Callable[[int], Run]
-) -> None:
+def test_slowdown_of_a_crowded_backend_is_not_counted_as_demand(run: Run, before: Callable[[int], Run]) -> None:
     """With everybody let in it would become slower and slower."""
     found = recommend(WEB, Objective("p99", 150.0), before(3), run_free=run, most_seats=3)
 
@@ -173,7 +171,7 @@ def crowded(configuration: Configuration, name: str) -> Result:
 @pytest.mark.parametrize("seats", [4, 6, 32, 400])
 @pytest.mark.parametrize("defaults", ["web", "kubernetes"])
 @pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
-def test_apf_check_has_nothing_to_say_of_what_is_proposed(
+def test_apf_check_has_no_findings_for_a_recommendation(
     seats: int, defaults: Literal["web", "kubernetes"], borrowing: str
 ) -> None:
     """But where there are fewer seats than levels, and each is rounded up to one: no shares can change that."""
@@ -187,7 +185,7 @@ def test_apf_check_has_nothing_to_say_of_what_is_proposed(
     assert bool(reading.problems) is not is_possible, [str(one) for one in reading.problems]
 
 
-def test_seats_that_levels_are_promised_are_there(run: Run) -> None:
+def test_guaranteed_seats_are_included(run: Run) -> None:
     level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: users}\nspec: {minSeats: 20}\n"
     found = recommend(load_text(level, defaults="web"), Objective("p99", 400.0), run)
 
@@ -196,6 +194,6 @@ def test_seats_that_levels_are_promised_are_there(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan"))])
-def test_an_objective_must_be_one(quantile: str, limit: float) -> None:
+def test_an_invalid_objective_is_refused(quantile: str, limit: float) -> None:
     with pytest.raises(InvalidValueError, match="objective is"):
         Objective(quantile, limit)

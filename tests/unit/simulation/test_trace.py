@@ -22,7 +22,7 @@ def rows(path: Path, text: str) -> list[RecordedRequest]:
     return list(RequestTrace(path).rows())
 
 
-def test_a_json_line_says_who_asked_what_when_and_for_how_long(tmp_path: Path) -> None:
+def test_a_json_line_is_parsed(tmp_path: Path) -> None:
     said = {
         "time": "2026-10-10T13:55:36.5+02:00",
         "duration": 0.125,
@@ -48,7 +48,7 @@ def test_a_json_line_says_who_asked_what_when_and_for_how_long(tmp_path: Path) -
     assert [second.listed_as(by) for by in ("user", "address")] == ["(anonymous)", "(unknown)"]
 
 
-def test_rows_come_by_time_counted_from_the_first(tmp_path: Path) -> None:
+def test_rows_are_sorted_by_time_from_the_first_one(tmp_path: Path) -> None:
     text = "".join(json.dumps({"time": 1000 + second, "user": str(second)}) + "\n" for second in (3, 1, 2))
 
     found = rows(tmp_path / "t.jsonl", text)
@@ -56,7 +56,7 @@ def test_rows_come_by_time_counted_from_the_first(tmp_path: Path) -> None:
     assert [(row.user, row.time_ns) for row in found] == [("1", 0), ("2", 10**9), ("3", 2 * 10**9)]
 
 
-def test_what_is_later_than_the_look_ahead_comes_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_later_than_the_look_ahead_are_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trace.LOOK_AHEAD > 10_000
     monkeypatch.setattr(trace, "LOOK_AHEAD", 50)
     lines = [json.dumps({"time": 10 + number / 1000}) for number in range(60)]
@@ -91,14 +91,14 @@ def test_whole_seconds_are_spread_over_their_second(tmp_path: Path) -> None:
     assert times == [row.time_ns for row in RequestTrace(tmp_path / "access.log").rows()], "by the same dice"
 
 
-def test_names_that_were_sent_to_do_harm_are_shown_and_do_none(tmp_path: Path) -> None:
+def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
     said = {"time": 1, "duration": 1, "user": "\x1b]0;x\x07", "clientAddress": "a\nb", "path": "/\x1b[31m?\x1b"}
     [row] = rows(tmp_path / "t.jsonl", json.dumps(said))
 
     assert [row.listed_as(by) for by in ("user", "address", "path")] == [r"\x1b]0;x\x07", r"a\nb", r"/\x1b[31m"]
 
 
-def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:
+def test_a_survey_counts_rows_work_and_names(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     with gzip.open(path, "wt") as file:
         for number in range(100):
@@ -133,7 +133,7 @@ def test_a_survey_tells_how_much_there_is(tmp_path: Path) -> None:
         (COMMON.replace("Oct", "Xxx"), "the time is '10/Xxx/2026"),
     ],
 )
-def test_a_line_that_is_none_is_told_with_its_place(tmp_path: Path, line: str, rule: str) -> None:
+def test_an_invalid_line_is_reported_with_its_number(tmp_path: Path, line: str, rule: str) -> None:
     path = tmp_path / "t"
     path.write_text(f'{{"time": 1}}\n{line}\n')
 
@@ -141,7 +141,7 @@ def test_a_line_that_is_none_is_told_with_its_place(tmp_path: Path, line: str, r
         RequestTrace(path).survey()
 
 
-def test_a_few_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_a_few_unreadable_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(COMMON * 300 + '1.2.3.4 - - [10/Oct/2026:11:55:37 +0000] "\\x16\\x03" 400 0 0.000\n' + COMMON)
     survey = RequestTrace(path).survey()
@@ -150,7 +150,7 @@ def test_a_few_lines_that_are_none_are_left_out_and_counted(tmp_path: Path) -> N
     assert len(list(RequestTrace(path).rows())) == 301
 
 
-def test_what_was_no_request_is_left_out_of_a_log_however_often_it_came(tmp_path: Path) -> None:
+def test_log_lines_without_a_request_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     strange = [r'"\x16\x03\x01" 400 150', '"-" 408 0', '"" 400 0', r'"a \"b\"" 400 0']
     line = '1.2.3.4 - - [10/Oct/2026:13:55:36 +0000] {} "-" "-" 0.000\n'
@@ -162,7 +162,7 @@ def test_what_was_no_request_is_left_out_of_a_log_however_often_it_came(tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "\n\n"])
-def test_a_trace_without_requests_is_none(tmp_path: Path, text: str) -> None:
+def test_a_trace_without_requests_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t"
     path.write_text(text)
 
@@ -170,7 +170,7 @@ def test_a_trace_without_requests_is_none(tmp_path: Path, text: str) -> None:
         RequestTrace(path).survey()
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match="can't be read: No such file"):
         RequestTrace(tmp_path / "none").survey()
     (tmp_path / "t.gz").write_text("not compressed")

@@ -77,7 +77,7 @@ def test_a_flow_that_waits_while_another_one_has_the_seats_falls_behind() -> Non
     assert (seen.shortfall.worst.flow, seen.shortfall.worst.seconds) == (1, 2)
 
 
-def test_callers_must_make_sense_and_no_call_may_be_rejected() -> None:
+def test_invalid_callers_and_rejected_calls_are_errors() -> None:
     with pytest.raises(InvalidValueError):
         Caller(0, (SECOND,), ALWAYS)
     with pytest.raises(InvalidValueError):

@@ -5,7 +5,7 @@ from apf_middleware.testing import ServiceGap
 SECOND = 10**9
 
 
-def test_the_gap_is_what_one_is_ahead_of_the_other_while_both_wait() -> None:
+def test_the_gap_is_the_drift_of_two_waiting_flows() -> None:
     gap = ServiceGap([0, 1])
     gap.wait(0, 0, 1)
     gap.wait(0, 1, 1)
@@ -15,7 +15,7 @@ def test_the_gap_is_what_one_is_ahead_of_the_other_while_both_wait() -> None:
     assert gap.seat_seconds == 6
 
 
-def test_what_one_has_while_the_other_wants_nothing_is_no_gap() -> None:
+def test_service_while_the_other_flow_is_idle_is_no_gap() -> None:
     gap = ServiceGap([0, 1])
     gap.wait(0, 0, 1)
     gap.occupy(0, 0, 2)
@@ -49,7 +49,7 @@ def test_an_interval_ends_when_one_of_them_has_nothing_waiting() -> None:
     assert gap.seat_seconds == 1
 
 
-def test_others_are_ignored() -> None:
+def test_other_flows_are_ignored() -> None:
     gap = ServiceGap([5])
     gap.wait(0, 1, 1)
     gap.occupy(0, 1, 1)

@@ -40,7 +40,7 @@ def test_a_flow_that_wants_little_falls_behind_by_what_it_wants() -> None:
     assert shortfalls(oracle) == {"mouse": 3}
 
 
-def test_what_small_demands_leave_is_shared_by_the_others() -> None:
+def test_seats_left_by_small_demands_are_shared_by_the_others() -> None:
     oracle = Shortfall(7)
     oracle.occupy(0, "small", 1)
     oracle.occupy(0, "hog", 6)
@@ -51,7 +51,7 @@ def test_what_small_demands_leave_is_shared_by_the_others() -> None:
     assert shortfalls(oracle) == {"late": 3}  # of seven seats one is the small flow's
 
 
-def test_what_a_flow_had_before_the_interval_does_not_count() -> None:
+def test_service_before_the_interval_does_not_count() -> None:
     oracle = Shortfall(2)
     for flow in "ab":
         oracle.wait(0, flow, 1, 10)
@@ -63,7 +63,7 @@ def test_what_a_flow_had_before_the_interval_does_not_count() -> None:
     assert shortfalls(oracle) == {"a": 4, "b": 10}
 
 
-def test_seats_in_a_moment_of_plenty_make_up_for_the_time_before() -> None:
+def test_surplus_seats_reduce_the_shortfall() -> None:
     oracle = Shortfall(2)
     for flow in "ab":
         oracle.wait(0, flow, 1, 10)
@@ -97,7 +97,7 @@ def test_an_interval_ends_when_nothing_waits_for_a_moment() -> None:
     assert shortfalls(oracle) == {"mouse": 0.5}
 
 
-def test_idle_seats_excuse_nothing_where_a_request_of_one_seat_waits() -> None:
+def test_idle_seats_count_while_a_request_of_one_seat_waits() -> None:
     oracle = Shortfall(4)
     oracle.wait(0, "mouse", 1, 3)
     oracle.advance(SECOND)
@@ -105,7 +105,7 @@ def test_idle_seats_excuse_nothing_where_a_request_of_one_seat_waits() -> None:
     assert shortfalls(oracle) == {"mouse": 3}
 
 
-def test_seats_that_are_kept_for_a_wide_request_are_not_shared_out() -> None:
+def test_seats_reserved_for_a_wide_request_are_not_shared_out() -> None:
     oracle = Shortfall(4)
     oracle.occupy(0, "a", 2)
     oracle.wait(0, "a", 1, 9)
@@ -115,7 +115,7 @@ def test_seats_that_are_kept_for_a_wide_request_are_not_shared_out() -> None:
     assert shortfalls(oracle) == {"b": 1}  # half of the two seats in use
 
 
-def test_seats_that_change_change_the_shares_and_the_bound_is_that_of_the_most() -> None:
+def test_resizing_changes_shares_and_the_bound_uses_the_maximum() -> None:
     oracle = Shortfall(4)
     oracle.serve(1, SECOND)
     oracle.occupy(0, "a", 4)
@@ -130,7 +130,7 @@ def test_seats_that_change_change_the_shares_and_the_bound_is_that_of_the_most()
     assert oracle.worst.ratio == pytest.approx(3 / 5)
 
 
-def test_the_bound_grows_with_the_work_that_was_seen() -> None:
+def test_the_bound_grows_with_the_longest_work() -> None:
     oracle = Shortfall(3)
     oracle.serve(1, 5 * SECOND)
     oracle.serve(2, 4 * SECOND)
@@ -139,7 +139,7 @@ def test_the_bound_grows_with_the_work_that_was_seen() -> None:
     assert oracle.bound == 4 * 8 * SECOND
 
 
-def test_the_worst_is_the_largest_part_of_its_bound_not_the_largest() -> None:
+def test_the_worst_finding_has_the_largest_ratio_to_its_bound() -> None:
     oracle = Shortfall(1)
     oracle.serve(1, SECOND)
     oracle.occupy(0, "hog", 1)
@@ -186,7 +186,7 @@ def test_a_flow_with_less_than_a_seat_to_its_share_is_in_a_drought_until_it_has_
     assert {flow: finding.seconds for flow, finding in oracle.longest_drought.items()} == {"a": 1, "b": 2, "c": 3}
 
 
-def test_only_those_who_are_watched_are_judged_but_all_have_demand() -> None:
+def test_only_watched_flows_are_judged_but_all_have_demand() -> None:
     oracle = Shortfall(3, watched=["b"])
     oracle.occupy(0, "a", 3)
     for flow in "abc":
@@ -196,7 +196,7 @@ def test_only_those_who_are_watched_are_judged_but_all_have_demand() -> None:
     assert shortfalls(oracle) == {"b": 1}
 
 
-def test_one_request_each_may_make_the_last_wait_for_more_than_its_part() -> None:
+def test_the_drought_bound_grows_with_the_number_of_waiting_flows() -> None:
     """A twelfth of the seat, then an eleventh, and so on, for all who were before it are gone: the harmonic series."""
     oracle = Shortfall(1)
     oracle.serve(1, SECOND)
@@ -212,7 +212,7 @@ def test_one_request_each_may_make_the_last_wait_for_more_than_its_part() -> Non
     assert oracle.worst.ratio > 1  # though no other order would be fairer
 
 
-def test_time_does_not_run_backwards_and_nobody_leaves_who_was_not_there() -> None:
+def test_backward_time_and_negative_counts_are_errors() -> None:
     oracle = Shortfall(1, now=5)
     with pytest.raises(ClockError):
         oracle.advance(4)
@@ -220,7 +220,7 @@ def test_time_does_not_run_backwards_and_nobody_leaves_who_was_not_there() -> No
         oracle.occupy(6, "a", -1)
 
 
-def test_a_finding_says_who_when_and_how_much() -> None:
+def test_a_finding_shows_flow_time_and_amount() -> None:
     oracle = Shortfall(1)
     oracle.serve(1, SECOND)
     oracle.wait(0, "mouse", 1)

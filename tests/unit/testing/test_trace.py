@@ -49,7 +49,7 @@ def test_a_trace_without_results_has_nothing_to_differ_from() -> None:
     ("column", "value"),
     [("queue", 1), ("dispatch_r", 1), ("status", "rejected"), ("release_ns", None), ("start_r", 0.0)],
 )
-def test_a_difference_is_found_and_told(column: str, value: object) -> None:
+def test_a_different_row_is_found(column: str, value: object) -> None:
     recorded = replay(parse(document())).document()
     place = recorded["results"]["columns"].index(column)
     got = recorded["results"]["rows"][0][place]
@@ -61,7 +61,7 @@ def test_a_difference_is_found_and_told(column: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(("part", "name"), [("summary", "max_wait_ns"), ("final_state", "current_r")])
-def test_a_difference_of_the_totals_is_found(part: str, name: str) -> None:
+def test_a_different_total_is_found(part: str, name: str) -> None:
     recorded = replay(parse(document())).document()
     recorded[part][name] += 1
 
@@ -90,7 +90,7 @@ def test_unknown_columns_are_refused() -> None:
         (4, QueueSetSettings(1, queues=4, hand_size=2, queue_length_limit=5)),
     ],
 )
-def test_the_number_of_queues_tells_the_kind_of_level(queues: int, settings: QueueSetSettings) -> None:
+def test_the_number_of_queues_determines_the_kind_of_level(queues: int, settings: QueueSetSettings) -> None:
     assert parse(document(config={**CONFIG, "queues": queues})).settings == settings
 
 
@@ -119,7 +119,7 @@ def test_the_number_of_queues_tells_the_kind_of_level(queues: int, settings: Que
         (document(results={"columns": ["id"], "rows": [[1, 2]]}), r"results.rows\[0\] must be a list of 1 values"),
     ],
 )
-def test_what_is_no_trace_is_refused_with_the_place(broken: object, said: str) -> None:
+def test_an_invalid_document_is_refused_with_the_position(broken: object, said: str) -> None:
     with pytest.raises(TraceFormatError, match=said):
         parse(broken)
 
@@ -129,7 +129,7 @@ def test_what_is_no_trace_is_refused_with_the_place(broken: object, said: str) -
     [b"", b"{", b"\xff\xfe", b"\x1f\x8b broken", gzip.compress(b"{}")[:-4], b"[" * 100_000, b'{"format": NaN'],
     ids=["empty", "cut", "no text", "no gzip", "cut gzip", "deep", "not a number"],
 )
-def test_files_that_cannot_be_read_are_named(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_file_is_reported_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json.gz"
     path.write_bytes(content)
 
@@ -137,7 +137,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, content: bytes) -> 
         load_trace(path)
 
 
-def test_a_broken_trace_is_told_with_its_file(tmp_path: Path) -> None:
+def test_an_invalid_trace_is_reported_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({"format": "other"}))
 

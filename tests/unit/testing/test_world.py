@@ -10,7 +10,7 @@ def world() -> World:
     return World(QueueSet(QueueSetSettings(1, queues=1, hand_size=1)))
 
 
-def test_calls_run_one_after_the_other_for_as_long_as_they_say(world: World) -> None:
+def test_calls_run_one_after_the_other_for_their_duration(world: World) -> None:
     first, second = Call("a", 0, Work(), 10), Call("b", 0, Work(), 5)
     world.arrive_at(0, first)
     world.arrive_at(1, second)
@@ -33,7 +33,7 @@ def test_seats_linger_in_virtual_time_too(world: World) -> None:
     assert second.seated_at == 17
 
 
-def test_who_gives_up_while_waiting_never_runs(world: World) -> None:
+def test_an_abandoned_call_never_runs(world: World) -> None:
     first, second = Call("a", 0, Work(), 10), Call("b", 0, Work(), 5)
     world.arrive_at(0, first)
     world.arrive_at(1, second)
@@ -58,7 +58,7 @@ def test_events_of_one_instant_keep_their_rank() -> None:
     assert order == sorted(Rank)
 
 
-def test_a_world_can_be_run_in_pieces(world: World) -> None:
+def test_a_world_can_be_run_step_by_step(world: World) -> None:
     call = Call("a", 0, Work(), 10)
     world.arrive_at(0, call)
 
@@ -81,7 +81,7 @@ def test_settings_change_in_virtual_time(world: World) -> None:
     assert [call.seated_at for call in calls] == [0, 4, 4]
 
 
-def test_nothing_happens_in_the_past(world: World) -> None:
+def test_events_in_the_past_are_refused(world: World) -> None:
     world.run(until=5)
 
     with pytest.raises(ClockError, match="time is 4, but it must not be before now, 5"):
@@ -90,7 +90,7 @@ def test_nothing_happens_in_the_past(world: World) -> None:
         world.at(5.5, lambda: None)  # type: ignore[arg-type]
 
 
-def test_a_world_runs_calls_only(world: World) -> None:
+def test_a_world_refuses_other_tickets(world: World) -> None:
     world.queueset.arrive(0, seated := Ticket("a", 0, Work()))
     world.queueset.arrive(0, Ticket("b", 0, Work()))
 
@@ -107,12 +107,12 @@ def test_a_world_runs_calls_only(world: World) -> None:
         ({"think_ns": -10}, "think_ns"),
     ],
 )
-def test_clients_that_cannot_be_are_refused(fields: dict[str, int], name: str) -> None:
+def test_invalid_clients_are_refused(fields: dict[str, int], name: str) -> None:
     with pytest.raises(InvalidValueError, match=f"^{name} is"):
         Client(**{"entropy": 0, "threads": 1, "calls": 1, "serve_ns": 10, **fields})  # type: ignore[arg-type]
 
 
-def test_scenarios_that_cannot_be_are_refused() -> None:
+def test_invalid_scenarios_are_refused() -> None:
     settings, client = QueueSetSettings(1), Client(0, 1, 1, 10)
     with pytest.raises(InvalidValueError, match="there must be at least one"):
         FairnessScenario(settings, (), 10)
