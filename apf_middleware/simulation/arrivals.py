@@ -5,8 +5,7 @@ therefore meet exactly the same arrivals and service times (common random number
 the configurations do.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
@@ -92,143 +91,83 @@ class Arrivals:
         if isinstance(arrivals, ClosedArrivals):
             for number in range(arrivals.connections):
                 dice = Random(f"{client.dice.random()}/{number}")  # noqa: S311 - a simulation
-                _Connection(self, client, tenant, arrivals, dice=dice, until=until)
+                self._begin_closed_loop(client, tenant, arrivals, dice, until)
         elif isinstance(arrivals, PoissonArrivals):
-            _OpenLoop(self, client, tenant, _Poisson(arrivals.rate), until)
+            self._begin_open_loop(client, tenant, _poisson_times(client.dice, arrivals.rate, tenant.begin_ns), until)
         elif isinstance(arrivals, SteadyArrivals):
-            _OpenLoop(self, client, tenant, _Steady(arrivals.rate), until)
+            self._begin_open_loop(client, tenant, _steady_times(client.dice, arrivals.rate, tenant.begin_ns), until)
         elif isinstance(arrivals, BurstArrivals):
-            _OpenLoop(self, client, tenant, _Bursts(arrivals, tenant.begin_ns, until), until)
+            self._begin_open_loop(client, tenant, _burst_times(client.dice, arrivals, tenant.begin_ns, until), until)
         else:
             assert isinstance(arrivals, CalledArrivals | ReplayedArrivals), f"unknown arrivals: {arrivals!r}"
 
+    def _begin_open_loop(self, client: SimulatedClient, tenant: Tenant, times: Iterator[float], until: int) -> None:
+        """Make requests at ``times``, which don't depend on the responses."""
 
-class _Gaps(ABC):
-    """The distribution of the times between arrivals, in nanoseconds."""
+        def schedule() -> None:
+            at = next(times)
+            if at < until:
+                self.events.at(int(at), make_request, None)
 
-    __slots__ = ()
+        def make_request(_: None) -> None:
+            # Service time, seats and next arrival are always drawn in this order, whatever becomes of the request.
+            service_ns = tenant.service.draw(client.dice)
+            seats = draw_seats(tenant, client.dice)
+            schedule()
+            self.submit(client, service_ns, seats)
 
-    def offset(self, dice: Random) -> float:  # noqa: ARG002 - most have none
-        """Return how long before the tenant's start the first gap begins."""
-        return 0.0
+        schedule()
 
-    @abstractmethod
-    def draw(self, dice: Random, at: float) -> float:
-        """Return the gap that begins at ``at``."""
-
-
-class _Poisson(_Gaps):
-    __slots__ = ("_mean_ns",)
-
-    def __init__(self, rate: float) -> None:
-        self._mean_ns = _SECOND / rate
-
-    def draw(self, dice: Random, at: float) -> float:  # noqa: ARG002 - the same at any time
-        return dice.expovariate(1.0) * self._mean_ns
-
-
-class _Steady(_Gaps):
-    """Equal gaps; each client starts somewhere within its first one."""
-
-    __slots__ = ("_mean_ns",)
-
-    def __init__(self, rate: float) -> None:
-        self._mean_ns = _SECOND / rate
-
-    def offset(self, dice: Random) -> float:
-        return dice.random() * self._mean_ns
-
-    def draw(self, dice: Random, at: float) -> float:  # noqa: ARG002 - always the same
-        return self._mean_ns
-
-
-class _Bursts(_Gaps):
-    """Poisson arrivals at two rates in turn; a gap that reaches into the next phase goes on at that phase's rate."""
-
-    __slots__ = ("_arrivals", "_is_on", "_phase_ends", "_until")
-
-    def __init__(self, arrivals: BurstArrivals, begin: float, until: int) -> None:
-        self._arrivals = arrivals
-        self._is_on = False
-        self._phase_ends = begin
-        self._until = until
-
-    def draw(self, dice: Random, at: float) -> float:
-        arrivals, begin = self._arrivals, at
-        expected = dice.expovariate(1.0)  # arrivals until the next one; a phase contributes its rate times its length
-        while at < self._until:
-            if at >= self._phase_ends:
-                self._is_on = not self._is_on
-                length = (arrivals.on if self._is_on else arrivals.off).draw(dice)
-                self._phase_ends = at + max(1, length)
-            rate = (arrivals.rate if self._is_on else arrivals.idle_rate) / _SECOND
-            in_phase = rate * (self._phase_ends - at)
-            if in_phase > expected:
-                return at + expected / rate - begin
-            expected -= in_phase
-            at = self._phase_ends
-        return at - begin
-
-
-class _OpenLoop:
-    """Makes requests at times that don't depend on the responses."""
-
-    __slots__ = ("_at", "_client", "_events", "_gaps", "_submit", "_tenant", "_until")
-
-    def __init__(self, arrivals: Arrivals, client: SimulatedClient, tenant: Tenant, gaps: _Gaps, until: int) -> None:
-        self._events = arrivals.events
-        self._submit = arrivals.submit
-        self._client = client
-        self._tenant = tenant
-        self._gaps = gaps
-        self._until = until
-        self._at = tenant.begin_ns - gaps.offset(client.dice)
-        self._schedule()
-
-    def _schedule(self) -> None:
-        self._at += self._gaps.draw(self._client.dice, self._at)
-        if self._at < self._until:
-            self._events.at(int(self._at), self._make_request, None)
-
-    def _make_request(self, _: None) -> None:
-        client, tenant = self._client, self._tenant
-        service_ns = tenant.service.draw(client.dice)
-        seats = draw_seats(tenant, client.dice)
-        self._schedule()
-        self._submit(client, service_ns, seats)
-
-
-class _Connection:
-    """Makes requests in a closed loop: each some time after the response to the one before."""
-
-    __slots__ = ("_arrivals", "_client", "_dice", "_events", "_submit", "_tenant", "_until")
-
-    def __init__(
-        self,
-        arrivals: Arrivals,
-        client: SimulatedClient,
-        tenant: Tenant,
-        closed: ClosedArrivals,
-        *,
-        dice: Random,
-        until: int,
+    def _begin_closed_loop(
+        self, client: SimulatedClient, tenant: Tenant, arrivals: ClosedArrivals, dice: Random, until: int
     ) -> None:
-        self._events = arrivals.events
-        self._submit = arrivals.submit
-        self._client = client
-        self._tenant = tenant
-        self._arrivals = closed
-        self._dice = dice
-        self._until = until
-        think = closed.think.draw(dice)
-        self._events.at(tenant.begin_ns + int(dice.random() * think), self._make_request, None)
+        """Make requests on one connection, each some time after the response to the one before."""
 
-    def _make_request(self, _: None) -> None:
-        if self._events.now < self._until:
-            service_ns = self._tenant.service.draw(self._dice)
-            seats = draw_seats(self._tenant, self._dice)
-            self._submit(self._client, service_ns, seats, on_conclusion=self._continue)
+        def make_request(_: None) -> None:
+            if self.events.now < until:
+                service_ns = tenant.service.draw(dice)
+                self.submit(client, service_ns, draw_seats(tenant, dice), on_conclusion=wait)
 
-    def _continue(self, is_rejected: bool) -> None:  # noqa: FBT001 - called with what became of the request
-        wait = (self._arrivals.pause if is_rejected else self._arrivals.think).draw(self._dice)
-        self._events.at(self._events.now + wait, self._make_request, None)
+        def wait(is_rejected: bool) -> None:  # noqa: FBT001 - called with the outcome of the request
+            pause = (arrivals.pause if is_rejected else arrivals.think).draw(dice)
+            self.events.at(self.events.now + pause, make_request, None)
+
+        think = arrivals.think.draw(dice)
+        self.events.at(tenant.begin_ns + int(dice.random() * think), make_request, None)
+
+
+def _poisson_times(dice: Random, rate: float, at: float) -> Iterator[float]:
+    mean_ns = _SECOND / rate
+    while True:
+        at += dice.expovariate(1.0) * mean_ns
+        yield at
+
+
+def _steady_times(dice: Random, rate: float, at: float) -> Iterator[float]:
+    """Yield times at equal distances; each client starts somewhere within its first one."""
+    mean_ns = _SECOND / rate
+    at -= dice.random() * mean_ns
+    while True:
+        at += mean_ns
+        yield at
+
+
+def _burst_times(dice: Random, arrivals: BurstArrivals, at: float, until: int) -> Iterator[float]:
+    """Yield Poisson arrivals at two rates in turn; a gap that reaches into the next phase goes on at its rate."""
+    is_on, phase_ends = False, at
+    while True:
+        begin = at
+        expected = dice.expovariate(1.0)  # arrivals until the next one; a phase contributes its rate times its length
+        while at < until:
+            if at >= phase_ends:
+                is_on = not is_on
+                phase_ends = at + max(1, (arrivals.on if is_on else arrivals.off).draw(dice))
+            rate = (arrivals.rate if is_on else arrivals.idle_rate) / _SECOND
+            in_phase = rate * (phase_ends - at)
+            if in_phase > expected:
+                at += expected / rate
+                break
+            expected -= in_phase
+            at = phase_ends
+        at = begin + (at - begin)  # the sum of gaps, rounded as such
+        yield at

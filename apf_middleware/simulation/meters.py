@@ -1,5 +1,7 @@
 """What one tenant and one level got during a simulation, in bounded memory."""
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from apf_middleware.simulation.quantiles import QuantileSketch
@@ -14,58 +16,38 @@ _SECOND = 10**9
 _MS = 10**6
 
 
+@dataclass(slots=True, eq=False)
 class TenantMeter:
     """Outcomes and latencies of a tenant's requests.
 
-    ``fresh`` are the counted latencies of the current window, ``aside`` those that don't count, and ``latencies`` the
-    counted ones of earlier windows. ``turned_away`` includes tries that don't count.
+    ``requests``, ``served`` and ``failed`` count requests that were due in the counted time, ``tries``, ``rejected``
+    and ``timeouts`` the tries that were made in it. ``turned_away`` includes tries that don't count. ``fresh`` are the
+    counted latencies of the current window, ``aside`` those that don't count, and ``latencies`` the counted ones of
+    earlier windows. ``useful_ns`` is work in seat-nanoseconds.
     """
 
-    __slots__ = (
-        "_turned_away_before",
-        "aside",
-        "failed",
-        "fair_s",
-        "fresh",
-        "got_s",
-        "latencies",
-        "name",
-        "rejected",
-        "requests",
-        "served",
-        "timeouts",
-        "tries",
-        "turned_away",
-        "useful_ns",
-    )
-
-    aside: QuantileSketch
-    failed: int
-    fair_s: float
-    fresh: QuantileSketch
-    got_s: float
-    latencies: QuantileSketch
-    requests: int
-    served: int
-    timeouts: int
-    tries: int
-    turned_away: int
-
-    def __init__(self, name: str) -> None:
-        self.name: str = name
-        self.requests = self.served = self.failed = self.tries = self.timeouts = 0
-        self.rejected: dict[Reason, int] = {}
-        self.latencies, self.fresh, self.aside = QuantileSketch(), QuantileSketch(), QuantileSketch()
-        self.useful_ns: int = 0  # seat-nanoseconds
-        self.turned_away = self._turned_away_before = 0
-        self.got_s = self.fair_s = 0.0
+    name: str
+    requests: int = 0
+    served: int = 0
+    failed: int = 0
+    tries: int = 0
+    timeouts: int = 0
+    rejected: "Counter[Reason]" = field(default_factory=Counter)
+    turned_away: int = 0
+    turned_away_before: int = 0
+    useful_ns: int = 0
+    got_s: float = 0.0
+    fair_s: float = 0.0
+    latencies: QuantileSketch = field(default_factory=QuantileSketch)
+    fresh: QuantileSketch = field(default_factory=QuantileSketch)
+    aside: QuantileSketch = field(default_factory=QuantileSketch)
 
     def close_window(self) -> tuple[float | None, float | None, int, int]:
         """Return p50, p99, requests served and tries turned away of the current window, and begin the next one."""
         both = QuantileSketch()
         both.merge(self.fresh)
         both.merge(self.aside)
-        turned_away, self._turned_away_before = self.turned_away - self._turned_away_before, self.turned_away
+        turned_away, self.turned_away_before = self.turned_away - self.turned_away_before, self.turned_away
         self.latencies.merge(self.fresh)
         self.fresh, self.aside = QuantileSketch(), QuantileSketch()
         return milliseconds(both.quantile(0.5)), milliseconds(both.quantile(0.99)), both.count, turned_away
@@ -94,38 +76,39 @@ class TenantMeter:
         )
 
 
+@dataclass(slots=True, eq=False)
 class LevelMeter:
-    """Seats in use at a level over time, and the outcomes of the tries that count."""
+    """Seats in use at a level over time, and the outcomes of the tries that count.
 
-    __slots__ = ("_changed_at", "_seat_ns", "dispatched", "latencies", "rejected", "seats", "total_ns", "waits")
+    ``window_ns`` are the seat-nanoseconds of the current window up to ``changed_at``, ``total_ns`` those of the counted
+    windows before it.
+    """
 
-    dispatched: int
-    latencies: QuantileSketch
-    rejected: int
-    total_ns: int
-    waits: QuantileSketch
-
-    def __init__(self) -> None:
-        self.seats: int = 0
-        self._seat_ns = self._changed_at = self.total_ns = 0
-        self.dispatched = self.rejected = 0
-        self.waits, self.latencies = QuantileSketch(), QuantileSketch()
+    seats: int = 0
+    changed_at: int = 0
+    window_ns: int = 0
+    total_ns: int = 0
+    dispatched: int = 0
+    rejected: int = 0
+    waits: QuantileSketch = field(default_factory=QuantileSketch)
+    latencies: QuantileSketch = field(default_factory=QuantileSketch)
 
     def begin(self, now: int) -> None:
         """Begin to count: seats in use before ``now`` don't count."""
         self.change(now, 0)
-        self.total_ns = -self._seat_ns
+        # The window that is under way began before ``now``; its sum is added whole when it ends.
+        self.total_ns = -self.window_ns
 
     def change(self, now: int, by: int) -> None:
         """Change the seats in use by so many."""
-        self._seat_ns += self.seats * (now - self._changed_at)
-        self._changed_at = now
+        self.window_ns += self.seats * (now - self.changed_at)
+        self.changed_at = now
         self.seats += by
 
     def close_window(self, now: int, length_ns: int) -> float:
         """Return the average number of seats in use in the current window, and begin the next one."""
         self.change(now, 0)
-        seat_ns, self._seat_ns = self._seat_ns, 0
+        seat_ns, self.window_ns = self.window_ns, 0
         self.total_ns += seat_ns
         return round(seat_ns / length_ns, 3)
 

@@ -1,6 +1,6 @@
 """Simulated clients and their requests: the data that arrival processes, servers and measurements share."""
 
-from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from apf_middleware.simulation.events import FifoTimeouts
 from apf_middleware.simulation.meters import TenantMeter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apf_middleware.runtime.admission import Wakeable
 
 __all__ = ["ClientGroup", "SimulatedClient", "SimulatedRequest"]
@@ -55,11 +57,9 @@ class SimulatedRequest(Admission):
         service_ns: int,
         destination: Destination,
         *,
-        server_index: int = 0,
-        asked_seats: int = 0,
-        tries: int = 0,
-        parent: "SimulatedRequest | None" = None,
-        on_conclusion: Callable[[bool], None] | None = None,
+        server_index: int,
+        asked_seats: int,
+        parent: "SimulatedRequest | None",
     ) -> None:
         super().__init__(destination)
         self.client: SimulatedClient = client
@@ -68,12 +68,12 @@ class SimulatedRequest(Admission):
         self.server_index: int = server_index
         self.asked_seats: int = asked_seats
         self.weight: int = asked_seats or self.width
-        self.tries: int = tries
+        self.tries: int = 0
         self.called: int = 0
         self.is_settled: bool = False
         self.has_failed: bool = False
         self.parent: SimulatedRequest | None = parent
-        self.on_conclusion: Callable[[bool], None] | None = on_conclusion
+        self.on_conclusion: Callable[[bool], None] | None = None
 
     def wake(self) -> None:
         """End the wait. The server schedules what follows, because the caller is in the midst of a state change."""
@@ -81,25 +81,18 @@ class SimulatedRequest(Admission):
         self.on_wake(self)
 
 
+@dataclass(slots=True, eq=False)
 class ClientGroup:
     """What all clients of a tenant have in common. ``callees`` are the clients of each tenant that it calls."""
 
-    __slots__ = ("callees", "meter", "retries", "timeout_ns", "timeouts")
-
-    def __init__(
-        self,
-        meter: TenantMeter,
-        timeouts: FifoTimeouts[SimulatedRequest],
-        timeout_ns: int = 0,
-        retries: Retries | None = None,
-    ) -> None:
-        self.meter: TenantMeter = meter
-        self.timeouts: FifoTimeouts[SimulatedRequest] = timeouts
-        self.timeout_ns: int = timeout_ns
-        self.retries: Retries | None = retries
-        self.callees: tuple[tuple[SimulatedClient, ...], ...] = ()
+    meter: TenantMeter
+    timeouts: FifoTimeouts[SimulatedRequest]
+    timeout_ns: int = 0
+    retries: Retries | None = None
+    callees: "tuple[tuple[SimulatedClient, ...], ...]" = ()
 
 
+@dataclass(slots=True, eq=False)
 class SimulatedClient:
     """One client of a tenant, with a random generator of its own and the work that it asked for and got.
 
@@ -108,34 +101,21 @@ class SimulatedClient:
     ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count.
     """
 
-    __slots__ = (
-        "all_asked_ns",
-        "all_got_ns",
-        "asked_ns",
-        "begun_ns",
-        "dice",
-        "got_ns",
-        "group",
-        "meter",
-        "open_ns",
-        "template",
-        "tenant",
-    )
+    group: ClientGroup
+    template: RequestTemplate
+    tenant: Tenant | None = None
+    seed: InitVar[str] = ""
+    dice: Random = field(init=False)
+    open_ns: int = 0
+    begun_ns: int = 0
+    asked_ns: int = 0
+    got_ns: int = 0
+    all_asked_ns: int = 0
+    all_got_ns: int = 0
 
-    all_asked_ns: int
-    all_got_ns: int
-    asked_ns: int
-    begun_ns: int
-    got_ns: int
-    open_ns: int
+    def __post_init__(self, seed: str) -> None:
+        self.dice = Random(seed)  # noqa: S311 - a simulation
 
-    def __init__(
-        self, group: ClientGroup, template: RequestTemplate, tenant: Tenant | None = None, seed: str = ""
-    ) -> None:
-        self.group: ClientGroup = group
-        self.meter: TenantMeter = group.meter
-        self.template: RequestTemplate = template
-        self.tenant: Tenant | None = tenant
-        self.dice: Random = Random(seed)  # noqa: S311 - a simulation
-        self.open_ns = self.begun_ns = self.asked_ns = self.got_ns = 0
-        self.all_asked_ns = self.all_got_ns = 0
+    @property
+    def meter(self) -> TenantMeter:
+        return self.group.meter

@@ -175,17 +175,8 @@ class Simulation:
         parent: SimulatedRequest | None = None,
     ) -> None:
         """Make a new request of ``client`` now."""
-        index = self._choose_server() if parent is None else parent.server_index
-        request = SimulatedRequest(
-            client,
-            self._events.now,
-            service_ns,
-            self._resolvers[index].destination(client.template, seats),
-            server_index=index,
-            asked_seats=seats,
-            parent=parent,
-            on_conclusion=on_conclusion,
-        )
+        request = self._new_request(client, self._events.now, service_ns, seats, parent=parent)
+        request.on_conclusion = on_conclusion
         work = service_ns * request.weight
         client.asked_ns += work
         client.open_ns += work
@@ -224,7 +215,7 @@ class Simulation:
         """Return whether this try was made in the counted time."""
         return self._from_ns <= request.asked_at < self._end_ns
 
-    # What becomes of requests, told by the servers
+    # Outcomes of requests, as the servers report them
 
     def seated(self, request: SimulatedRequest) -> None:
         now = self._events.now
@@ -264,7 +255,7 @@ class Simulation:
         meter = request.client.meter
         meter.turned_away += 1
         if is_counted and request.reason is not None:
-            meter.rejected[request.reason] = meter.rejected.get(request.reason, 0) + 1
+            meter.rejected[request.reason] += 1
         self._conclude(request, "rejected")
 
     def _conclude(self, request: SimulatedRequest, outcome: _Outcome) -> None:
@@ -324,19 +315,28 @@ class Simulation:
         )
 
     def _retry(self, before: SimulatedRequest) -> None:
-        index = self._choose_server() if before.parent is None else before.server_index
-        request = SimulatedRequest(
-            before.client,
-            before.due,
-            before.service_ns,
-            self._resolvers[index].destination(before.client.template, before.asked_seats),
-            server_index=index,
-            asked_seats=before.asked_seats,
-            tries=before.tries + 1,
-            parent=before.parent,
-            on_conclusion=before.on_conclusion,
+        request = self._new_request(
+            before.client, before.due, before.service_ns, before.asked_seats, parent=before.parent
         )
+        request.tries = before.tries + 1
+        request.on_conclusion = before.on_conclusion
         self._try(request)
+
+    def _new_request(
+        self,
+        client: SimulatedClient,
+        due: int,
+        service_ns: int,
+        seats: int,
+        *,
+        parent: SimulatedRequest | None,
+    ) -> SimulatedRequest:
+        """Return a request to the server of its ``parent``, or to the next server."""
+        index = self._choose_server() if parent is None else parent.server_index
+        destination = self._resolvers[index].destination(client.template, seats)
+        return SimulatedRequest(
+            client, due, service_ns, destination, server_index=index, asked_seats=seats, parent=parent
+        )
 
 
 def _is_settled(request: SimulatedRequest) -> bool:

@@ -37,23 +37,6 @@ class ServerObserver(Protocol):
 class SimulatedServer:
     """A server of this configuration; ``observer`` gets what happens to its requests."""
 
-    __slots__ = (
-        "_backend",
-        "_events",
-        "_free_at",
-        "_observer",
-        "_phase_ns",
-        "_wait_limits",
-        "controller",
-        "ended_ns",
-        "load",
-        "places",
-        "wasted_ns",
-    )
-
-    ended_ns: int
-    wasted_ns: int
-
     def __init__(
         self, events: EventQueue, configuration: Configuration, backend: Backend, observer: ServerObserver
     ) -> None:
@@ -71,7 +54,8 @@ class SimulatedServer:
         self.controller: Controller = Controller(configuration, gates, now=events.read, alarm=alarm)
         self.places: int = configuration.server.seats if backend.places is None else backend.places
         self.load: int = 0
-        self.ended_ns = self.wasted_ns = 0
+        self.ended_ns: int = 0  # seat-nanoseconds of work, and the part whose response came too late
+        self.wasted_ns: int = 0
 
     def receive(self, request: SimulatedRequest) -> None:
         """Take a request from a client; the server reads it when its earlier work is done."""

@@ -13,14 +13,15 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeGuard
 
 from apf_middleware.classification.text import printable
 from apf_middleware.exceptions import TraceFormatError
@@ -192,100 +193,69 @@ def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int
     """Return the earliest row held, not before the last one: a row beyond the look-ahead comes at once."""
     time, _, row = heappop(held)
     time = max(time, last)
-    return time, _timed(row, time)
-
-
-def _timed(row: RecordedRequest, time_ns: int) -> RecordedRequest:
-    return RecordedRequest(
-        time_ns,
-        row.duration_ns,
-        row.user,
-        row.groups,
-        row.method,
-        row.path,
-        row.host,
-        row.headers,
-        row.address,
-        row.seats,
-    )
+    return time, replace(row, time_ns=time, is_whole_second=False)
 
 
 def _of_json(line: str) -> RecordedRequest:
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except ValueError as error:
         raise _UnreadableError(f"a line that begins with a brace must be JSON: {error}") from None
+    groups = _valid(fields, "groups", [], lambda one: isinstance(one, list) and _are_texts(one), "be a list of names")
+    headers = _valid(
+        fields, "headers", {}, lambda one: isinstance(one, dict) and _are_texts(one.values()), "be names and values"
+    )
+    duration = _valid(
+        fields, "duration", None, lambda one: _is_number(one) and 0 <= one < 1e7, "be a number of seconds"
+    )
     return RecordedRequest(
-        time_ns=_time_of(said.get("time")),
-        duration_ns=_duration_of(said.get("duration")),
-        user=_text(said, "user"),
-        groups=tuple(_texts(said)),
-        method=_text(said, "method", "GET"),
-        path=_path_of(said),
-        host=_text(said, "host"),
-        headers=_headers(said),
-        address=_text(said, "clientAddress"),
-        seats=_seats_of(said.get("seats", 0)),
+        time_ns=_time_of(fields.get("time")),
+        duration_ns=None if duration is None else round(duration * _SECOND),
+        user=_text(fields, "user"),
+        groups=tuple(groups),
+        method=_text(fields, "method", "GET"),
+        path=_valid(fields, "path", "/", lambda one: str(one)[:1] == "/", "begin with a slash"),
+        host=_text(fields, "host"),
+        headers={name.lower(): value for name, value in headers.items()},
+        address=_text(fields, "clientAddress"),
+        seats=_valid(fields, "seats", 0, lambda one: type(one) is int and 0 <= one < 1_000_000, "be a whole number"),
     )
 
 
-def _time_of(said: object) -> int:
-    if isinstance(said, int | float) and not isinstance(said, bool) and abs(said) < 1e12:
-        return round(said * _SECOND)
-    if isinstance(said, str):
-        try:
-            return _nanoseconds(datetime.fromisoformat(said))
-        except ValueError:
-            pass
-    raise _UnreadableError(f"time is {said!r}, but it must be seconds or ISO 8601")
+def _valid(fields: Mapping[str, Any], name: str, default: Any, test: Callable[[Any], bool], rule: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the value of a field, or ``default`` if it is absent or null."""
+    value = fields.get(name)
+    if value is None:
+        return default
+    if test(value):
+        return value
+    raise _UnreadableError(f"{name} is {value!r}, but it must {rule}")
+
+
+def _text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
+    text: str = _valid(fields, name, default, lambda one: isinstance(one, str), "be text")
+    return text
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(one, str) for one in values)
+
+
+def _time_of(value: object) -> int:
+    if _is_number(value) and abs(value) < 1e12:
+        return round(value * _SECOND)
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return _nanoseconds(datetime.fromisoformat(value))
+    raise _UnreadableError(f"time is {value!r}, but it must be seconds or ISO 8601")
 
 
 def _nanoseconds(time: datetime) -> int:
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
-
-
-def _duration_of(said: object) -> int | None:
-    if said is None:
-        return None
-    if isinstance(said, int | float) and not isinstance(said, bool) and 0 <= said < 1e7:
-        return round(said * _SECOND)
-    raise _UnreadableError(f"duration is {said!r}, but it must be a number of seconds")
-
-
-def _text(said: Mapping[str, Any], name: str, default: str = "") -> str:
-    value = said.get(name)
-    if value is None:
-        return default
-    if isinstance(value, str):
-        return value
-    raise _UnreadableError(f"{name} is {value!r}, but it must be text")
-
-
-def _texts(said: Mapping[str, Any]) -> list[str]:
-    value = said.get("groups") or []
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return value
-    raise _UnreadableError(f"groups is {value!r}, but it must be a list of names")
-
-
-def _headers(said: Mapping[str, Any]) -> dict[str, str]:
-    value = said.get("headers") or {}
-    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
-        return {name.lower(): one for name, one in value.items()}
-    raise _UnreadableError(f"headers is {value!r}, but it must be names and values")
-
-
-def _path_of(said: Mapping[str, Any]) -> str:
-    path = _text(said, "path", "/")
-    if path.startswith("/"):
-        return path
-    raise _UnreadableError(f"path is {path!r}, but it must begin with a slash")
-
-
-def _seats_of(said: object) -> int:
-    if isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 1_000_000:
-        return said
-    raise _UnreadableError(f"seats is {said!r}, but it must be a whole number")
 
 
 def _of_log(line: str) -> RecordedRequest:
