@@ -60,8 +60,9 @@ class _World:
         self.free = Capacity("free", 10, terms)
         wanted = {"level": (QueueSetSettings(10, 64, 1, 10**6), LevelLimits(10, 0, 10))}
         scheduler = GateScheduler((self.capacity, self.condition, self.free))
-        self.sharing = GatedSharing(Lending(10, wanted), scheduler, self._describe, GateHooks())
-        self.level = self.sharing.levels["level"]
+        plain = Lending(10, wanted)
+        self.sharing = GatedSharing(plain, scheduler, self._describe, GateHooks())
+        self.level = plain.levels["level"]
         self._numbers = count()
         self.holder: Ticket | None = None
         for _ in range(waiting):
@@ -91,6 +92,10 @@ class _World:
     def park(self) -> None:
         self.sharing.abandon(0, self.level, self.arrive("capacity"), Reason.CANCELLED)
 
+    def emit(self, event: str, key: int | None = None) -> None:
+        self.sharing.scheduler.emit(0, event, key)
+        self.sharing.settle(0)
+
     def serve(self, *gates: str) -> None:
         self.sharing.release(0, self.level, self.arrive(*gates))
 
@@ -103,7 +108,7 @@ def measure(crowds: Sequence[int], repetitions: int) -> Iterator[Row]:
         world = _World(waiting, "condition")
         keys = count()
         yield _row("event", waiting, world.condition, partial(_tell, world, keys), repetitions)
-        yield _row("nobody", waiting, world.condition, partial(world.sharing.emit, 0, "nobody"), repetitions)
+        yield _row("nobody", waiting, world.condition, partial(world.emit, "nobody"), repetitions)
         world = _World(waiting, "capacity")
         yield _row("park", waiting, world.capacity, world.park, repetitions)
     world = _World(0, "")
@@ -112,7 +117,7 @@ def measure(crowds: Sequence[int], repetitions: int) -> Iterator[Row]:
 
 
 def _tell(world: _World, keys: Iterator[int]) -> None:
-    world.sharing.emit(0, "condition", next(keys) % KEYS)
+    world.emit("condition", next(keys) % KEYS)
 
 
 def _row(case: str, waiting: int, gate: Capacity | Condition, step: Callable[[], object], repetitions: int) -> Row:

@@ -1,11 +1,11 @@
 """A server's levels with gates: what a `Sharing` does, and in the same step what gates have to do with it.
 
-It is driven as a plain sharing is. Each step ends with the gates' own: requests that may try are let try until none
-may, and what the scheduler has left for the outside is handed over. An event that comes in the middle of a step, as
-when a gate's own code emits one, is dealt with at the end of that step.
+Callers use it like a plain sharing. At the end of each step, requests that may try are let try until none may, and
+what the scheduler has left for the outside is handed over. An event that comes in the middle of a step, as when the
+code of a gate emits one, takes effect at the end of that step.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -48,7 +48,7 @@ class GateHooks:
     """Functions that are called at the end of a step.
 
     ``refused`` is called for each request that a gate has refused, with whether it has only just arrived; ``waiting``
-    for each that was let try and found no seats; ``timed_out`` for each whose time is up; ``failed`` for each error of
+    for each that was let try and found no seats; ``timed_out`` for each that has reached its wait limit; ``failed`` for each error of
     a gate; ``ask`` for each question to an asynchronous gate; and ``end_step`` last of all.
     """
 
@@ -78,12 +78,12 @@ class GatedSharing:
     ) -> None:
         self.sharing = sharing
         self.scheduler = scheduler
-        self.quick_until = 0  # gates must hear of each request (see `Sharing`)
+        self.quick_until = 0  # every request must come through here (see `Sharing`)
         self._describe = describe
         self._hooks = hooks
         self._is_early = is_early
         self._unseated: list[Ticket] = []  # in this step, of those that were let try
-        self._depth = 0
+        self._depth = 0  # of steps: events of gates may come in the middle of one, and must not begin another
         self._gate_levels()
 
     def _gate_levels(self) -> None:
@@ -93,19 +93,17 @@ class GatedSharing:
     # Tickets
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in, parked until its gates have been asked; return the tickets that were seated."""
-        required = None if level.exempt else self._describe(ticket)
-        self._depth += 1
-        try:
+        """Let ``ticket`` in, parked until its gates have answered; return the tickets that were seated."""
+
+        def step() -> Sequence[Ticket]:
+            required = None if level.exempt else self._describe(ticket)
             if required is None or level.queueset.is_quiescing:
-                seated = self.sharing.arrive(now, level, ticket)
-            elif level.queueset.settings.queues:
-                seated = self._queue(now, level, ticket, required)
-            else:
-                seated = self._pass_at_once(now, level, ticket, required)
-        finally:
-            self._depth -= 1
-        return self._settle(now, seated, ticket)
+                return self.sharing.arrive(now, level, ticket)
+            if level.queueset.settings.queues:
+                return self._queue(now, level, ticket, required)
+            return self._pass_at_once(now, level, ticket, required)
+
+        return self._run(now, step, ticket)
 
     def _queue(self, now: int, level: SharedLevel, ticket: Ticket, required: GateRequirements) -> Sequence[Ticket]:
         seated = self.sharing.arrive_parked(now, level, ticket)
@@ -135,26 +133,25 @@ class GatedSharing:
         self, now: int, level: SharedLevel, ticket: Ticket, reason: Reason = Reason.TIME_OUT
     ) -> Sequence[Ticket]:
         """Take ``ticket`` out, parked or not; return the tickets that were seated."""
-        self._depth += 1
-        try:
+
+        def step() -> Sequence[Ticket]:
             seated = self.sharing.abandon(now, level, ticket, reason)
             if ticket.is_rejected:
                 acquisition = self.scheduler.leave(now, ticket)
                 if acquisition is not None and reason is Reason.TIME_OUT:
                     self._hooks.timed_out(acquisition)
-        finally:
-            self._depth -= 1
-        return self._settle(now, seated)
+            return seated
+
+        return self._run(now, step)
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """Take back the seats of ``ticket``, and its leases unless its response goes on."""
-        self._depth += 1
-        try:
+
+        def step() -> Sequence[Ticket]:
             self.scheduler.release(now, ticket, early=self._is_early(ticket))
-            seated = self.sharing.release(now, level, ticket)
-        finally:
-            self._depth -= 1
-        seated = self._settle(now, seated)
+            return self.sharing.release(now, level, ticket)
+
+        seated = self._run(now, step)
         if not seated and not level.waits:
             self.scheduler.hasten(now)
             seated = self._settle(now, seated)
@@ -170,15 +167,20 @@ class GatedSharing:
         self.scheduler.conclude(now, check, answer)
         return self.settle(now)
 
-    def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> Sequence[Ticket]:
-        """Tell gates of an event; return the tickets that were seated."""
-        return self.settle(now) if self.scheduler.emit(now, event, key, payload) else _NO_TICKETS
-
-    # The end of each step
+    # Steps
 
     def settle(self, now: int) -> Sequence[Ticket]:
         """Do what is left to do for gates, unless a step is going on, at whose end it will be done."""
         return _NO_TICKETS if self._depth else self._settle(now, _NO_TICKETS)
+
+    def _run(self, now: int, step: Callable[[], Sequence[Ticket]], newcomer: Ticket | None = None) -> Sequence[Ticket]:
+        """Run ``step``, in which events are only noted, and then do what is left to do for gates."""
+        self._depth += 1
+        try:
+            seated = step()
+        finally:
+            self._depth -= 1
+        return self._settle(now, seated, newcomer)
 
     def _settle(self, now: int, seated: Sequence[Ticket], newcomer: Ticket | None = None) -> Sequence[Ticket]:
         if self._depth:
@@ -217,13 +219,13 @@ class GatedSharing:
 
     def tick(self, now: int) -> Sequence[Ticket]:
         """Do what was due by ``now``; return the tickets that were seated."""
-        self._depth += 1
-        try:
+
+        def step() -> Sequence[Ticket]:
             seated = self.sharing.tick(now)
             self.scheduler.tick(now)
-        finally:
-            self._depth -= 1
-        return self._settle(now, seated)
+            return seated
+
+        return self._run(now, step)
 
     def next_event_at(self) -> int | None:
         """Return when `tick` is to be called next."""
@@ -232,41 +234,26 @@ class GatedSharing:
 
     # Levels
 
-    @property
-    def levels(self) -> Mapping[str, SharedLevel]:
-        """Return the levels by name."""
-        return self.sharing.levels
-
-    @property
-    def draining(self) -> Sequence[SharedLevel]:
-        """Return removed levels that still have requests."""
-        return self.sharing.draining
-
     def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
         """Pause, close or open ``level``; return the tickets that were seated."""
-        self._depth += 1
-        try:
-            seated = self.sharing.operate(now, level, held=held, closing=closing)
-        finally:
-            self._depth -= 1
-        return self._settle(now, seated)
+        return self._run(now, lambda: self.sharing.operate(now, level, held=held, closing=closing))
 
     def reconfigure(
         self, now: int, seats: int, wanted: "Wanted", hierarchy: Hierarchy = NO_HIERARCHY
     ) -> Sequence[Ticket]:
         """Set other seats and levels; return the tickets that were seated."""
-        self._depth += 1
-        try:
+
+        def step() -> Sequence[Ticket]:
             seated = self.sharing.reconfigure(now, seats, wanted, hierarchy)
             self._gate_levels()
-        finally:
-            self._depth -= 1
-        return self._settle(now, seated)
+            return seated
+
+        return self._run(now, step)
 
     # Looking
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
+        """Raise AssertionError if the sharing or the scheduler is inconsistent."""
         self.sharing.check()
         self.scheduler.check()
 

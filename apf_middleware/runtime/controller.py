@@ -249,7 +249,7 @@ class Controller:
 
     def held_by(self, admission: Admission) -> "ParkedRequest | None":
         """Return the gate that keeps a request waiting, if one does."""
-        return None if self.gate_runner is None else self.gate_runner.holding(admission)
+        return None if self.gates is None else self.gates.holding(admission)
 
     def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
         """Count and wake a request that a gate has refused; a newcomer is counted by `arrive`."""

@@ -23,7 +23,6 @@ from apf_middleware.gates import (
     GateRequest,
     GateRequirements,
     Gates,
-    ParkedRequest,
 )
 from apf_middleware.metrics.reading import GateReading
 from apf_middleware.runtime.admission import Admission
@@ -62,7 +61,6 @@ class GateRunner:
         note_waiting: Callable[[Ticket], None],
     ) -> None:
         self.gates: Gates = gates
-        self.plain: Sharing = plain
         self.now = now
         self._alarm, self._tick = alarm, tick
         self._wake, self._refuse = wake, refuse
@@ -96,10 +94,6 @@ class GateRunner:
             self._refuse(now, admission, is_newcomer)
 
     # Looking
-
-    def holding(self, admission: Admission) -> ParkedRequest | None:
-        """Return what keeps the request waiting, if it is a gate."""
-        return self.gates.holding(admission)
 
     def list_held(self) -> list[tuple[Admission, str | None, int, int, str]]:
         """Return the parked requests, each with its gate, since when, its number and its stage."""

@@ -192,7 +192,7 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(to=st.sampled_from("ab"))
     def shed(self, to: str) -> None:
-        shared = self.world.sharing.levels[to]
+        shared = self.world.plain.levels[to]
         closing = shared.is_closing
         self.world.operate(to, held=True, closing=closing)
         for name in self.waiting.copy():
@@ -332,7 +332,7 @@ class _Machine(RuleBasedStateMachine):
     def a_queue_is_not_closed_while_anybody_is_there(self) -> None:
         if not hasattr(self, "world"):
             return
-        for shared in self.world.sharing.levels.values():
+        for shared in self.world.plain.levels.values():
             parked = [name for name in self.waiting if self.world.sharing.scheduler.is_parked(self.world.tickets[name])]
             here = [name for name in parked if self.world.tickets[name].level is shared]
             assert shared.queueset.parked == len(here)
@@ -342,7 +342,7 @@ class _Machine(RuleBasedStateMachine):
     def nobody_who_could_pass_is_left_standing(self) -> None:
         if not hasattr(self, "world"):
             return
-        levels = self.world.sharing.levels.values()
+        levels = self.world.plain.levels.values()
         if any(level.queueset.waiting for level in levels):
             return  # seats are saved up for somebody, or the queue sets' own tests say why
         for name in self.waiting:

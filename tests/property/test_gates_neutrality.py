@@ -177,7 +177,6 @@ class _Plain(_World):
 
     def __init__(self, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
         super().__init__(**more)
-        self.plain = self.sharing.sharing
         for one in self.plain.levels.values():
             one.queueset.gatekeeper = None
         self.sharing = self.plain  # type: ignore[assignment]

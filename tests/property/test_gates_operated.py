@@ -83,7 +83,7 @@ class _Server:
 
     def come(self, number: int) -> None:
         known = self.gates.names
-        to = self.random.choice(sorted(self.world.sharing.levels))
+        to = self.random.choice(sorted(self.world.plain.levels))
         self.arrived += 1
         self.world.arrive(
             str(number),
@@ -117,7 +117,7 @@ class _Server:
             case 7:
                 world.note(world.sharing.reconfigure(world.now, self.random.randint(2, 8), self._levels()))
             case 8:
-                world.operate(self.random.choice(sorted(world.sharing.levels)), held=self.random.random() < 0.5)
+                world.operate(self.random.choice(sorted(world.plain.levels)), held=self.random.random() < 0.5)
             case _:
                 gates.list()
 
@@ -175,7 +175,7 @@ class _Server:
         self.gates.resize("shard", 2)
         for name in self.gates.names:
             self.gates.open(name)
-        for name in sorted(self.world.sharing.levels):
+        for name in sorted(self.world.plain.levels):
             self.world.operate(name)
         for _ in range(len(self.world.tickets) + 1):
             for name in self._names(TicketState.SEATED):

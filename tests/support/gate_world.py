@@ -95,8 +95,9 @@ class GateWorld:
         self.scheduler = scheduler or GateScheduler(gates, chance=lambda: chance)
         wanted = levels or {"level": level(seats)}
         total = max(1, sum(limits.nominal for _, limits in wanted.values()))
+        self.plain = share(total if levels else seats, wanted, discipline=discipline)
         self.sharing = GatedSharing(
-            share(total if levels else seats, wanted, discipline=discipline),
+            self.plain,
             self.scheduler,
             self._describe,
             GateHooks(refused=self._refused, ask=self._ask),
@@ -150,7 +151,7 @@ class GateWorld:
     ) -> Asker:
         ticket = Asker(flow, flow_hash("schema", flow), Work(width))
         ticket.name, ticket.gates, ticket.state_of_request = name, gates, state
-        ticket.level = self.sharing.levels[to]
+        ticket.level = self.plain.levels[to]
         ticket.limit_ns = self.limit_ns if limit_ns is None else limit_ns
         self.tickets[name] = ticket
         self.note(self.sharing.arrive(self.now, ticket.level, ticket))
@@ -168,7 +169,8 @@ class GateWorld:
         return self.note(seated)
 
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
-        return self.note(self.sharing.emit(self.now, event, key, payload))
+        self.scheduler.emit(self.now, event, key, payload)
+        return self.note(self.sharing.settle(self.now))
 
     def open(self, gate: str) -> list[str]:
         self.scheduler.open_gate(self.now, self.scheduler.gates[gate])
@@ -178,7 +180,7 @@ class GateWorld:
         self.scheduler.close_gate(self.scheduler.gates[gate], until)
 
     def operate(self, level: str, *, held: bool = False, closing: bool = False) -> list[str]:
-        shared = self.sharing.levels[level]
+        shared = self.plain.levels[level]
         return self.note(self.sharing.operate(self.now, shared, held=held, closing=closing))
 
     def kick(self, name: str) -> list[str]:

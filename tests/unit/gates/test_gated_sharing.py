@@ -50,7 +50,7 @@ class Flag:
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 def test_a_level_does_not_rest_while_a_gate_keeps_somebody_waiting(share: type[Lending]) -> None:
     world = GateWorld(Flag().gate(), levels={"l": level(2, least=2)}, share=share)
-    shared = world.sharing.levels["l"]
+    shared = world.plain.levels["l"]
     world.arrive("parked", "switch", to="l")
     world.arrive("alone", to="l")
     assert shared.alone is None
@@ -70,7 +70,7 @@ def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: typ
     wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
     world.note(world.sharing.reconfigure(world.now, 2, wanted))
     world.finish("runs")
-    assert len(world.sharing.draining) == 1
+    assert len(world.plain.draining) == 1
     if end == "served":
         switch.is_on = True
         assert world.emit("switch") == ["parked"]
@@ -81,7 +81,7 @@ def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: typ
         switch.answer = Reject()
         world.emit("switch")
         assert world.refused == ["parked"]
-    assert list(world.sharing.draining) == []
+    assert list(world.plain.draining) == []
 
 
 def test_who_comes_back_stands_before_those_who_came_later() -> None:
@@ -158,7 +158,7 @@ def test_coming_back_costs_those_behind_in_the_same_queue_nothing() -> None:
     switch = Flag()
     world = GateWorld(switch.gate(), seats=1, levels={"l": level(1, queues=2)}, careful=False)
     world.arrive("runs", flow="a", to="l")
-    queueset = world.sharing.levels["l"].queueset
+    queueset = world.plain.levels["l"].queueset
     for number in range(4):
         world.arrive(f"parked{number}", "switch", flow="a", to="l")
     for number in range(20):
@@ -210,10 +210,10 @@ def test_a_drained_level_is_forgotten_when_its_last_request_is_refused_asynchron
     world.arrive("asked", "remote", to="old")
     wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
     world.note(world.sharing.reconfigure(world.now, 2, wanted))
-    assert len(world.sharing.draining) == 1
+    assert len(world.plain.draining) == 1
     world.note(world.sharing.conclude(world.now, checks[0], Reject()))
     assert world.refused == ["asked"]
-    assert list(world.sharing.draining) == []
+    assert list(world.plain.draining) == []
 
 
 @pytest.mark.parametrize("kind", [EqualSerial, UpstreamEqualSerial])
@@ -304,7 +304,7 @@ def test_a_level_that_closes_lends_its_min_when_the_last_one_who_waits_for_a_gat
     world.gate("switch").is_async = True
     world.arrive("parked", "switch", to="closes")
     [check] = asked
-    shared = world.sharing.levels["closes"]
+    shared = world.plain.levels["closes"]
     world.note(world.sharing.operate(world.now, shared, closing=True))
     assert shared.least == 2
     if end == "refused":
@@ -406,9 +406,9 @@ def test_parked_requests_are_no_demand() -> None:
     world = GateWorld(Switch().gate(), levels={"a": level(2), "b": level(2)}, share=Adjusting)
     for number in range(50):
         world.arrive(f"{number}", "switch", to="a")
-    assert world.sharing.levels["a"].queueset.seats_waiting == 0
+    assert world.plain.levels["a"].queueset.seats_waiting == 0
     world.wait(30 * SECOND)
-    record = world.sharing.levels["a"].record
+    record = world.plain.levels["a"].record
     assert record is None or record.demand.maximum <= 1
 
 
@@ -448,7 +448,7 @@ def test_a_request_that_is_kept_waiting_holds_no_seat_nor_does_one_that_saves_up
     world.arrive("wide", "db", width=3, flow="y")
     assert db.used("") == 0
     assert world.finish("narrow") == ["wide"]
-    assert world.sharing.levels["level"].queueset.seats_in_use == 3
+    assert world.plain.levels["level"].queueset.seats_in_use == 3
 
 
 def test_no_seats_are_saved_up_for_who_may_not_pass() -> None:
@@ -465,7 +465,7 @@ def test_an_event_from_within_a_gate_is_dealt_with_at_the_end_of_the_step() -> N
 
     def tells(_: GateRequest) -> bool:
         first.answer = True
-        world.sharing.emit(world.now, "well")
+        world.emit("well")
         return True
 
     world.scheduler.add(Condition("second", tells, WIDE))
