@@ -1,4 +1,4 @@
-"""The interface of gates: what a gate is asked, what it may answer, and the terms and counters that all gates have.
+"""The interface of gates: the request, the possible answers, and the terms and counters that all gates have.
 
 A gate is a condition beside the seats, and a request reserves what it needs of it instead of only looking. The gate has
 a key for each request that it concerns, and for each key a slot (see `slot`). It answers with a lease, which comes back
@@ -289,7 +289,7 @@ class GateCounters:
 
 
 class Gate(ABC):
-    """A gate by its ``name``; functions of the request tell its ``key`` and its ``cost``.
+    """A gate by its ``name``; ``key`` and ``cost`` are functions of the request.
 
     An asynchronous gate is asked by `acquire_later`, every other one by `acquire`.
     """
@@ -340,21 +340,21 @@ class Gate(ABC):
         return self.acquire(now, request, key, cost)
 
     def release(self, key: Hashable, lease: object) -> None:  # noqa: B027 - a gate may have nothing to take back
-        """Take the lease back: its request has ended."""
+        """Take back the lease of a request that has ended."""
 
     def undo(self, key: Hashable, lease: object) -> None:
-        """Take the lease back: another gate has stopped its request."""
+        """Take back the lease of a request that was not served, because another gate stopped it or it left."""
         self.release(key, lease)
 
     async def aclose(self) -> None:  # noqa: B027 - a gate may have nothing to give back
-        """Give back what is held elsewhere, within a bounded time: the server stops."""
+        """Give back what is held elsewhere, within a bounded time, because the server stops."""
 
     def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for gates that know
         """Return the earliest time at which ``cost`` fits, if the gate knows."""
         return None
 
     def is_full(self, key: Hashable) -> bool:  # noqa: ARG002 - for gates that count
-        """Return whether nothing fits, with certainty, until something is given back."""
+        """Return whether certainly nothing fits until something is given back."""
         return False
 
     def is_blocking(self, key: Hashable) -> bool:
@@ -362,12 +362,12 @@ class Gate(ABC):
         return self.is_full(key)
 
     def used(self, key: Hashable) -> int | None:  # noqa: ARG002 - for gates that count
-        """Return how much is taken, if the gate counts it."""
+        """Return the amount that is taken, if the gate counts it."""
         return None
 
     @property
     def limit(self) -> int | None:
-        """Return how much there is, if the gate knows."""
+        """Return the amount that can be taken in all, if the gate knows it."""
         return None
 
     def resize(self, limit: int) -> None:
@@ -379,7 +379,7 @@ class Gate(ABC):
         return Reject(self.terms.status)
 
     def check(self) -> None:  # noqa: B027 - a gate may count nothing
-        """Raise AssertionError where the gate's own numbers don't add up."""
+        """Raise AssertionError if the gate's own numbers are inconsistent."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}: {self.parked} parked>"

@@ -48,8 +48,8 @@ class GateHooks:
     """Functions that are called at the end of a step.
 
     ``refused`` is called for each request that a gate has refused, with whether it has only just arrived; ``waiting``
-    for each that was let try and found no seats; ``timed_out`` for each that has reached its wait limit; ``failed`` for each error of
-    a gate; ``ask`` for each question to an asynchronous gate; and ``end_step`` last of all.
+    for each that was let try and found no seats; ``timed_out`` for each that has reached its wait limit; ``failed`` for
+    each error of a gate; ``ask`` for each question to an asynchronous gate; and ``end_step`` last of all.
     """
 
     refused: Callable[[int, Acquisition, bool], None] = _ignore
@@ -153,6 +153,7 @@ class GatedSharing:
 
         seated = self._run(now, step)
         if not seated and not level.waits:
+            # The seats would stay idle, so a gate that is polled is asked before its pause is over.
             self.scheduler.hasten(now)
             seated = self._settle(now, seated)
         return seated
@@ -195,9 +196,10 @@ class GatedSharing:
             unseated, self._unseated = self._unseated, []
             for ticket in unseated:
                 self._hooks.waiting(ticket)
+        # Each list is taken before it is worked off, because a hook may run app code that adds to it.
         if scheduler.refused:
             refused, scheduler.refused = scheduler.refused, []
-            self.sharing.forget_drained(now)
+            self.sharing.forget_drained(now)  # a gate may have refused the last request of a level that drains
             for acquisition in refused:
                 self._hooks.refused(now, acquisition, acquisition.ticket is newcomer)
         while scheduler.errors:

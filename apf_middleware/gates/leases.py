@@ -11,7 +11,7 @@ __all__ = ["Leases", "SlotTable"]
 
 
 class SlotTable:
-    """All slots that are in use, by gate and key; ``dirty`` are those at which something has changed in this step."""
+    """The slots in use, by gate and key; ``dirty`` are those at which something has changed in this step."""
 
     def __init__(self, timers: SlotTimers) -> None:
         self.dirty: dict[Slot, None] = {}
@@ -42,20 +42,20 @@ class SlotTable:
             self.open_now(slot, cause, event)
 
     def open_now(self, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
-        """Open ``slot``, whatever is due there."""
+        """Open ``slot``, also if that was due at a later time."""
         slot.due_at = slot.due = None
         slot.open(cause, event)
         self.dirty[slot] = None
 
     def tidy(self, now: int, slot: Slot) -> None:
-        """Forget ``slot`` if it isn't needed; otherwise see that a request that waits there is never forgotten."""
+        """Forget ``slot`` if it isn't needed; otherwise make sure that a request that waits there has a timer."""
         del self.dirty[slot]
         for level in [level for level, queue in slot.queues.items() if queue.is_empty]:
             del slot.queues[level]
         waiting = next(iter(slot), None)
         if waiting is not None:
             self._timers.arm(now, slot, waiting.limit_ns)
-        elif slot.due in {Due.RESCUE, Due.TOLD} and not slot.queues:
+        elif slot.due in {Due.RESCUE, Due.ANNOUNCED} and not slot.queues:
             slot.due_at = slot.due = None
         slots = self._slots.get(slot.gate, {})
         if slot.is_idle and slots.get(slot.key) is slot:
@@ -72,7 +72,7 @@ class SlotTable:
 
 
 class Leases:
-    """Asks gates for leases, and gives leases back; ``errors`` is what gates have raised in this step."""
+    """Take leases from gates and give them back; ``errors`` are the exceptions of gates in this step."""
 
     def __init__(self, slots: SlotTable, timers: SlotTimers) -> None:
         self.errors: list[tuple[Gate, Exception]] = []
@@ -80,7 +80,10 @@ class Leases:
         self._timers = timers
 
     def acquire(self, now: int, acquisition: Acquisition) -> tuple[Need, object] | None:
-        """Take all leases or none; then return the need that stops it and its gate's answer, None if that must wait."""
+        """Take all leases and return None; or take none, and return the need that stops the request and the answer.
+
+        The answer is None for an asynchronous gate, which must be asked outside of the step.
+        """
         taken: list[Need] = []
         for need in acquisition.needs:
             if need.lease is not None:
@@ -104,7 +107,7 @@ class Leases:
         return self.judge(now, need, answer)
 
     def judge(self, now: int, need: Need, answer: object) -> object:
-        """Count the ``answer`` of a gate; return it, or if it is an exception, what the gate's terms say instead."""
+        """Count the ``answer`` of a gate and return it; in place of an exception, return what the gate's terms say."""
         gate = need.gate
         if not isinstance(answer, Exception):
             gate.counters.count(need.key, answer)
@@ -119,7 +122,7 @@ class Leases:
         return Hold()
 
     def undo(self, now: int, acquisition: Acquisition) -> None:
-        """Give back all leases of a request that isn't served now. Others have seen them taken, so that is an event."""
+        """Give back all leases of a request that isn't served now, which is an event, since others saw them taken."""
         for need in acquisition.needs:
             if need.lease is not None:
                 self.give_back(now, need, need.gate.undo)
@@ -138,7 +141,7 @@ class Leases:
             self._slots.open(now, slot, "release")
 
     def note_error(self, gate: Gate, error: Exception) -> None:
-        """Count what ``gate`` has raised, and keep it for the log."""
+        """Count an exception that ``gate`` has raised, and keep it for the log."""
         gate.counters.evaluations["error"] += 1
         self.errors.append((gate, error))
 

@@ -1,6 +1,12 @@
 """The orders in which parked requests go on: fair among flows, and strictly by arrival for levels that want it.
 
 Both are collections that know nothing of gates: they order items by numbers that are given to them.
+
+The disciplines of `fairqueuing` have another order, `WidthIndexedHeap`, which can't serve here. It orders a fixed set
+of queues and files them by classes of widths, so it may miss an item that fits behind a wider one of its class. In a
+queue set such a miss costs a back-fill that might have been. At a slot it would be a lost wake-up: the gate is open to
+the request, and nothing lets it try. `FairOrder` is exact for any cost, at the price of more work for each item, which
+only requests pay that wait for a gate.
 """
 
 from collections.abc import Hashable, Iterator
@@ -15,7 +21,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class _Entry(Generic[_T]):
-    """An item at its place; it is stale when the order has another entry, or none, for the item."""
+    """The place of an item; an entry is stale when the order has another one, or none, for the item."""
 
     __slots__ = ("cost", "flow", "item", "number", "work")
 
@@ -77,7 +83,7 @@ class FairOrder(Generic[_T]):
             self._give_turn(known, entry)
 
     def _give_turn(self, flow: _Flow[_T], entry: _Entry[_T]) -> None:
-        """Note that ``entry`` is the flow's first of its cost, or that its finish has changed."""
+        """Push the turn of ``entry``, which is now the flow's first of its cost, or whose finish has changed."""
         turns = self._turns.setdefault(entry.cost, [])
         flow.turns[entry.cost] = turn = (flow.start + entry.work, entry.number)
         heappush(turns, (*turn, flow.name))
@@ -114,7 +120,9 @@ class FairOrder(Generic[_T]):
                 continue
             if (flow.start + head.work, head.number) == (finish, number):
                 return turns[0]
-            heappop(turns)  # the flow has been charged since, so its finish is later
+            # The flow has been charged since, so its finish is later. Charging leaves the heaps alone, because a flow
+            # may have turns in many of them; each is corrected when it comes to the top.
+            heappop(turns)
             self._give_turn(flow, head)
         del self._turns[cost]
         return None
@@ -201,7 +209,7 @@ class FairOrder(Generic[_T]):
 
 
 class ArrivalOrder(Generic[_T]):
-    """Strict order within each group: as long as an item is held up, no later one of its group goes on.
+    """Strict order within each group: while an item is held up, no later one of its group goes on.
 
     An item may be noted as ``behind``, which means that it waits for nothing but earlier items.
     """

@@ -1,22 +1,22 @@
 """The scheduler of requests with gates: which of them pass, and which of those that wait may try next.
 
-Pure and synchronous: time is an argument, and what the outside must do is left in lists: requests that were refused,
+Pure and synchronous: time is an argument, and what the caller must do is left in lists: requests that were refused,
 questions to asynchronous gates, errors of gates. Queue sets ask the scheduler (see `Gatekeeper` in `fairqueuing`) when
 they would seat a request: seats first, gates second, in one step. A request that doesn't get all its leases gets none,
-and is parked at the slot that stops it.
+and is parked at the slot of the gate that stops it.
 
-*Steps.* No request joins a queue in the middle of a step. What there is to do is noted, and `pump`, after the step,
-does it: one candidate of each level and slot at a time.
+*Steps.* No request joins a queue in the middle of a step. The scheduler notes what has changed, and `pump` works it off
+after the step, one candidate of each level and slot at a time.
 
-*Order.* A request that comes to a slot where others wait, or whose cost is known not to fit, joins them unasked. One
-that has waited already goes before them, but not before an earlier one of its own flow and cost. As that goes by
-arrival, no two can make way for each other.
+*Order.* A request that comes to a slot where others wait, or whose cost is known not to fit, joins them without asking
+the gate. A request that has waited already goes before them, but not before an earlier one of its own flow and cost.
+That order is the order of arrival, so no two requests can make way for each other for ever.
 
 *No lost wake-up.* After each step, every level with requests at a slot that is open to them has a candidate there.
 
-*Asynchronous gates* can't be asked in a step. The request waits while they are; the answer counts only if nothing has
-happened at the slot since. The lease is then kept until the request's turn comes, and is given back if another gate
-stops it.
+*Asynchronous gates* can't be asked within a step. The request waits meanwhile, and a refusal counts only if nothing has
+happened at the slot since the question. A lease is kept until the turn of the request comes, and is given back if
+another gate stops the request.
 """
 
 from collections import deque
@@ -61,8 +61,8 @@ class Unpark(Protocol):
 class GateScheduler:
     """The ``gates`` of a server, by name, and all requests that have some to pass.
 
-    ``chance`` spreads pauses. After each step, ``refused`` are the requests that a gate has rejected in it, and
-    ``questions`` those that asynchronous gates are to be asked; the caller takes both, and `errors`.
+    ``chance`` spreads pauses. After each step the caller takes ``refused``, the requests that a gate has rejected,
+    ``questions``, those for asynchronous gates, and `errors`.
     """
 
     def __init__(self, gates: Iterable[Gate] = (), *, chance: Callable[[], float] = _middle) -> None:
@@ -81,7 +81,7 @@ class GateScheduler:
 
     @property
     def errors(self) -> list[tuple[Gate, Exception]]:
-        """Return what gates have raised, for the log."""
+        """Return the exceptions that gates have raised, for the log."""
         return self._leases.errors
 
     def add(self, gate: Gate) -> None:
@@ -90,7 +90,7 @@ class GateScheduler:
             raise InvalidValueError("name", gate.name, "there is a gate of this name already", "Rename one of them")
         self.gates[gate.name] = gate
 
-    # What queue sets ask
+    # The interface for queue sets (`Gatekeeper`)
 
     def admits(self, now: int, ticket: Ticket) -> bool:
         """Return whether ``ticket``, which would be seated now, passes; otherwise it has been parked or refused."""
@@ -119,7 +119,7 @@ class GateScheduler:
         *,
         limit_ns: int,
     ) -> Acquisition:
-        """Note that ``ticket`` is about to arrive, parked, and has to pass ``gates``."""
+        """Return the acquisition of ``ticket``, which is about to arrive, parked, and has to pass ``gates``."""
         self._numbers += 1
         acquisition = Acquisition(ticket, level, request, number=self._numbers, now=now, limit_ns=limit_ns)
         for name in gates:
@@ -161,8 +161,8 @@ class GateScheduler:
             return None
         slot = acquisition.slot
         if slot is not None and acquisition.refusal is None and acquisition.is_parked:
-            told = Hold(retry_at=slot.due_at) if slot.due is Due.TOLD else None
-            acquisition.refusal = _refusal(slot.gate, told, now)
+            hold = Hold(retry_at=slot.due_at) if slot.due is Due.ANNOUNCED else None
+            acquisition.refusal = _refusal(slot.gate, hold, now)
         stage, queue = acquisition.stage, acquisition.candidate_of
         if stage is Stage.CHECKING:
             self._stop_check(acquisition)
@@ -188,13 +188,14 @@ class GateScheduler:
             acquisition.stage = Stage.ENDED
 
     def acquisition(self, ticket: Ticket) -> Acquisition | None:
-        """Return that of a request that has gates to pass and hasn't ended."""
+        """Return the acquisition of a request that has gates to pass and hasn't ended; None for another request."""
         return self._acquisitions.get(ticket)
 
     # Trying
 
     def _is_free(self, now: int, acquisition: Acquisition) -> bool:
-        """Return whether nothing is known that bars it; otherwise it waits there now, or has been refused."""
+        """Return whether no gate is known to stop the request; otherwise it waits at one now, or has been refused."""
+        # The order of arrival comes first: a request behind an earlier one must not take turns or leases of any slot.
         if self._arrivals and self._arrivals.bars(_group(acquisition), acquisition.number):
             self._park(now, acquisition, Stage.BEHIND)
             self._move_to(now, acquisition, None)
@@ -222,7 +223,7 @@ class GateScheduler:
         return slot.parked > 0
 
     def _try(self, now: int, acquisition: Acquisition) -> bool:
-        """Ask the gates of a request that could be seated now. Unless it passes, it has been parked or refused."""
+        """Ask the gates of a request that could be seated now; return whether it passes, or else park or refuse it."""
         if not self._is_free(now, acquisition):
             return False
         acquisition.attempts += 1
@@ -241,7 +242,7 @@ class GateScheduler:
         return False
 
     def _commit(self, now: int, acquisition: Acquisition) -> None:
-        """Let it pass: it is seated in this very step."""
+        """Note that the request passes: it is seated in this very step."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         acquisition.stage = Stage.PASSED
         if queue is not None:
@@ -256,7 +257,7 @@ class GateScheduler:
             if slot is not None:
                 slot.note_passed(acquisition)
                 if need.gate.is_full(need.key):
-                    slot.shut(1)  # so that the next one needn't try in vain
+                    slot.shut(1)  # so that the next request doesn't try in vain
                 if slot.due in {Due.POLL, Due.ERROR}:
                     slot.due_at = slot.due = None
                 self.slots.dirty[slot] = None
@@ -265,7 +266,7 @@ class GateScheduler:
     # Waiting
 
     def _wait(self, now: int, acquisition: Acquisition, need: Need, answer: Hold | None) -> None:
-        """Let it wait at this gate: by the gate's ``answer``, or unasked."""
+        """Park the request at this gate, by the ``answer`` of the gate or, with None, without asking."""
         gate = need.gate
         slot = self.slots.get(gate, need.key)
         if answer is None:
@@ -278,7 +279,9 @@ class GateScheduler:
             slot.shut(need.cost if answer.below is None else min(need.cost, answer.below))
             self.timers.after_hold(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
-                slot.note_bypass(acquisition)  # its turn there was in vain, and that must not go on without end either
+                # The request had a turn at its former slot and is stopped by another gate. Without counting that, two
+                # gates that are never free at the same time could stop it for ever.
+                slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
             self._refuse(now, acquisition, _refusal(gate, Hold(retry_at=retry_at), now))
             return
@@ -297,7 +300,7 @@ class GateScheduler:
 
     @staticmethod
     def _is_crowded(acquisition: Acquisition, slot: Slot) -> bool:
-        """Return whether no more requests may wait for this gate; those that wait already, may."""
+        """Return whether a newcomer may not wait for this gate, because enough requests do."""
         if acquisition.has_waited:
             return False
         most = slot.gate.terms.max_parked
@@ -307,7 +310,7 @@ class GateScheduler:
         return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
 
     def _park(self, now: int, acquisition: Acquisition, stage: Stage) -> None:
-        """Take it out of the chain of its queue, if it is there, and give back what it has."""
+        """Take the request out of the chain of its queue, if it is there, and give its leases back."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         if queue is not None:
             queue.candidate = None
@@ -319,9 +322,10 @@ class GateScheduler:
         self._leases.undo(now, acquisition)
 
     def _move_to(self, now: int, acquisition: Acquisition, slot: Slot | None) -> None:
-        """Let it wait at ``slot``, and leave the one where it waited, which must not remember it.
+        """Move the request to ``slot``, from the one where it waited, which forgets it.
 
-        Nothing else sets ``acquisition.slot``, so every way in which a request can end comes through here.
+        Nothing else sets ``acquisition.slot``, so every way in which a wait can end comes through here. Therefore the
+        numbers of parked requests add up.
         """
         before, acquisition.slot = acquisition.slot, slot
         if before is slot:
@@ -339,7 +343,7 @@ class GateScheduler:
                 self._arrivals.hold(_group(acquisition), acquisition.number, acquisition)
 
     def _end_waiting(self, now: int, acquisition: Acquisition) -> None:
-        """Note that it waits nowhere any more, because it has passed or is gone."""
+        """Note that the request has passed or is gone: it leaves its slot, its reservations and its place in order."""
         self._move_to(now, acquisition, None)
         for reservation in acquisition.reservations.copy():
             reservation.end()
@@ -350,7 +354,7 @@ class GateScheduler:
                 self._ready.append(following)
 
     def _let_lapse(self, now: int, acquisition: Acquisition) -> None:
-        """End its reservations after a while, except at the slot where it waits: it waits for something else there."""
+        """Set a timer for the end of its reservations, except at the slot where it waits for its turn."""
         for reservation in acquisition.reservations:
             is_here = acquisition.stage is Stage.PARKED and acquisition.slot is reservation.slot
             if not is_here and reservation.lapses_at is None:
@@ -367,10 +371,11 @@ class GateScheduler:
     # After each step
 
     def pump(self, now: int, unpark: Unpark) -> Sequence[Ticket]:
-        """Let requests try for which something may have changed; return the tickets that were seated."""
+        """Let requests try where something may have changed; return the tickets that were seated."""
         if not (self.slots.dirty or self._ready):
             return _NO_TICKETS
         seated: list[Ticket] = []
+        # Each round seats, parks or refuses one request, and an open slot that stops a request shuts. So this ends.
         while (acquisition := self._next(now)) is not None:
             acquisition.stage = Stage.QUEUED
             if acquisition.reservations:
@@ -384,7 +389,7 @@ class GateScheduler:
             if self._ready:
                 acquisition = self._ready.popleft()
                 if acquisition.stage not in {Stage.PARKED, Stage.BEHIND} or acquisition.slot is not None:
-                    continue  # it has been dealt with since
+                    continue  # it was noted more than once, or has left since
             else:
                 slot = next(iter(self.slots.dirty))
                 for queue in slot.queues.values():
@@ -406,7 +411,7 @@ class GateScheduler:
 
     @staticmethod
     def _candidate(slot: Slot, queue: SlotQueue) -> Acquisition | None:
-        """Return the next request of this queue that may try, if none does already."""
+        """Return the next request of this queue that may try, unless one of them tries already."""
         while queue.candidate is None and not slot.is_busy:
             acquisition = slot.next_of(queue)
             if acquisition is None or acquisition.cost_at(slot) >= slot.reach:
@@ -433,7 +438,7 @@ class GateScheduler:
         self.questions.append(acquisition.check)
 
     def _stop_check(self, acquisition: Acquisition) -> None:
-        """Let the question go on without its request: what it gets will be given back."""
+        """Detach the question from its request, which leaves; if the gate grants a lease, it is given back."""
         check, acquisition.check = acquisition.check, None
         if check is not None:
             self._end_check(check)
@@ -449,7 +454,7 @@ class GateScheduler:
         acquisition, need = check.acquisition, check.need
         gate = need.gate
         answer = self._leases.judge(now, need, answer)
-        if acquisition.check is not check:  # the request has left meanwhile
+        if acquisition.check is not check:  # the request has left meanwhile, and only the lease is of interest
             if not isinstance(answer, Hold | Reject):
                 gone = Need(gate, need.key, need.cost)
                 gone.lease = answer
@@ -465,6 +470,7 @@ class GateScheduler:
             self._refuse(now, acquisition, _refusal(gate, answer, now))
             return
         else:
+            # The state of the gate may have changed after it looked: such a refusal would miss the event.
             has_changed = slot.opening != check.opening and slot.may_help(acquisition, check.opening)
             if not (has_changed or acquisition.is_forced):
                 self._wait(now, acquisition, need, answer)
@@ -477,17 +483,17 @@ class GateScheduler:
 
     def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> bool:
         """Open the slots that ``event`` may help, None as key meaning all keys; return whether any gate listens."""
-        heard = False
+        has_listener = False
         for gate in self.gates.values():
             if event == gate.name or event in gate.events:
-                heard = True
+                has_listener = True
                 gate.counters.events += 1
                 gate.counters.last = None
-                told: tuple[str, Any] | None = (event, payload) if event in gate.hints else None
+                hinted: tuple[str, Any] | None = (event, payload) if event in gate.hints else None
                 for slot in self.slots.of(gate) if key is None else [self.slots.find(gate, key)]:
                     if slot is not None:
-                        self.slots.open(now, slot, "event", told)
-        return heard
+                        self.slots.open(now, slot, "event", hinted)
+        return has_listener
 
     def open_gate(self, now: int, gate: Gate) -> None:
         """Open ``gate``, for an operator or because the time has come."""
@@ -497,7 +503,7 @@ class GateScheduler:
         self.open_slots(now, gate, "open")
 
     def open_slots(self, now: int, gate: Gate, cause: str) -> None:
-        """Forget what is known of the gate's slots, also how often it has refused or failed."""
+        """Open all slots of the gate, and forget how often it has refused or failed."""
         for slot in self.slots.of(gate):
             slot.refusals = slot.errors = 0
             slot.due_at = slot.due = None
@@ -524,7 +530,7 @@ class GateScheduler:
                 acquisition.needs = [need for need in acquisition.needs if need.gate is not gate]
 
     def kick(self, now: int, acquisition: Acquisition) -> None:
-        """Let this request try, whatever is known of its slot; a gate that an operator has closed stays closed."""
+        """Let this request try, whether or not its slot is open; a gate that an operator has closed stays closed."""
         slot = acquisition.slot
         if acquisition.stage is Stage.CHECKING:
             acquisition.is_forced = True
@@ -549,7 +555,7 @@ class GateScheduler:
                 self.slots.open_now(due, due.due.value)
 
     def hasten(self, now: int) -> None:
-        """Try a gate that is polled before its time, because seats are free that no request wants."""
+        """Open a slot of a polled gate before its time, because seats are free that no other request wants."""
         slot = self.timers.hasten(now)
         if slot is not None:
             self.slots.open_now(slot, "idle")
@@ -560,7 +566,7 @@ class GateScheduler:
         return iter(self._acquisitions.values())
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up, or where a request that may try isn't let try."""
+        """Raise AssertionError if sums are wrong, or if a request waits that should try."""
         assert not self._ready, f"requests are ready and not let try in {self!r}"
         assert not self.slots.dirty, f"something is left to do in {self!r}"
         for slot in self.slots:
@@ -581,14 +587,14 @@ class GateScheduler:
 
 
 def _group(acquisition: Acquisition) -> tuple[int, str]:
-    """Return what must keep the order of arrival: one flow in one queue."""
+    """Return the group in which requests keep the order of arrival: one flow in one queue."""
     return id(acquisition.ticket.queue), acquisition.flow
 
 
 def _refusal(gate: Gate, answer: object, now: int) -> Refusal:
     """Return the refusal of a request that has this answer from ``gate``, and can't wait any longer."""
-    told = answer if isinstance(answer, Reject) else gate.refusal()
-    after = told.retry_after
+    reject = answer if isinstance(answer, Reject) else gate.refusal()
+    after = reject.retry_after
     if isinstance(answer, Hold) and answer.retry_at is not None:
         after = max(0.0, (answer.retry_at - now) / _SECOND)
-    return Refusal(gate.name, told.status or gate.terms.status, after)
+    return Refusal(gate.name, reject.status or gate.terms.status, after)

@@ -1,9 +1,9 @@
-"""Slots, where requests wait for a gate, and acquisitions: what a request needs of its gates, and what it has.
+"""Slots, where requests wait for a gate, and acquisitions: the gates that a request needs, and its leases.
 
-A slot is what is known of one gate and one key. ``closed_at`` is the *watermark*, the smallest cost known not to fit:
-as long as nothing has happened, a request that costs as much or more needn't be asked about again. Whatever may help
-opens the slot: the watermark goes up to infinity and ``opening``, a sequence number, grows by one. That is all, however
-many requests wait; the scheduler then lets one candidate of each level try. The state is kept, so an event that comes
+A slot is the state of one gate for one key. ``closed_at`` is the *watermark*, the smallest cost known not to fit: until
+something happens, the gate isn't asked about requests that cost as much or more. Any event that may help opens the
+slot: the watermark goes up to infinity and ``opening``, a sequence number, grows by one. That costs the same however
+many requests wait; the scheduler then lets one candidate of each level try. The state lasts, so an event that comes
 while no request waits isn't lost (slots are *level-triggered*).
 
 *Bounded bypass.* The request whose turn comes next is the slot's ``first``: levels take turns, within a level flows do,
@@ -51,7 +51,7 @@ _MOST_EVENTS: Final = 16  # are remembered for hints; after more, every request 
 
 
 class Stage(Enum):
-    """Where a request is."""
+    """The stage of a request on its way through its gates."""
 
     QUEUED = "queued"
     PARKED = "parked"
@@ -62,17 +62,17 @@ class Stage(Enum):
 
 
 class Due(Enum):
-    """Why a slot is opened at a certain time."""
+    """The reason why a slot is opened at a certain time."""
 
     POLL = "poll"
     ERROR = "error"
-    TOLD = "told"  # the gate has said when
+    ANNOUNCED = "announced"  # the gate has named the time
     RESCUE = "rescue"  # there was no event for long
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A gate's rejection of a request: the status, and when to come back, if the gate knows."""
+    """A gate's rejection of a request: the status, and the seconds until a retry makes sense, if the gate knows."""
 
     gate: str
     status: int
@@ -95,7 +95,7 @@ class Need:
 
 
 class Acquisition:
-    """What a request needs of its gates and has from them, and where it waits; ``number`` grows by arrival."""
+    """The gates that a request needs, its leases, and the slot where it waits; ``number`` grows by arrival."""
 
     __slots__ = (
         "attempts",
@@ -137,22 +137,22 @@ class Acquisition:
         self.candidate_of: SlotQueue | None = None
         self.parked_at: int = now  # at that slot
         self.attempts: int = 0
-        self.bypasses: int = 0  # how many have passed where this was the first one
-        self.is_due: bool = False  # after as many as any of its gates allows
+        self.bypasses: int = 0  # the number of requests that got the turn of this one, at all of its slots
+        self.is_due: bool = False  # it was bypassed as often as one of its gates allows
         self.reservations: list[GateReservation] = []
         self.lapses: int = 0  # of its reservations
-        self.is_forced: bool = False  # an operator lets it try, whatever is known
+        self.is_forced: bool = False  # an operator lets it try, although its slot is shut
         self.has_waited: bool = False
         self.check: Check | None = None  # while an asynchronous gate is asked
         self.refusal: Refusal | None = None
 
     @property
     def is_parked(self) -> bool:
-        """Return whether it is out of the chain of its queue."""
+        """Return whether the request is out of the chain of its queue."""
         return self.stage in {Stage.PARKED, Stage.CHECKING, Stage.BEHIND}
 
     def cost_at(self, slot: "Slot") -> int:
-        """Return what it takes there."""
+        """Return the cost of the request there."""
         return next((need.cost for need in self.needs if need.gate is slot.gate), 1)
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ class GateReservation:
         self.lapses_at: int | None = None
 
     def end(self) -> None:
-        """Let others try again."""
+        """End the reservation, so that other requests try again."""
         self.lapses_at = None
         del self.slot.reservations[self.acquisition]
         self.acquisition.reservations.remove(self)
@@ -199,7 +199,7 @@ class SlotQueue:
 
     Only one of them tries at a time, the ``candidate``. That is enough for all to be served, because when it has
     passed, the next one tries. And it is why opening a slot costs the same however many requests wait. ``aside`` are
-    requests that the event that opened the slot can't help.
+    requests that can't use the event that opened the slot.
     """
 
     __slots__ = ("aside", "candidate", "level", "order", "slot", "turn")
@@ -213,7 +213,7 @@ class SlotQueue:
         self.aside: dict[Acquisition, None] = {}
 
     def add(self, acquisition: Acquisition, *, is_back: bool = False) -> None:
-        """Let it wait here. One that ``is_back`` was the candidate, and none has passed since."""
+        """Add a request that waits here. One that ``is_back`` was the candidate, and none has passed since."""
         self.order.add(
             acquisition,
             acquisition.flow,
@@ -224,7 +224,7 @@ class SlotQueue:
         )
 
     def remove(self, acquisition: Acquisition) -> None:
-        """Remove it: it leaves, is set aside, or is the candidate."""
+        """Remove a request that leaves, is set aside, or becomes the candidate."""
         if acquisition in self.aside:
             del self.aside[acquisition]
             return
@@ -239,16 +239,16 @@ class SlotQueue:
         yield from self.aside
 
     def __len__(self) -> int:
-        """Return how many wait here; the candidate waits in its level's queue."""
+        """Return how many requests wait here; the candidate waits in its level's queue and isn't counted."""
         return len(self.order) + len(self.aside)
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing is left to be remembered."""
+        """Return whether no request waits or tries."""
         return not len(self) and self.candidate is None
 
     def check(self) -> None:
-        """Raise AssertionError where requests aren't where they should be."""
+        """Raise AssertionError if a request waits in two places, or doesn't know where it waits."""
         self.order.check()
         for acquisition in self:
             assert acquisition.slot is self.slot, f"{acquisition!r} waits in {self!r}, and doesn't know"
@@ -299,7 +299,7 @@ class Slot:
         self.first: Acquisition | None = None
         self.turn: int = 0  # of the level that the last first request belonged to
         self.reservations: dict[Acquisition, GateReservation] = {}
-        self.checking: int = 0  # how many an asynchronous gate is asked about
+        self.checking: int = 0  # the number of open questions to an asynchronous gate
         self.refusals = self.errors = 0  # in a row
         self.has_penalty: bool = True
         self.tried_at: int = -1
@@ -313,7 +313,7 @@ class Slot:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the gate is asked about as many requests as it may be at a time."""
+        """Return whether an asynchronous gate has as many open questions as it may have at a time."""
         return self.checking >= MOST_CHECKS
 
     @property
@@ -381,26 +381,26 @@ class Slot:
         return queue
 
     def put_last(self, queue: SlotQueue) -> None:
-        """Let the other levels' queues try first: a request of ``queue`` has passed, and one level could take all."""
+        """Let the queues of other levels try first, because a request of ``queue`` has passed."""
         if len(self.queues) > 1:
             self.queues[id(queue.level)] = self.queues.pop(id(queue.level))
 
     # What happens
 
     def shut(self, watermark: int) -> None:
-        """Note that so much doesn't fit."""
+        """Note that a cost of ``watermark`` doesn't fit."""
         self.closed_at = min(self.closed_at, watermark)
         self.settled = self.opening
 
     def open(self, cause: str, event: tuple[str, Any] | None = None) -> None:
-        """Note that something has happened that may help; of an ``event``, hints may say otherwise."""
+        """Note that something has happened that may help requests; hints may exclude an ``event`` for some of them."""
         if self.closed_at < OPEN or cause != Due.RESCUE.value:
             self.cause = cause
         self.closed_at = OPEN
         self.opening += 1
         if self.gate.hints:
             self.log.append((self.opening, event))
-        for queue in self.queues.values():
+        for queue in self.queues.values():  # a later event may help those that an earlier one couldn't
             aside, queue.aside = queue.aside, {}
             for acquisition in aside:
                 queue.add(acquisition)
@@ -426,7 +426,7 @@ class Slot:
             return True
 
     def note_passed(self, acquisition: Acquisition) -> None:
-        """Note that it has passed the gate."""
+        """Note that a request has passed the gate."""
         first = self.first
         if first is acquisition:
             self.first = None
@@ -442,7 +442,7 @@ class Slot:
         acquisition.is_due = acquisition.is_due or acquisition.bypasses >= self.gate.most_bypasses
 
     def reserve(self, acquisition: Acquisition) -> None:
-        """Keep the slot for ``acquisition``, which waits here, if it has been passed often enough."""
+        """Reserve the slot for ``acquisition``, which waits here, if it has been passed often enough."""
         if not acquisition.is_due:
             return
         reservation = self.reservations.get(acquisition)
@@ -452,7 +452,7 @@ class Slot:
         reservation.lapses_at = None
 
     def forget(self, acquisition: Acquisition) -> None:
-        """Note that it doesn't wait here any more."""
+        """Note that a request doesn't wait here any more."""
         if self.first is acquisition:
             self.first = None
 
@@ -460,7 +460,7 @@ class Slot:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether there is no need to keep the slot."""
+        """Return whether the slot may be forgotten."""
         is_left = not self.checking and self.due_at is None and not self.reservations
         return is_left and all(queue.is_empty for queue in self.queues.values())
 
@@ -469,7 +469,7 @@ class Slot:
             yield from queue
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up, or where a request that may try isn't let try."""
+        """Raise AssertionError if a reservation is inconsistent, or if a queue has no candidate and should have one."""
         for queue in self.queues.values():
             queue.check()
             if queue.candidate is None and not self.is_busy:

@@ -1,5 +1,5 @@
-"""Openings of slots at a given time: pauses of gates that are polled or broken, times that a gate has told, the rescue
-of requests whose event never came, and the end of reservations.
+"""Openings of slots at a given time: after pauses of gates that are polled or broken, at times that a gate has named,
+for the rescue of requests whose event never came, and at the end of reservations.
 
 A gate without events is asked again after a first pause, which is doubled each time up to a longest one. Refusals and
 errors are counted apart. A pause is spread by a fifth in both directions, so that requests that began to wait together
@@ -36,7 +36,7 @@ def longest_pause(wait_limit_ns: int) -> int:
 
 
 def rescue_pause(wait_limit_ns: int) -> int:
-    """Return how long a request with this wait limit waits for an event until its gate is asked anyway."""
+    """Return the time after which a gate is asked without an event, for a request with this wait limit."""
     return max(1, min(LONGEST_PAUSE_NS, wait_limit_ns // 10))
 
 
@@ -71,35 +71,36 @@ class SlotTimers:
         heappush(self._heap, (reservation.lapses_at, next(self._serial), reservation))
 
     def after_hold(self, now: int, slot: Slot, limit_ns: int, hold: Hold) -> None:
-        """Note that the gate lets a request with the wait limit ``limit_ns`` wait."""
+        """Set the time at which the gate is asked again, after it has parked a request with this wait limit."""
         if slot.due is Due.ERROR and slot.due_at is not None and slot.due_at > now:
             return
         gate = slot.gate
         slot.errors = 0
-        told = hold.retry_at
-        # A time that has passed, perhaps while the answer was on its way: to try at once might be to try for ever.
-        has_passed = told is not None and told <= now
+        retry_at = hold.retry_at
+        # The time may have passed, perhaps while the answer was on its way. To try at once might be to try for ever.
+        has_passed = retry_at is not None and retry_at <= now
         if has_passed:
-            told = None
+            retry_at = None
         if gate.terms.poll_ns is not None or has_passed:
             slot.refusals += 1
             slot.has_penalty = hold.penalty
             delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self._chance())
-            self._set(slot, now + delay if told is None else told, Due.POLL)
-        elif told is not None:
-            self._set(slot, told if gate.tells_when else min(told, now + self._flush(slot, limit_ns)), Due.TOLD)
+            self._set(slot, now + delay if retry_at is None else retry_at, Due.POLL)
+        elif retry_at is not None:
+            latest = retry_at if gate.tells_when else now + self._flush(slot, limit_ns)
+            self._set(slot, min(retry_at, latest), Due.ANNOUNCED)
         else:
             slot.due_at = slot.due = None
             self.arm(now, slot, limit_ns)
 
     def after_error(self, now: int, slot: Slot) -> None:
-        """Note that the gate failed once more."""
+        """Set the time at which the gate is asked again, after it has failed."""
         slot.errors += 1
         delay = pause(slot.errors, slot.gate.terms.first_pause_ns, LONGEST_PAUSE_NS)
         self._set(slot, now + spread(delay, self._chance()), Due.ERROR)
 
     def arm(self, now: int, slot: Slot, limit_ns: int) -> None:
-        """Let a request that waits for ``slot`` try some time, even if no event comes."""
+        """Set the time at which ``slot`` is opened even if no event comes, unless a time is set already."""
         if slot.due_at is None and not slot.gate.is_closed:
             self._set(slot, now + self._flush(slot, limit_ns), Due.RESCUE)
 
@@ -125,7 +126,7 @@ class SlotTimers:
         return False
 
     def hasten(self, now: int) -> Slot | None:
-        """Return a slot that is polled and could be tried before its time, for seats that would stay idle."""
+        """Return the slot of a polled gate that may be asked before its time, if there is one."""
         for at, _, slot in self._heap[:_SEARCHED]:
             if (
                 isinstance(slot, Slot)
@@ -143,7 +144,7 @@ class SlotTimers:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: int) -> Iterator[Slot | Gate | GateReservation]:
-        """Yield what is due by ``now``."""
+        """Yield the slots, gates and reservations that are due by ``now``."""
         while self._heap and self._heap[0][0] <= now:
             timer = heappop(self._heap)
             if self._counts(timer):

@@ -1,7 +1,8 @@
-"""Who may try at a slot: order, turns, bypasses and hints."""
+"""Slots: order, turns, bypasses, reservations and hints."""
 
 import pytest
 
+from apf_middleware.fairqueuing import Ticket, Work
 from apf_middleware.gates import (
     QUEUE,
     SKIP,
@@ -11,7 +12,8 @@ from apf_middleware.gates import (
     Stage,
     Terms,
 )
-from tests.support.gate_world import WIDE, GateWorld, Switch, answer, asynchronous, level, parks
+from apf_middleware.gates.slot import Acquisition, Slot
+from tests.support.gate_world import SECOND, WIDE, GateWorld, Switch, answer, asynchronous, level, parks
 
 
 def test_a_request_that_parks_again_blocks_nobody_and_keeps_its_place_in_its_flow() -> None:
@@ -131,3 +133,41 @@ def test_small_ones_pass_while_a_big_one_waits_for_room() -> None:
     world.arrive("a", "memory", size=3)
     world.arrive("big", "memory", size=4, flow="big")
     assert world.arrive("small", "memory", size=1, flow="small").is_seated
+
+
+def test_a_slot_is_reserved_for_a_request_that_was_bypassed_as_often_as_its_gate_allows() -> None:
+    world = GateWorld()
+    slot = Slot(Capacity("db", 1, Terms(most_bypasses=2)), "")
+    first, other = (
+        Acquisition(
+            Ticket(flow, 1, Work(1)),
+            world.plain.levels["level"],
+            GateRequest("level", "schema", flow),
+            number=number,
+            now=0,
+            limit_ns=SECOND,
+        )
+        for number, flow in enumerate(("a", "b"))
+    )
+    for bypasses, is_due in ((1, False), (2, True), (3, True)):
+        slot.note_bypass(first)
+        slot.reserve(first)
+        assert (first.bypasses, first.is_due) == (bypasses, is_due)
+        assert (slot.holder is first) is slot.is_kept_from(other, 1) is is_due
+    assert len(first.reservations) == 1
+
+    first.reservations[0].end()
+    assert slot.holder is None
+    assert not slot.is_kept_from(other, 1)
+
+
+def test_a_turn_that_another_gate_makes_vain_counts_as_a_bypass() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), Capacity("db", 1, WIDE), seats=10)
+    world.arrive("runs", "db", flow="other")
+    world.arrive("both", "switch", "db")
+    assert world.acquisition("both").bypasses == 0
+    switch.answer = True
+    world.emit("well")
+    assert world.acquisition("both").slot is world.slot("db")
+    assert world.acquisition("both").bypasses == 1
