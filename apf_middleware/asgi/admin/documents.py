@@ -1,4 +1,8 @@
-"""The admin's JSON documents: pydantic makes them, and their JSON schemas, of snapshots and of the classes here."""
+"""The admin's JSON documents and the bodies that it reads, and their JSON schemas.
+
+Answers are made of snapshots and of the frozen classes here. Bodies are pydantic models; the description of a field is
+also the rule that a wrong value breaks.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +10,7 @@ from functools import cache
 from types import GenericAlias
 from typing import Any, Final, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.runtime.queues import Drift
@@ -28,12 +32,18 @@ __all__ = [
     "DeletedQueue",
     "FieldError",
     "FlowList",
+    "GateClosing",
     "GateDocument",
+    "GateKick",
     "GateList",
     "HoldingGate",
     "NamedQueueDocument",
     "NamedQueueList",
+    "Nothing",
     "ProblemDocument",
+    "QueueChange",
+    "QueueClosing",
+    "QueueCreation",
     "QueueList",
     "ReloadDocument",
     "RequestList",
@@ -214,6 +224,51 @@ class GateDocument:
     parked: tuple[ParkedRequest, ...]
 
 
+# Bodies
+
+
+def _hide_defaults(schema: Schema) -> None:
+    for field in schema["properties"].values():
+        if field.get("default", "") is None:  # of a field that may be left out
+            del field["default"]
+
+
+_CONFIG: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra=_hide_defaults)
+_LARGEST: Final = 2**31 - 1
+LONGEST_CLOSING_S: Final = 10**9
+"""How long a gate may be closed, in seconds."""
+
+
+def _field(kind: Any, rule: str, default: object = None, **limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - pydantic's
+    """Return a field that may be left out; minimum and maximum are described only, and checked by `NamedQueues`."""
+    least = limits.pop("least", None)
+    return kind, Field(default, description=rule, ge=least, json_schema_extra=limits)
+
+
+def _body(name: str, fields: Mapping[str, tuple[Any, Any]]) -> type[BaseModel]:
+    definitions: dict[str, Any] = {**fields}
+    return create_model(name, __config__=_CONFIG, **definitions)
+
+
+_CHANGES: Final[Mapping[str, tuple[Any, Any]]] = {
+    "weight": _field(int, "a whole number", minimum=1, maximum=_LARGEST),
+    "min": _field(int, "a whole number of seats", minimum=0, maximum=_LARGEST),
+    "max": _field(int | None, "a whole number of seats, or null for no limit", minimum=0, maximum=_LARGEST),
+    "parent": _field(str | None, "the name of a queue, or null for none"),
+    "priority": _field(int, "a whole number"),
+    "reclaimable": _field(bool, "true or false"),
+    "dequeue_strategy": _field(Literal["traverse", "fifo"], "traverse or fifo"),
+    "wait_limit": _field(float | None, "seconds, or null for the server's", least=0),
+}
+_CLOSING: Final = f"seconds, more than 0 and at most {LONGEST_CLOSING_S}, or null"
+Nothing: Final = _body("Nothing", {})
+QueueChange: Final = _body("QueueChange", _CHANGES)
+QueueCreation: Final = _body("QueueCreation", {"name": (str, Field(description="a DNS name")), **_CHANGES})
+QueueClosing: Final = _body("QueueClosing", {"mode": _field(Literal["drain", "shed"], "drain or shed", "drain")})
+GateClosing: Final = _body("GateClosing", {"for": _field(float | None, _CLOSING, least=1e-3)})
+GateKick: Final = _body("GateKick", {"request": _field(int | None, "the id of a request, or null for all")})
+_BODIES: Final = (Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick)
+
 _COMPONENTS: Final[Mapping[str, type]] = {
     "Levels": SharingSnapshot,
     "Queues": QueueList,
@@ -265,6 +320,7 @@ def from_json(kind: type[DocumentT], content: bytes) -> DocumentT:
 def component_schemas() -> dict[str, Schema]:
     """Return the JSON schemas of all documents, by their names in the OpenAPI description."""
     adapters = [(name, "serialization", _adapter(kind)) for name, kind in _COMPONENTS.items()]
+    adapters += [(kind.__name__, "validation", _adapter(kind)) for kind in _BODIES]
     _, found = TypeAdapter.json_schemas(adapters, ref_template=_PREFIX + "{model}")  # type: ignore[arg-type]
     names = {kind.__name__: name for name, kind in _COMPONENTS.items()}
     return {_rename(name, names): _tidied(schema, names) for name, schema in found["$defs"].items()}

@@ -7,13 +7,18 @@ letting them fail. Like all changes this concerns one worker alone.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apf_middleware.asgi.admin.documents import GateDocument, GateList
+from apf_middleware.asgi.admin.documents import (
+    LONGEST_CLOSING_S,
+    GateClosing,
+    GateDocument,
+    GateKick,
+    GateList,
+    Nothing,
+)
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import (
     AdminError,
     AdminRequest,
-    BodyField,
-    BodyFields,
     Handler,
     answer_json,
     log_change,
@@ -25,16 +30,10 @@ from apf_middleware.asgi.responses import Answer
 from apf_middleware.gates import Gates
 from apf_middleware.snapshots import GateSnapshot
 
-__all__ = ["CLOSING", "KICK", "MOST_PARKED", "GateResource"]
+__all__ = ["MOST_PARKED", "GateResource"]
 
 MOST_PARKED: Final = 100
 """How many of the requests that a gate holds are listed."""
-
-_LONGEST_S: Final = 10**9
-CLOSING: Final[BodyFields] = {
-    "for": BodyField(float, f"seconds, more than 0 and at most {_LONGEST_S}, or null", nullable=True, least=1e-3),
-}
-KICK: Final[BodyFields] = {"request": BodyField(int, "the id of a request, or null for all", nullable=True)}
 
 
 class GateResource:
@@ -83,19 +82,19 @@ class GateResource:
         return answer_json(GateDocument(worker_of(self._app), _of_gate(gates, request.name), tuple(parked)))
 
     async def _open(self, request: AdminRequest) -> Answer:
-        await read_body(request, {})
+        await read_body(request, Nothing)
         gates = self._gate(request, "open")
         gates.open(request.name)
         return self._done(request, gates, "open")
 
     async def _close(self, request: AdminRequest) -> Answer:
-        seconds = (await read_body(request, CLOSING)).get("for")
+        seconds = (await read_body(request, GateClosing)).get("for")
         gates = self._gate(request, "close")
-        gates.close(request.name, None if seconds is None else min(float(seconds), _LONGEST_S))
+        gates.close(request.name, None if seconds is None else min(float(seconds), LONGEST_CLOSING_S))
         return self._done(request, gates, "close", seconds=seconds)
 
     async def _kick(self, request: AdminRequest) -> Answer:
-        parked = (await read_body(request, KICK)).get("request")
+        parked = (await read_body(request, GateKick)).get("request")
         gates = self._gate(request, "kick")
         kicked = gates.kick(request.name, None if parked is None else int(parked))
         return self._done(request, gates, "kick", request=parked, kicked=kicked)

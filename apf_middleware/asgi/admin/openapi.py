@@ -6,26 +6,12 @@ from typing import Any, Final
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin.documents import component_schemas
 from apf_middleware.asgi.admin.dumps import ORDERS
-from apf_middleware.asgi.admin.gates import CLOSING, KICK
-from apf_middleware.asgi.admin.protocol import BodyField, BodyFields
-from apf_middleware.asgi.admin.queues import CHANGES, CREATION, MODE
 
 __all__ = ["describe"]
 
 Schema = dict[str, Any]
 
 _TEXT: Final[Schema] = {"type": "string"}
-_TYPES: Final = {str: "string", int: "integer", bool: "boolean", float: "number"}
-_BODIES: Final[Mapping[str, tuple[BodyFields, tuple[str, ...]]]] = {
-    "Nothing": ({}, ()),
-    "QueueCreation": (CREATION, ("name",)),
-    "QueueChange": (CHANGES, ()),
-    "QueueClosing": (MODE, ()),
-    "GateClosing": (CLOSING, ()),
-    "GateKick": (KICK, ()),
-}
-"""The fields of bodies, and those that are required."""
-
 _REFUSALS: Final[Mapping[str, str]] = {
     "400": "A parameter has an unknown value, or the body is not a JSON object.",
     "401": "The request has no valid credentials.",
@@ -56,7 +42,7 @@ def describe(path: str, root: str) -> Schema:
         "security": [{"credentials": []}],
         "paths": {f"{path}/{page}": item for page, item in (_dumps() | _queues() | _gates()).items()},
         "components": {
-            "schemas": {**component_schemas(), **{name: _body(*body) for name, body in _BODIES.items()}},
+            "schemas": component_schemas(),
             "securitySchemes": {
                 "credentials": {
                     "type": "http",
@@ -155,22 +141,6 @@ def _operation(
     if body:
         operation["requestBody"] = {"required": True, "content": _json(body)}
     return operation
-
-
-def _body(fields: BodyFields, required: tuple[str, ...]) -> Schema:
-    """Return the schema of a body."""
-    properties = {name: _field(field) for name, field in fields.items()}
-    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
-
-
-def _field(field: BodyField) -> Schema:
-    kind = _TYPES[field.kind]
-    schema: Schema = {"type": [kind, "null"] if field.nullable else kind, **(field.schema or {})}
-    if field.choices:
-        schema["enum"] = list(field.choices)
-    if field.least is not None:
-        schema["minimum"] = 0
-    return schema
 
 
 def _json(schema: str) -> Schema:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import anyio
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.types import Receive, Scope
 
 from apf_middleware._version import __version__
@@ -32,8 +34,6 @@ __all__ = [
     "AdminError",
     "AdminRequest",
     "AdminResource",
-    "BodyField",
-    "BodyFields",
     "Handler",
     "answer_dump",
     "answer_error",
@@ -59,7 +59,6 @@ LONGEST_BODY: Final = 64 * 1024
 """In bytes; usual bodies have some hundred."""
 
 _BODY_TIMEOUT_S: Final = 10.0
-_LARGEST_NUMBER: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,24 +182,6 @@ def _quoted(text: str) -> str:
 # Bodies
 
 
-@dataclass(frozen=True, slots=True)
-class BodyField:
-    """A field of a body: its type, and the rule in words; ``schema`` is what the type doesn't say in JSON schema.
-
-    Texts may be limited to ``choices``, and numbers to at ``least`` so much.
-    """
-
-    kind: type[str] | type[int] | type[bool] | type[float]
-    rule: str
-    nullable: bool = False
-    choices: tuple[str, ...] = ()
-    least: float | None = None
-    schema: Mapping[str, Any] | None = None
-
-
-BodyFields = Mapping[str, BodyField]
-
-
 def is_cross_site(scope: Scope) -> bool:
     """Return whether a browser has made this request for a page of another site."""
     headers = HeaderView(scope)
@@ -211,7 +192,7 @@ def is_cross_site(scope: Scope) -> bool:
     return origin is not None and origin.partition("://")[2].lower() != headers.get("host", "?").lower()
 
 
-async def read_body(request: AdminRequest, fields: BodyFields, *, required: tuple[str, ...] = ()) -> dict[str, Any]:
+async def read_body(request: AdminRequest, kind: type[BaseModel]) -> dict[str, Any]:
     """Return the fields of a JSON body; raise AdminError with everything that is wrong with them."""
     content_type = HeaderView(request.scope).get("content-type", "").partition(";")[0].strip().lower()
     if content_type != JSON:
@@ -220,10 +201,10 @@ async def read_body(request: AdminRequest, fields: BodyFields, *, required: tupl
     document = _parse(await _receive(request.receive))
     if not isinstance(document, dict):
         raise AdminError(400, "bad-json", "Bad Request", "The body must be a JSON object.")
-    errors = [FieldError(name, None, "it must be there") for name in required if name not in document]
-    errors += [error for name, value in document.items() if (error := _check(name, value, fields)) is not None]
-    if errors:
-        raise invalid(errors)
+    try:
+        kind.model_validate(document)
+    except ValidationError as error:
+        raise invalid([_field_error(kind, one) for one in error.errors(include_url=False)]) from None
     return document
 
 
@@ -260,21 +241,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _check(name: str, value: object, fields: BodyFields) -> FieldError | None:
-    field = fields.get(name)
-    if field is None:
-        return FieldError(name, value, "there is no such field", f"Fields are {', '.join(fields) or 'none'}")
-    if value is None and field.nullable:
-        return None
-    return None if _fits(value, field) else FieldError(name, value, f"it must be {field.rule}")
-
-
-def _fits(value: object, field: BodyField) -> bool:
-    if isinstance(value, bool):
-        return field.kind is bool
-    if isinstance(value, str):
-        return field.kind is str and (not field.choices or value in field.choices)
-    if isinstance(value, int) or (isinstance(value, float) and field.kind is float):
-        is_number = field.kind in {int, float} and abs(value) < _LARGEST_NUMBER  # excludes NaN
-        return is_number and (field.least is None or value >= field.least)
-    return False
+def _field_error(kind: type[BaseModel], error: ErrorDetails) -> FieldError:
+    """Return the error of one field, whose rule is its description."""
+    name, fields = str(error["loc"][0]), kind.model_json_schema()["properties"]
+    if error["type"] == "missing":
+        return FieldError(name, None, "it must be there")
+    if name not in fields:
+        return FieldError(name, error["input"], "there is no such field", f"Fields are {', '.join(fields) or 'none'}")
+    return FieldError(name, error["input"], f"it must be {fields[name]['description']}")

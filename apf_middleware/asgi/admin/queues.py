@@ -15,6 +15,10 @@ from apf_middleware.asgi.admin.documents import (
     HoldingGate,
     NamedQueueDocument,
     NamedQueueList,
+    Nothing,
+    QueueChange,
+    QueueClosing,
+    QueueCreation,
     WaitingDocument,
     WaitingFlow,
 )
@@ -23,8 +27,6 @@ from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import (
     AdminError,
     AdminRequest,
-    BodyField,
-    BodyFields,
     Handler,
     answer_json,
     invalid,
@@ -39,28 +41,13 @@ from apf_middleware.exceptions import QueueError, QueueInvalidError, QueueNotFou
 from apf_middleware.fairqueuing import Ticket
 from apf_middleware.runtime import NamedQueues
 from apf_middleware.runtime.queues import QueueAction
-from apf_middleware.runtime.queues.states import MODES
 from apf_middleware.snapshots import NamedQueueSnapshot, ParkedRequest
 
-__all__ = ["CHANGES", "CREATION", "MODE", "MOST_FLOWS", "QueueResource"]
+__all__ = ["MOST_FLOWS", "QueueResource"]
 
 _SECOND: Final = 10**9
+_FOREVER_S: Final = 2.0**53  # longer than a queue accepts
 
-_SEATS: Final = {"minimum": 0, "maximum": 2**31 - 1}
-CHANGES: Final[BodyFields] = {
-    "weight": BodyField(int, "a whole number", schema={"minimum": 1, "maximum": 2**31 - 1}),
-    "min": BodyField(int, "a whole number of seats", schema=_SEATS),
-    "max": BodyField(int, "a whole number of seats, or null for no limit", nullable=True, schema=_SEATS),
-    "parent": BodyField(str, "the name of a queue, or null for none", nullable=True),
-    "priority": BodyField(int, "a whole number"),
-    "reclaimable": BodyField(bool, "true or false"),
-    "dequeue_strategy": BodyField(str, "traverse or fifo", choices=("traverse", "fifo")),
-    "wait_limit": BodyField(float, "seconds, or null for the server's", nullable=True, least=0),
-}
-"""The fields of a queue that can be changed."""
-
-CREATION: Final[BodyFields] = {"name": BodyField(str, "a DNS name"), **CHANGES}
-MODE: Final[BodyFields] = {"mode": BodyField(str, " or ".join(MODES), choices=MODES, schema={"default": "drain"})}
 _YES: Final = frozenset({"1", "true"})
 _FIELD_NAMES: Final = {"wait_limit_ns": "wait_limit"}
 
@@ -133,22 +120,22 @@ class QueueResource:
     # Changing
 
     async def _create(self, request: AdminRequest) -> Answer:
-        changes = _in_ns(await read_body(request, CREATION, required=("name",)))
+        changes = _in_ns(await read_body(request, QueueCreation))
         name = str(changes.pop("name"))
         with _as_admin_error(request, "create", name):
             status = self._queues.create(name, by=signature(request.actor), **changes)
         return self._answer(status, status_code=201)
 
     async def _update(self, request: AdminRequest) -> Answer:
-        changes = _in_ns(await read_body(request, CHANGES))
+        changes = _in_ns(await read_body(request, QueueChange))
         if not changes:
-            raise invalid([FieldError("*", None, f"something must change: {', '.join(CHANGES)}")])
+            raise invalid([FieldError("*", None, f"something must change: {', '.join(QueueChange.model_fields)}")])
         with _as_admin_error(request, "update"):
             status = self._queues.update(request.name, by=signature(request.actor), **changes)
         return self._answer(status)
 
     async def _operate(self, action: QueueAction, request: AdminRequest) -> Answer:
-        body = await read_body(request, MODE if action is QueueAction.CLOSE else {})
+        body = await read_body(request, QueueClosing if action is QueueAction.CLOSE else Nothing)
         with _as_admin_error(request, action.value):
             mode = str(body.get("mode", "drain"))
             status = self._queues.operate(request.name, action.value, mode=mode, by=signature(request.actor))
@@ -194,7 +181,7 @@ def _in_ns(changes: dict[str, Any]) -> dict[str, Any]:
     """Return the changes with times in nanoseconds, as named queues have them."""
     if "wait_limit" in changes:
         seconds = changes.pop("wait_limit")
-        changes["wait_limit_ns"] = None if seconds is None else round(seconds * _SECOND)
+        changes["wait_limit_ns"] = None if seconds is None else round(min(seconds, _FOREVER_S) * _SECOND)
     return changes
 
 
