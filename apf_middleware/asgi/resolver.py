@@ -29,7 +29,7 @@ from apf_middleware.config.derive import derive_classifier, derive_resolver, der
 from apf_middleware.config.estimation import EstimationSettings, Sources
 from apf_middleware.config.gating import Gating
 from apf_middleware.config.responses import ResponseSettings
-from apf_middleware.estimation import Choice, Estimate, LearnedCosts, route_key
+from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
@@ -195,7 +195,7 @@ class _Costs:
         self._estimation = derive_work(configuration, sources) if said or configuration.estimates else None
         self.dependence = STEADY if self._estimation is None else self._estimation.dependence
         self.usual = _Cost(None, _ONE_SEAT, None) if self._estimation is None else None
-        self.learned = sources.costs if self.dependence.changing else None
+        self.are_learned = self.dependence.changing
 
     async def find(
         self,
@@ -247,7 +247,6 @@ class RequestResolver:
         self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
-        self._learned = self._costs.learned
         self._gating = Gating(configuration) if configuration.has_gates else None
         self._bodies = configuration.server.bodies
         self._keys = CacheKeys(configuration, chain, self._costs.dependence)
@@ -256,11 +255,6 @@ class RequestResolver:
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: RequestResolver | None = None
-
-    @property
-    def learned(self) -> LearnedCosts | None:
-        """The learned costs; None unless estimates are learned from what requests took."""
-        return self._learned
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
         """Resolve a request that isn't in the cache, and cache the result where it may be.
@@ -321,7 +315,7 @@ class RequestResolver:
         if self._controller.running is not None:  # the admin may be asked for running requests
             resolved.details = Details(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
-        if self._learned is not None:
+        if self._costs.are_learned:
             resolved.route = route_key(digest)
         was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None
         if was_cut or is_watch or resolved.runtime.streams.is_limited:

@@ -73,17 +73,17 @@ class Service:
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
         self._on_adopt = on_adopt
-        self.controller: Controller = Controller(configuration, gates, now=now)
+        self.running: RunningRequests = RunningRequests(now())
+        self.control_socket: ControlSocket | None = self._build_control_socket()
+        costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
+        self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live)
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
-        self._sources = self._find_sources(inventory)
+        self._sources = Sources(costs, inventory, self.controller.watches.interested, self.controller.count_watches)
         known = configuration, self.controller, self.chain, self.response_headers
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
-        self.running: RunningRequests = RunningRequests(now())
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
-        self.control_socket: ControlSocket | None = self._build_control_socket()
-        self._equip_controller()
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.own_paths, self.due = self._own_paths(), now()
         self.rejections: RejectionLog = RejectionLog(now)
@@ -92,11 +92,6 @@ class Service:
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
         self._signals, self._parent = Signals(), ParentWatch(now)
         self._publishing = Alarm(self._publish, now)
-
-    def _find_sources(self, inventory: Inventory) -> Sources:
-        """Return the sources of data for estimators."""
-        controller, costs = self.controller, self.configuration.server.estimation.learning.costs()
-        return Sources(costs, inventory, controller.watches.interested, controller.count_watches)
 
     def _own_paths(self) -> tuple[str, ...]:
         """Return the prefixes of the paths that the middleware itself serves."""
@@ -205,17 +200,12 @@ class Service:
         self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
         self.admin = Admin(self, fresh.configuration.server.admin, self._offset)
         self.own_paths = self._own_paths()
-        self._equip_controller()
+        self.controller.record(self._asked_running(fresh.configuration))
         self._on_adopt()
 
-    def _equip_controller(self) -> None:
-        """Let the controller record costs only if estimates are learned, and running requests only if they are shown.
-
-        Both add a small cost to each request.
-        """
-        self.controller.costs = self.resolver.learned
-        is_asked = self.configuration.server.admin.is_on or self.control_socket is not None
-        self.controller.running = self.running if is_asked else None
+    def _asked_running(self, configuration: Configuration) -> RunningRequests | None:
+        """Return the record of running requests if the admin may be asked for them; recording costs a little."""
+        return self.running if configuration.server.admin.is_on or self.control_socket is not None else None
 
     def _build_control_socket(self) -> ControlSocket | None:
         """Return the control socket, if there is a directory for it."""

@@ -15,7 +15,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
 from apf_middleware.config.derive import derive_hierarchy, derive_limits
 from apf_middleware.counters import DURATION_BOUNDS_NS
-from apf_middleware.estimation import WatchTracker
+from apf_middleware.estimation import LearnedCosts, WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, seat_seconds
@@ -34,7 +34,6 @@ from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
 if TYPE_CHECKING:
     from apf_middleware.config.gates import GateSettings
-    from apf_middleware.estimation import LearnedCosts
     from apf_middleware.fairqueuing.sharing import Sharing
     from apf_middleware.gates import GatedSharing, ParkedRequest
     from apf_middleware.runtime.running_requests import RunningRequests
@@ -60,7 +59,8 @@ class Controller:
     are the app's, and those of the configuration are added to them. ``gate_runner`` asks them; without any gates there
     is none, until a configuration has some.
 
-    ``costs`` and ``running`` may be set: what requests cost is learned there, and running requests are recorded.
+    ``costs`` learn what requests of a route take; a destination without a route teaches nothing. ``running`` records
+    running requests; without it they aren't recorded.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class Controller:
         configuration: Configuration,
         gates: Gates | None = None,
         *,
+        costs: LearnedCosts | None = None,
+        running: "RunningRequests | None" = None,
         now: Callable[[], int] = time.monotonic_ns,
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
@@ -79,8 +81,8 @@ class Controller:
         self.wait_monitors: WaitMonitors = WaitMonitors(now)
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
-        self.costs: LearnedCosts | None = None
-        self.running: RunningRequests | None = None
+        self.costs: LearnedCosts = LearnedCosts() if costs is None else costs
+        self.running: RunningRequests | None = running
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
         self._thread = threading.get_ident()  # the only one in which requests may be woken
@@ -201,11 +203,11 @@ class Controller:
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1
         histogram.total += lasted
         shared = destination.runtime.shared
-        if self.running is not None or self.costs is not None:
+        if self.running is not None or destination.route is not None:
             billed = shared.queueset.charges.billed_ns(admission, lasted)
             if self.running is not None:
                 self.running.note_released(admission, billed)
-            if self.costs is not None:
+            if destination.route is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         if shared.alone is admission:
             if now < self._gated.quick_until and not shared.exempt:
@@ -221,6 +223,10 @@ class Controller:
                 self._set_alarm()
         if seated:
             self._wake(now, seated, changed=destination.runtime)
+
+    def record(self, running: "RunningRequests | None") -> None:
+        """Record running requests in ``running`` from now on; None records none, which is faster."""
+        self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:
         """Bill a running request for ``seats`` when it gives its seats back."""

@@ -53,15 +53,13 @@ class DestinationResolver:
     """Resolves requests at one server."""
 
     def __init__(self, configuration: Configuration, controller: Controller) -> None:
-        sources = Sources()
+        sources = Sources(controller.costs)
         self._controller = controller
         self._resolve = derive_resolver(configuration)
         self._classify = derive_classifier(configuration).classify
         self._naming = QueueNaming(configuration, _trusts_nothing) if configuration.lets_name_queues else None
         self._estimation = derive_work(configuration, sources)
         self._learns = self._estimation.dependence.changing
-        if self._learns:
-            controller.costs = sources.costs
         self._resolved: dict[tuple[RequestTemplate, int], _Resolved] = {}
 
     def destination(self, template: RequestTemplate, seats: int = 0) -> Destination:

@@ -124,7 +124,7 @@ async def test_seats_are_learned_from_charges() -> None:
     estimating.lasts, estimating.charge = 0.002, 4
     running = RunningRequests(0)
     controller = estimating.middleware.service.controller
-    controller.running = running
+    controller.record(running)
     for _ in range(4):
         await estimating.seats_of("/charged")
 
