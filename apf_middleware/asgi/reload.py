@@ -4,16 +4,24 @@ Reading is slow and happens in a thread. The new configuration is checked there 
 can be built in advance are built there. It is then put in force between two steps of the event loop, so no request sees
 a mixture of both. If there is an error, nothing changes; the error is logged with its place, counted, and kept for
 display.
+
+A thread detects changed files by notifications of the operating system. It watches directories rather than files,
+because editors and mounted ConfigMaps replace a file with a new one. Changes of other files there are ignored: each
+notification only leads to a comparison of the files' metadata.
 """
 
 import asyncio
+import glob
 import logging
+import os
 import signal
+import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
@@ -21,23 +29,36 @@ from anyio.to_thread import run_sync
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
-from apf_middleware.asgi.watch import Watcher
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
-from apf_middleware.config.problems import Absent, Path, Problems
-from apf_middleware.config.source import read_files
-from apf_middleware.exceptions import APFError, InvalidValueError
+from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.problems import Path as FieldPath
+from apf_middleware.config.source import find_files, read_files
+from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
 
-__all__ = ["NO_FILES", "Fresh", "Origin", "Reloader", "Target", "needs_restart"]
+__all__ = [
+    "NO_FILES",
+    "Fresh",
+    "Origin",
+    "Reloader",
+    "Target",
+    "Watcher",
+    "needs_restart",
+    "watched_directories",
+]
 
+_QUIET_MS: Final = 100  # changes are reported after a quiet time of this length
+_MOST_MS: Final = 1_000  # or after this time, if there is no quiet time
 _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
 _VANISHED: Final = "a Server document must stay while the configuration in force has one"
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
 _WRITTEN: Final = {"strict_upstream": "strictUpstream"}
+
+_Look = tuple[tuple[str, int, int, int], ...]  # metadata of files
 
 
 class Fresh(NamedTuple):
@@ -245,7 +266,7 @@ def needs_restart(
 ) -> tuple[Problem, ...]:
     """Return a problem for each changed setting that needs a restart, with its place in ``sources``."""
     old, new = before.server, after.server
-    changed: dict[Path, object] = {
+    changed: dict[FieldPath, object] = {
         (_WRITTEN.get(name, name),): getattr(new, name)
         for name in SETTLED_AT_START
         if getattr(new, name) != getattr(old, name)
@@ -261,10 +282,99 @@ def needs_restart(
     )
 
 
-def _place(sources: Sequence[str | PathLike[str]], path: Path) -> Place:
+def _place(sources: Sequence[str | PathLike[str]], path: FieldPath) -> Place:
     """Return the place of a setting in the Server document; without one, the first of the sources."""
     for document in read_files(sources, Problems()):
         kind = document.root.get("kind")
         if kind is not None and kind.value == "Server":
             return document.place(("spec", *path))
     return Place(fspath(sources[0]))
+
+
+class Watcher:
+    """A watcher that calls a function, in its own thread, shortly after the files of ``sources`` have changed.
+
+    Raises:
+        MissingExtraError: the package watchfiles is not installed.
+    """
+
+    __slots__ = ("_changed", "_look", "_sources", "_stop", "_thread", "_watch")
+
+    def __init__(self, sources: Sequence[str | PathLike[str]]) -> None:
+        try:
+            from watchfiles import watch  # noqa: PLC0415 - the extra may be missing
+        except ImportError as error:
+            raise MissingExtraError("watchfiles", "reload") from error
+        self._watch: Callable[..., Iterable[Any]] = watch
+        self._sources = tuple(sources)
+        self._look = self._seen()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._changed: Callable[[], None] | None = None
+
+    def start(self, changed: Callable[[], None]) -> None:
+        """Begin to watch, and call ``changed`` also for changes since the watcher was constructed."""
+        self.stop()
+        self._stop, self._changed = threading.Event(), changed
+        self._thread = threading.Thread(
+            target=self._run, args=(self._stop, changed), name="apf: watch the configuration", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end, without waiting for it."""
+        self._stop.set()
+        self._thread = None
+
+    def _run(self, stop: threading.Event, changed: Callable[[], None]) -> None:
+        directories, is_deep = watched_directories(self._sources)
+        self._compare(changed)
+        for _ in self._watch(
+            *directories,
+            stop_event=stop,
+            step=_QUIET_MS,
+            debounce=_MOST_MS,
+            recursive=is_deep,
+            watch_filter=None,
+            raise_interrupt=False,
+            rust_timeout=_MOST_MS,
+            yield_on_timeout=True,  # catches changes between the first comparison and the start of the watch
+        ):
+            if stop.is_set():
+                return
+            self._compare(changed)
+
+    def _compare(self, changed: Callable[[], None]) -> None:
+        look = self._seen()
+        if look != self._look:
+            self._look = look
+            changed()
+
+    def _seen(self) -> _Look:
+        """Return metadata of the files that changes when one of them does."""
+        found = []
+        for path in find_files(self._sources, Problems()):
+            try:
+                stat = os.stat(path)  # noqa: PTH116 - there may be thousands of files
+            except OSError:
+                continue
+            found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return f"<Watcher of {', '.join(fspath(one) for one in self._sources)}{' at work' if self._thread else ''}>"
+
+
+def watched_directories(sources: Iterable[str | PathLike[str]]) -> tuple[list[str], bool]:
+    """Return the directories of these files and of link targets, and whether to watch them recursively."""
+    found: set[Path] = set()
+    is_deep = False
+    for given in sources:
+        source, path = fspath(given), Path(given)
+        if glob.has_magic(source) and not path.exists():
+            path = path.parent
+            while glob.has_magic(str(path)):
+                path, is_deep = path.parent, True
+        for one in (path, path.resolve()):
+            found.add(one if one.is_dir() else one.parent)
+    return sorted(str(path) for path in found if path.is_dir()), is_deep

@@ -2,11 +2,17 @@
 
 The columns of the first three are upstream's, to the letter and in its order (one is misspelled there). JSON has more,
 by the names of the snapshots, and null where Kubernetes writes -1 or the year 1.
+
+A dump of ten thousand requests takes a tenth of a second to write, and no request is to wait for that. So rows are
+written in portions, and the event loop has a turn after each. The snapshot was made before, in one step.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypeVar
+
+from anyio.lowlevel import checkpoint
 
 from apf_middleware.asgi.admin.documents import to_json
 from apf_middleware.asgi.admin.formatting import NEVER, Formatter, format_duration, printable
@@ -18,14 +24,23 @@ from apf_middleware.asgi.admin.observation import (
     observe_queues,
     observe_requests,
 )
-from apf_middleware.asgi.admin.rows import Cells, write_json, write_text
 from apf_middleware.fairqueuing import Reason, format_seat_seconds, seat_seconds
 from apf_middleware.snapshots import FlowSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["FLOWS_SHOWN", "ORDERS", "Dump", "Order", "dump_flows", "dump_levels", "dump_queues", "dump_requests"]
+__all__ = [
+    "FLOWS_SHOWN",
+    "ORDERS",
+    "PORTION",
+    "Cells",
+    "Dump",
+    "Order",
+    "dump_flows",
+    "dump_levels",
+    "dump_queues",
+    "dump_requests",
+    "write_json",
+    "write_text",
+]
 
 FLOWS_SHOWN: Final = 20
 """How many of the heaviest flows are shown, by each measure."""
@@ -34,6 +49,16 @@ Order = Literal["work", "rejected", "waiting"]
 
 ORDERS: Final[tuple[Order, ...]] = ("work", "rejected", "waiting")
 """How flows may be sorted."""
+
+PORTION: Final = 100
+"""How many rows are written at a time."""
+
+_MIN_WIDTH: Final = 8
+_PADDING: Final = 1
+
+Cells = tuple[str, ...]
+
+RowT = TypeVar("RowT")
 
 _LEVELS: Final = (
     *("PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests"),
@@ -172,3 +197,49 @@ def _flow_cells(flow: FlowSnapshot) -> Cells:
     work, error = (format_seat_seconds(seat_seconds(1, amount)) for amount in (flow.work, flow.work_error))
     counts = (flow.rejected, flow.rejected_error, flow.waiting, flow.executing, flow.seats_in_use)
     return (flow.level, flow.schema, printable(flow.flow), work, error, *map(str, counts))
+
+
+async def write_text(columns: Cells, rows: Sequence[RowT], cells_of: Callable[[RowT], Cells]) -> bytes:
+    """Write a heading, and for each row a line of the cells that ``cells_of`` returns.
+
+    The text is what Go's tab writer makes of cells joined by a comma and a tab, with a minimum width of 8 and a padding
+    of 1: each cell but the last of a row is padded with spaces to the width of its column.
+    """
+    widths = [len(column) for column in columns]
+    portions: list[list[Cells]] = []
+    for portion in _portions(rows):
+        cells = [cells_of(row) for row in portion]
+        for place, column in enumerate(zip(*cells, strict=True)):
+            widths[place] = max(widths[place], *map(len, column))
+        portions.append(cells)
+        await checkpoint()
+    # The comma belongs to the cell.
+    template = "".join(f"%-{max(width + 1 + _PADDING, _MIN_WIDTH)}s" for width in widths[:-1]) + "%s\n"
+    text = [_line(template, columns).encode()]
+    for cells in portions:
+        text.append("".join(_line(template, one) for one in cells).encode())
+        await checkpoint()
+    return b"".join(text)
+
+
+def _line(template: str, cells: Cells) -> str:
+    return template % (*[f"{cell}," for cell in cells[:-1]], cells[-1])
+
+
+async def write_json(
+    name: str, rows: Sequence[RowT], records_of: Callable[[list[RowT]], list[object]], **more: object
+) -> bytes:
+    """Write an object with a list of records called ``name``, after ``more`` fields.
+
+    ``records_of`` returns the records of several rows.
+    """
+    parts = []
+    for portion in _portions(rows):
+        parts.append(json.dumps(records_of(list(portion)))[1:-1].encode())
+        await checkpoint()
+    head = "".join(f"{json.dumps(key)}: {json.dumps(value)}, " for key, value in more.items())
+    return b"".join((f"{{{head}{json.dumps(name)}: [".encode(), b", ".join(parts), b"]}\n"))
+
+
+def _portions(rows: Sequence[RowT]) -> Iterator[Sequence[RowT]]:
+    return (rows[start : start + PORTION] for start in range(0, len(rows), PORTION))

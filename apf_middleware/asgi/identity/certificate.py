@@ -1,23 +1,29 @@
 """Authentication by TLS client certificates, which the ASGI TLS extension describes.
 
 As in Kubernetes, the common name is the user and the organizations are groups. A certificate counts only if the server
-has verified it: a name that comes with an error is not used.
+has verified it: a name that comes with an error is not used. Names are parsed strictly (RFC 4514), because the owner of
+a certificate may have chosen parts of them: an escaped comma must not begin a new attribute.
 """
 
+import re
 from collections.abc import Hashable, Mapping
 from typing import Final
 
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import is_plain
-from apf_middleware.asgi.identity.distinguished_name import parse_name
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, refuse
 from apf_middleware.classification import Identity
 
-__all__ = ["CertificateAuthenticator", "certificate_facts", "common_name"]
+__all__ = ["CertificateAuthenticator", "certificate_facts", "common_name", "parse_name"]
 
 _SCHEME: Final = "Certificate"
 _MAX_NAME: Final = 16 * 1024
+_OIDS: Final = {"2.5.4.3": "CN", "2.5.4.10": "O"}
+_TYPE: Final = re.compile(r" *(?:OID\.)?([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)*) *= *", re.IGNORECASE)
+_VALUE: Final = re.compile(r'(?:[^\\,+"<>;\0]|\\[0-9A-Fa-f]{2}|\\[ "#+,;<=>\\])*')
+_ESCAPED: Final = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|([ "#+,;<=>\\]))')
+_ONLY_SPACES: Final = re.compile(r" *")
 
 
 def certificate_facts(scope: Scope) -> Hashable | None:
@@ -80,3 +86,40 @@ class CertificateAuthenticator:
     def refresh(self) -> bool:
         """Return False, because there is no state to refresh."""
         return False
+
+
+def parse_name(text: str) -> list[tuple[str, str]] | None:
+    """Return the pairs of a type, in upper case, and a value in ``CN=alice,O=staff``; None if it isn't a valid name."""
+    found: list[tuple[str, str]] = []
+    place = 0
+    if _ONLY_SPACES.fullmatch(text):
+        return found
+    while True:
+        kind = _TYPE.match(text, place)
+        value = _VALUE.match(text, kind.end()) if kind else None
+        if kind is None or value is None:
+            return None
+        name = _OIDS.get(kind[1], kind[1].upper())
+        if not value[0].startswith("#"):  # a hex-encoded value, of a type without a text form
+            plain = _plain(value[0])
+            if plain is None:
+                return None
+            found.append((name, plain))
+        place = value.end()
+        if place == len(text):
+            return found
+        if text[place] not in ",+":
+            return None
+        place += 1
+
+
+def _plain(value: str) -> str | None:
+    """Return the value without escapes and unescaped spaces at the end; None if it isn't valid UTF-8."""
+    end = len(value.rstrip(" "))
+    if (end - len(value[:end].rstrip("\\"))) % 2:  # the last backslash escapes the space after it
+        end += 1
+    try:
+        raw = value[:end].encode("utf-8")
+        return _ESCAPED.sub(lambda one: bytes.fromhex(one[1].decode()) if one[1] else one[2], raw).decode("utf-8")
+    except UnicodeError:
+        return None

@@ -13,8 +13,7 @@ import jwt
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import HeaderCredential, is_plain
-from apf_middleware.asgi.identity.jwks import FetchedKeys
-from apf_middleware.asgi.identity.keys import Keys, VerificationKey, read_jwks, read_key
+from apf_middleware.asgi.identity.keys import FetchedKeys, Keys, VerificationKey, read_jwks, read_key
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused
 from apf_middleware.asgi.identity.watched import WatchedFile
 from apf_middleware.classification import Identity

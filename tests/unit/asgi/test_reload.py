@@ -13,8 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.lifespan import Signals
-from apf_middleware.asgi.reload import Reloader, needs_restart
-from apf_middleware.asgi.watch import Watcher, watched_directories
+from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, watched_directories
 from apf_middleware.config import ConfigurationError, load, load_text
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 

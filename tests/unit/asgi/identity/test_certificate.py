@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.identity.certificate import CertificateAuthenticator, common_name
-from apf_middleware.asgi.identity.distinguished_name import parse_name
+from apf_middleware.asgi.identity.certificate import CertificateAuthenticator, common_name, parse_name
 from apf_middleware.classification import Identity
 from tests.support.authentication import group_of, identity_of, reason_of, request, tls
 

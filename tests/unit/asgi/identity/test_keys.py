@@ -10,8 +10,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from apf_middleware.asgi.identity.jwks import MAX_BYTES, RETRY_SECONDS, FetchedKeys
 from apf_middleware.asgi.identity.jwt import JwtAuthenticator
+from apf_middleware.asgi.identity.keys import MAX_BYTES, RETRY_SECONDS, FetchedKeys
 from apf_middleware.config.authentication import JwtSettings
 from tests.support.authentication import identity_of, reason_of, request
 
