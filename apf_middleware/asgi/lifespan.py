@@ -18,13 +18,21 @@ from typing import Any, Final, Protocol
 
 from anyio import TASK_STATUS_IGNORED, create_task_group
 from anyio.abc import TaskStatus
-from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.exceptions import APFError
 from apf_middleware.runtime.alarm import Alarm
 
-__all__ = ["ParentWatch", "Serving", "Signals", "caller_on_loop", "live", "live_beside", "refuse_to_start"]
+__all__ = [
+    "LifespanSteps",
+    "ParentWatch",
+    "Serving",
+    "Signals",
+    "caller_on_loop",
+    "live",
+    "live_beside",
+    "refuse_to_start",
+]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _POLL_NS: Final = 100_000_000  # the interval at which hypercorn's worker polls, too
@@ -138,26 +146,28 @@ class ParentWatch:
         self._alarm.cancel()
 
 
-async def live(
-    app: ASGIApp,
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    *,
-    begin: Callable[[], None],
-    end: Callable[[], None],
-    ready: Callable[[], None] = _nothing,
-    close: Callable[[], None] = _nothing,
-    finish: Callable[[], Awaitable[None]] = checkpoint,
-) -> None:
-    """Run the lifespan of ``app``.
+class LifespanSteps(Protocol):
+    """The steps of a server's life; an object such as the service takes them."""
 
-    ``begin`` is called before the startup of the app, and ``ready`` after it. An exception from ``ready`` is reported
-    to the server as a failed startup, and raised in the app, which can clean up. ``end`` is called before the shutdown,
-    or when the startup has failed. ``finish`` is awaited before the shutdown of the app. ``close`` is called before the
-    app's last message is passed to the server, because the server may end the process at once.
-    """
-    lifespan = _Lifespan(receive, send, begin=begin, end=end, ready=ready, close=close, finish=finish)
+    def begin(self) -> None:
+        """Begin, before the startup of the app."""
+
+    def ready(self) -> None:
+        """Check the app's startup; an APFError fails it, and is raised in the app, which can clean up."""
+
+    def end(self) -> None:
+        """End, before the shutdown of the app or when its startup has failed."""
+
+    async def finish(self) -> None:
+        """Complete the end asynchronously, before the shutdown of the app."""
+
+    def close(self) -> None:
+        """Clean up before the app's last message is passed to the server, which may end the process at once."""
+
+
+async def live(app: ASGIApp, scope: Scope, receive: Receive, send: Send, steps: LifespanSteps) -> None:
+    """Run the lifespan of ``app`` with these ``steps``."""
+    lifespan = _Lifespan(receive, send, steps)
     try:
         await app(scope, lifespan.receive, lifespan.send)
     finally:
@@ -165,34 +175,22 @@ async def live(
 
 
 class _Lifespan:
-    """The lifespan messages between a server and an app, with callbacks at each step."""
+    """The lifespan messages between a server and an app, with ``steps`` between them."""
 
-    __slots__ = ("_begin", "_close", "_end", "_finish", "_has_begun", "_is_refused", "_ready", "_receive", "_send")
+    __slots__ = ("_has_begun", "_is_refused", "_receive", "_send", "_steps")
 
-    def __init__(
-        self,
-        receive: Receive,
-        send: Send,
-        *,
-        begin: Callable[[], None],
-        end: Callable[[], None],
-        ready: Callable[[], None],
-        close: Callable[[], None],
-        finish: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._receive, self._send = receive, send
-        self._begin, self._end, self._ready, self._close = begin, end, ready, close
-        self._finish = finish
+    def __init__(self, receive: Receive, send: Send, steps: LifespanSteps) -> None:
+        self._receive, self._send, self._steps = receive, send, steps
         self._has_begun = self._is_refused = False
 
     async def receive(self) -> Message:
         message = await self._receive()
         if message["type"] == "lifespan.startup":
             self._has_begun = True
-            self._begin()
+            self._steps.begin()
         elif message["type"] == "lifespan.shutdown":
             self.end()
-            await self._finish()
+            await self._steps.finish()
         return message
 
     async def send(self, message: Message) -> None:
@@ -200,25 +198,25 @@ class _Lifespan:
             return  # the server has already received the failure of the startup
         if message["type"] == "lifespan.startup.complete":
             try:
-                self._ready()
+                self._steps.ready()
             except APFError as error:
                 self._is_refused = True
-                self._close_all()
+                self._close()
                 await refuse_to_start(self._send, error)
                 raise
         else:
-            self._close_all()
+            self._close()
         await self._send(message)
 
     def end(self) -> None:
-        """Call ``end``, once for each ``begin``."""
+        """End, once for each beginning."""
         if self._has_begun:
             self._has_begun = False
-            self._end()
+            self._steps.end()
 
-    def _close_all(self) -> None:
+    def _close(self) -> None:
         self.end()
-        self._close()
+        self._steps.close()
 
 
 async def refuse_to_start(send: Send, error: Exception) -> None:

@@ -272,8 +272,7 @@ class APFMiddleware:
             await self._failure(scope, receive, send)
         elif scope["type"] == "lifespan":
             service = self._service
-            steps = {"begin": service.begin, "ready": service.ready, "end": service.end, "close": service.close}
-            living = partial(live, self._app, scope, receive, send, finish=service.finish, **steps)
+            living = partial(live, self._app, scope, receive, send, service)
             try:
                 await (
                     living() if service.control_socket is None else live_beside(service.control_socket.serve, living)

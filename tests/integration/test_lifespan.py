@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware, get_admission
-from apf_middleware.asgi.lifespan import Signals, live
+from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.exceptions import MissingAdmissionError
 from tests.support.asgi_exchange import http_scope
 from tests.support.protected_app import configuration
@@ -116,7 +116,7 @@ async def test_an_app_without_lifespan_is_supported() -> None:
     async def send(_message: Message) -> None: ...
 
     with pytest.raises(LookupError):
-        await live(app, {"type": "lifespan"}, receive, send, begin=lambda: None, end=lambda: None)
+        await APFMiddleware(app)({"type": "lifespan"}, receive, send)
 
 
 async def test_other_scopes_pass_through() -> None:
