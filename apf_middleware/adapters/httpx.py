@@ -150,9 +150,9 @@ class _CountingTransport(httpx.AsyncBaseTransport):
 class _CountedStream(httpx.AsyncByteStream):
     """A response's body that calls a function, once, when it has been closed."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, tell: Callable[[], None]) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, on_close: Callable[[], None]) -> None:
         self._stream = stream
-        self._tell: Callable[[], None] | None = tell
+        self._on_close: Callable[[], None] | None = on_close
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for part in self._stream:
@@ -162,6 +162,6 @@ class _CountedStream(httpx.AsyncByteStream):
         try:
             await self._stream.aclose()
         finally:
-            tell, self._tell = self._tell, None
-            if tell is not None:
-                tell()
+            on_close, self._on_close = self._on_close, None
+            if on_close is not None:
+                on_close()

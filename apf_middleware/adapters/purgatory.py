@@ -36,16 +36,16 @@ def purgatory_gate(
     state = Circuit(gates, name, probes, **terms)
     pause = factory.default_ttl if ttl is None else ttl
 
-    def hear(told: str, what: str, happened: object) -> None:
+    def listen(breaker: str, kind: str, event: object) -> None:
         nonlocal pause
-        if told != circuit:
+        if breaker != circuit:
             return
-        if what == "circuit_breaker_created" and ttl is None:
-            pause = getattr(happened, "ttl", pause)
-        elif what == "state_changed":
-            opened_at = getattr(happened, "opened_at", None)
+        if kind == "circuit_breaker_created" and ttl is None:
+            pause = getattr(event, "ttl", pause)
+        elif kind == "state_changed":
+            opened_at = getattr(event, "opened_at", None)
             remaining = 0.0 if opened_at is None else max(0.0, opened_at + pause - time.time()) + _MARGIN
-            state.note(_STATES[getattr(happened, "state", "closed")], remaining)
+            state.note(_STATES[getattr(event, "state", "closed")], remaining)
 
-    factory.add_listener(hear)
+    factory.add_listener(listen)
     return state

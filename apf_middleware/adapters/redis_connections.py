@@ -1,4 +1,4 @@
-"""Connections to Redis that belong to one gate, so that neither the app nor a crowd of requests can use them up.
+"""Connections to Redis that belong to one gate, so that neither the app nor many requests at once can exhaust them.
 
 The app's client says where Redis is and how to log in. Size and time-outs of the pool are the gate's own: with those of
 the app's pool, 500 requests that end at once would ask for 500 connections, and the ones above its limit would fail.

@@ -5,7 +5,7 @@ the others with a seat. What the resource itself says isn't enough either: it do
 in a moment ago. So two numbers count: what the resource says is in use, and what is *promised*, which is leased and not
 yet seen to be in use. And never less than what is leased counts, because a request may take again what it has put back.
 
-The users of places can't be told apart. If another user takes what was promised, a request waits once in the
+The users of places can't be distinguished. If another user takes what was promised, a request waits once in the
 resource's own queue, which is what such queues are for.
 """
 

@@ -1,4 +1,4 @@
-"""``apf check``: everything that is wrong with a configuration, and everything that is legal but odd."""
+"""``apf check``: the errors and warnings of a configuration."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,14 +17,14 @@ _STYLES: Final = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 def check(
     paths: Paths,
     *,
-    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     skip_foreign: Annotated[
         bool, typer.Option("--skip-foreign", help="Don't warn of objects that belong to other APIs.")
     ] = False,
     allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Let files define nothing at all.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check configuration files, and tell all problems at once with file, line and field.
+    """Check configuration files, and show all problems at once with file, line and field.
 
     Exit status 0 if it can be used, 1 if there are errors, 2 if there is nothing to check.
     """
@@ -34,7 +34,7 @@ def check(
     if output is Output.JSON:
         show_json(_as_document(reading, failed=failed))
     else:
-        _tell(reading, paths)
+        _print(reading, paths)
     raise typer.Exit(_ERRORS if failed else 0)
 
 
@@ -48,7 +48,7 @@ def _as_document(reading: Reading, *, failed: bool) -> dict[str, object]:
     }
 
 
-def _tell(reading: Reading, paths: list[Path]) -> None:
+def _print(reading: Reading, paths: list[Path]) -> None:
     for problem in reading.problems:
         tell(problem, _STYLES[problem.severity])
     counted = f"{plural(len(reading.errors), 'error')}, {plural(len(reading.warnings), 'warning')}"

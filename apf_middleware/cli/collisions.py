@@ -1,4 +1,4 @@
-"""``apf collisions``: how likely elephants cover a mouse's whole hand."""
+"""``apf collisions``: the probability that heavy flows cover the whole hand of a light flow."""
 
 import json
 from typing import Annotated
@@ -19,7 +19,7 @@ def collisions(
     elephants: Annotated[int, typer.Option(help="How many flows try to fill all queues.")] = 16,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Tell how likely the hands of 1, 2, … elephants cover the whole hand of a random mouse."""
+    """Show how likely the hands of 1, 2, … heavy flows (elephants) cover the whole hand of a light one (a mouse)."""
     try:
         probabilities = collision_probabilities(queues, hand, elephants)
     except InvalidValueError as error:

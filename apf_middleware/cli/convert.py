@@ -19,8 +19,8 @@ def convert(
 ) -> None:
     """Read a configuration in any format, and write all of it as one.
 
-    What is written says the imagined and suggested objects too, so it means the same anywhere. Warnings tell what is
-    left out beside them. Exit status 1 if it can't be read, or if the format can't say what belongs where.
+    The result includes the mandatory and suggested objects, so that it means the same anywhere. Warnings name what is
+    left out. Exit status 1 if the configuration can't be read, or if the format can't express it.
     """
     configuration = load_files(paths)
     problems = Problems()

@@ -15,7 +15,7 @@ _Curve = tuple[str, Sequence[float | None]]
 
 
 def print_curves(result: Result) -> None:
-    """p99 by tenant, seats by level, rejections and fairness, each with its largest value."""
+    """Print p99 by tenant, seats by level, rejections and fairness, each with its largest value."""
     for title, curves, unit, most in _groups(result):
         highest = most or max((value for _, values in curves for value in values if value is not None), default=0)
         if not highest:

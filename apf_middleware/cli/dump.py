@@ -12,17 +12,18 @@ import urllib.request
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, NoReturn
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption
+from apf_middleware.asgi.admin.protocol import MARK
+from apf_middleware.cli.control.outcomes import Exit, fail
+from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address
+from apf_middleware.cli.output import Output, OutputOption, parse_headers, show_json
 from apf_middleware.config.admin import DEFAULT_PATH
 
 __all__ = ["What", "dump"]
 
-_MARK: Final = "x-apf-admin"
-_TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - where a token is, not what it is
 _OFF: Final = "or its admin is off: spec.admin.groups of the Server document lists who may view"
 
 
@@ -58,7 +59,7 @@ def dump(
     what: Annotated[What, typer.Argument(help="What to show.")] = What.LEVELS,
     *,
     token: Annotated[
-        str, typer.Option(help=f"A bearer token; the variable {_TOKEN_VARIABLE} keeps it out of the list of processes.")
+        str, typer.Option(help=f"A bearer token; the variable {TOKEN_VARIABLE} keeps it out of the list of processes.")
     ] = "",
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Adds the user and the details of each request.")] = False,
@@ -70,40 +71,22 @@ def dump(
 
     Exit status 1 if the server can't be asked or doesn't answer.
     """
-    headers = _headers(header or [], token or os.environ.get(_TOKEN_VARIABLE, ""))
+    headers = _headers(header or [], token or os.environ.get(TOKEN_VARIABLE, ""))
     query = {"format": str(output)}
     if details:
         query["includeRequestDetails"] = "1"
     if what is What.FLOWS:
         query["by"] = str(by)
-    base = _base(url)
-    body = _fetch(f"{base}/{_NAMES[what]}?{urlencode(query)}", headers, timeout)
+    body = _fetch(f"{admin_address(url)}/{_NAMES[what]}?{urlencode(query)}", headers, timeout)
     if output is Output.JSON:
-        body = json.dumps(json.loads(body), indent=2) + "\n"
-    typer.echo(body, nl=False)
-
-
-def _base(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable, parts = False, urlsplit("")
-    if not usable:
-        raise typer.BadParameter(f"{url!r} isn't like http://127.0.0.1:8000", param_hint="URL")
-    if parts.username is not None or parts.query or parts.fragment:
-        hint = "it must have no user, query or fragment: credentials go into --token or --header"
-        raise typer.BadParameter(hint, param_hint="URL")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
+        show_json(json.loads(body))
+    else:
+        typer.echo(body, nl=False)
 
 
 def _headers(given: list[str], token: str) -> dict[str, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    for one in given:
-        name, colon, value = one.partition(":")
-        if not colon or not name.strip():
-            raise typer.BadParameter(f"{one!r} is not NAME:VALUE", param_hint="--header")
-        headers[name.strip()] = value.strip()
+    headers |= parse_headers(given)
     if any(not value.isprintable() or not value.isascii() for value in headers.values()):
         raise typer.BadParameter("a header's value must be printable ASCII", param_hint="--token or --header")
     return headers
@@ -120,7 +103,7 @@ def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
     server = f"{request.type}://{request.host}"
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as response:
-            if response.headers.get(_MARK) is None:
+            if response.headers.get(MARK) is None:
                 _fail(f"{url} answers, but isn't apf's admin: it is no such server, {_OFF}")
             body: bytes = response.read()
     except urllib.error.HTTPError as error:
@@ -140,7 +123,7 @@ def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
     if status == 401:
         what = "doesn't accept these credentials" if shown else "wants credentials"
         return f"{url} {what}: give --token or --header"
-    if status == 403 and error.headers.get(_MARK) is not None:
+    if status == 403 and error.headers.get(MARK) is not None:
         return f"{url} doesn't authorize you: spec.admin.groups of its Server document lists who may view"
     if status == 404:
         return f"{url} isn't there: this is no server with apf_middleware, another path, {_OFF}"
@@ -158,5 +141,4 @@ def _reason(error: object) -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"apf: {message}", err=True)
-    raise typer.Exit(1)
+    fail(message, Exit.REFUSED)

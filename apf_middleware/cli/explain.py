@@ -1,4 +1,4 @@
-"""``apf explain``: what a configuration makes of one request, and why."""
+"""``apf explain``: how a configuration classifies one request, and why."""
 
 import re
 from pathlib import Path
@@ -31,13 +31,13 @@ _Words = Annotated[
 def explain(
     words: _Words,
     *,
-    user: Annotated[str, typer.Option(help="Who asks; without, it is anonymous.")] = "",
+    user: Annotated[str, typer.Option(help="The user's name; without it, the request is anonymous.")] = "",
     group: Annotated[list[str] | None, typer.Option(help="A group of the user; may be repeated.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
     client_ip: Annotated[str, typer.Option("--client-ip", help="The client's address.")] = "",
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Tell which schema takes a request and why each before it doesn't, its level, flow, queues and seats."""
+    """Show which schema takes a request, why those before it don't, and its level, flow, queues and seats."""
     if len(words) < _LEAST_ARGUMENTS:
         raise typer.BadParameter("it takes files, a method and a URL", param_hint="PATH... METHOD URL")
     paths, (method, url) = [Path(word) for word in words[:-2]], words[-2:]
@@ -45,13 +45,13 @@ def explain(
     headers = {name.lower(): value for name, value in reversed(parse_headers(header or []))}  # the first of several
     digest = _digest(configuration, (method, url), _identity(user, group or []), headers, client_ip)
     if configuration.server.resolver == "kubernetes" and is_served_without_seats(digest):
-        told = _about(digest) | {"served": "at once, without a seat, as all long-running requests but watches"}
+        facts = _about(digest) | {"served": "at once, without a seat, as all long-running requests but watches"}
     else:
-        told = _tell(configuration, digest, derive_classifier(configuration).explain(digest))
+        facts = _explain(configuration, digest, derive_classifier(configuration).explain(digest))
     if output is Output.JSON:
-        show_json(told)
+        show_json(facts)
         return
-    for name, value in told.items():
+    for name, value in facts.items():
         for line in _lines(name, value):
             tell(line, "bold" if name in _ANSWERS else "")
 
@@ -93,7 +93,7 @@ def _digest(
     )
 
 
-def _tell(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:
+def _explain(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:
     found = explanation.classification
     placed = QueueNaming(configuration, lambda _: False).place(None, digest, found)  # which no proxy passes on
     if isinstance(placed, UnknownQueue):
@@ -130,7 +130,7 @@ def _about(digest: RequestDigest) -> dict[str, object]:
 
 
 def _lines(name: str, value: object) -> list[str]:
-    """One fact as lines of text; what doesn't apply has none."""
+    """Return a fact as lines of text; none if it doesn't apply."""
     if name == "own_queue" and value:
         return ["hand       a queue of its own, while there are places"]
     if value is None or value in ([], False, ""):

@@ -33,13 +33,15 @@ def recommend(
     trace: Annotated[Path, typer.Argument(help="Recorded requests: JSON lines or an access log.")],
     *,
     objective: Annotated[str, typer.Option(help="A quantile and its limit, like p99=200ms.")],
-    config: Annotated[list[Path] | None, typer.Option(help="What there is; may be repeated.")] = None,
-    rejected: Annotated[float, typer.Option(min=0, max=1, help="The part that may be turned away.")] = 0.001,
+    config: Annotated[list[Path] | None, typer.Option(help="The present configuration; may be repeated.")] = None,
+    rejected: Annotated[
+        float, typer.Option(min=0, max=1, help="The part of the requests that may be rejected.")
+    ] = 0.001,
     places: Annotated[
         int | None, typer.Option(min=1, help="How many the backend serves at once; beyond, it becomes slower.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Take no more rows than this.")] = 200_000,
-    write: Annotated[Path | None, typer.Option(help="Write the configuration that is proposed.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write the proposed configuration.")] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Propose seats, shares and queue settings for recorded requests, and show what was tried.
@@ -86,7 +88,7 @@ def _search(
 
 
 def _heavy(survey: TraceSurvey) -> int:
-    """How many users have a tenth of the requests each; one at least is to be expected some day."""
+    """Return how many users have a tenth of the requests each; at least 1, because a heavy user may come."""
     heavy = sum(count >= _HEAVY * survey.rows for count in survey.counts["user"].values())
     return max(1, min(_MOST_HEAVY, heavy))
 

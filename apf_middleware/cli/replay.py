@@ -1,4 +1,4 @@
-"""``apf replay``: run recorded traces through a queue set and say what differs from the recorded results."""
+"""``apf replay``: run recorded traces through a queue set and compare the results with the recorded ones."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``apf simulate``: what would become of everybody, in virtual time."""
+"""``apf simulate``: the results of a configuration for given arrivals, in virtual time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ def simulate(
         typer.Option(help=f"Two configurations on the same arrivals: files, or {', '.join(VARIANTS)}.", metavar="A B"),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into a file: .png, .svg or .pdf.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Other dice than the scenario's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed than the scenario's.")] = None,
     curves: Annotated[bool, typer.Option(help="Draw curves in the terminal.")] = True,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -127,17 +127,17 @@ def chosen_configuration(name: str, configuration: Configuration) -> Configurati
 
 
 def warn_of_gates(configurations: Iterable[Configuration]) -> None:
-    """Tell which gates are left out: nothing here knows for how long a dependency keeps anybody waiting."""
+    """Warn of gates, which are not simulated: how long a dependency keeps requests waiting is unknown."""
     names = {name for one in configurations for _, gates in one.gates_by_owner() for name in gates}
     if names:
-        left_out = f"gates aren't simulated, everybody passes them: {', '.join(sorted(names))}"
+        left_out = f"gates aren't simulated, all requests pass them: {', '.join(sorted(names))}"
         typer.secho(left_out, err=True, fg="yellow")
 
 
 def with_progress(
     scenario: Scenario, configuration: Configuration, name: str, recording: Recording | None = None
 ) -> Result:
-    """Run, and show on a terminal how far it is."""
+    """Run a simulation, and show its progress on a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[asked]:,} requests"))
     with Progress(
@@ -152,6 +152,6 @@ def with_progress(
 
 
 def fail(command: str, error: Exception) -> NoReturn:
-    """End with what is wrong."""
+    """End the command with status 2 and the error."""
     typer.echo(f"apf {command}: {error}", err=True)
     raise typer.Exit(_UNUSABLE)

@@ -96,7 +96,7 @@ def test_it_is_said_that_gates_are_left_out(scenario: Path, trace: Path) -> None
     scenario.write_text(SCENARIO.replace("seats: 10", f"seats: 10, {gates}").replace("duration: 6s", "duration: 1s"))
     gated = scenario.with_name("gated.yaml")
     gated.write_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: 10, {gates}}}\n")
-    said = "gates aren't simulated, everybody passes them: db, mail\n"
+    said = "gates aren't simulated, all requests pass them: db, mail\n"
 
     assert apf("simulate", scenario, "--no-curves").stderr == said
     found = apf("recommend", trace, "--objective", "p99=10s", "--config", gated, "--rows", 50)

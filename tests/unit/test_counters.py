@@ -11,7 +11,7 @@ from apf_middleware import counters
 from apf_middleware.counters import Histogram, Occupancy
 
 
-def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_no_bound() -> None:
+def test_observations_at_a_bound_belong_to_its_bucket() -> None:
     histogram = Histogram((0, 10))
     for value in (0, 1, 10, 11):
         histogram.observe(value)
@@ -21,7 +21,7 @@ def test_a_bound_belongs_to_its_bucket_and_the_last_bucket_has_no_bound() -> Non
     assert (histogram.count, histogram.total) == (9, 72)
 
 
-def test_copies_and_sums_are_of_their_moment() -> None:
+def test_copies_and_sums_do_not_change_later() -> None:
     one, other = Histogram((1,)), Histogram((1,))
     one.observe(1)
     other.observe(2)
@@ -36,7 +36,7 @@ def test_copies_and_sums_are_of_their_moment() -> None:
     st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 40), st.integers(0, 3)), max_size=60),
     st.integers(1, 9),
 )
-def test_numbers_that_change_together_are_told_apart(steps: Sequence[tuple[int, int, int, int]], most: int) -> None:
+def test_occupancy_counts_each_number_separately(steps: Sequence[tuple[int, int, int, int]], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counters, "_MOST_COMBINED", most)
         occupancy, now, held = Occupancy(7, (0, 0)), 7, (0, 0)

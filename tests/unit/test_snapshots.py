@@ -26,13 +26,13 @@ class Writer:
 
 
 @pytest.mark.parametrize("work", [7, None])
-def test_a_form_writes_by_a_method_of_the_context(work: int | None) -> None:
+def test_a_json_form_writes_by_a_method_of_the_context(work: int | None) -> None:
     written = TypeAdapter(Example).serializer.to_python(Example(1, work, "a"), context=Writer())
 
     assert written == {"number": 1, "work": None if work is None else "7!", "choice": "a"}
 
 
-def test_a_form_that_writes_has_a_schema_of_its_own_and_others_add_to_that_of_the_type() -> None:
+def test_a_json_form_replaces_or_extends_the_schema_of_the_type() -> None:
     schema = TypeAdapter(Example).json_schema(mode="serialization")["properties"]
 
     assert schema["number"] == {"minimum": 0, "title": "Number", "type": "integer"}
@@ -47,7 +47,7 @@ def test_every_snapshot_is_frozen_and_small() -> None:
     assert all(one.__dataclass_params__.frozen and "__slots__" in vars(one) for one in found)
 
 
-def test_a_named_queue_has_had_all_requests_that_are_counted_somewhere() -> None:
+def test_arrivals_of_a_named_queue_are_the_sum_of_its_counters() -> None:
     numbers = dict.fromkeys((one.name for one in fields(NamedQueueSnapshot)), 1) | {"rejected": {"a": 2, "b": 3}}
     queue = NamedQueueSnapshot(**numbers)  # type: ignore[arg-type]
 

@@ -74,7 +74,7 @@ def admin_address(url: str, hint: str = "URL") -> str:
     if not usable:
         raise typer.BadParameter(f"{url!r} isn't like http://127.0.0.1:8000", param_hint=hint)
     if parts.username is not None or parts.query or parts.fragment:
-        rule = "it must have no user, query or fragment: credentials go into a header"
+        rule = "it must have no user, query or fragment: options give the credentials"
         raise typer.BadParameter(rule, param_hint=hint)
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
 

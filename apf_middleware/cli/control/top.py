@@ -37,7 +37,7 @@ _PLAIN_WIDTH: Final = 120
 def watch(server: Server, interval: float) -> None:
     """Show the screen until the user quits; once, where there is no terminal."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # better a ? than nothing
+        sys.stdout.reconfigure(errors="replace")  # a ? in place of what can't be encoded
     screen = TopScreen(server.name)
     replies = _fetch(server)
     require_success(replies)
@@ -136,8 +136,8 @@ def _pressed(patience: float) -> Sequence[str | Key]:
     ready, _, _ = select.select([sys.stdin], [], [], patience)
     if not ready:
         return ()
-    heard = os.read(sys.stdin.fileno(), 64)
-    return list(keys_in(heard.decode(errors="ignore"))) if heard else ("q",)  # the terminal is closed
+    received = os.read(sys.stdin.fileno(), 64)
+    return list(keys_in(received.decode(errors="ignore"))) if received else ("q",)  # the terminal is closed
 
 
 def keys_in(text: str) -> Iterator[str | Key]:

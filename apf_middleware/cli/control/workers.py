@@ -18,11 +18,11 @@ from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
 from apf_middleware.asgi.admin.documents import ProblemDocument, from_json
+from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.config.sockets import SocketFile
 
 __all__ = ["Reply", "SocketWorker", "UrlWorker", "Worker", "ask_all", "page"]
 
-_MARK: Final = "x-apf-admin"
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_AT_ONCE: Final = 64
 
@@ -159,7 +159,7 @@ def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> R
             connection.request(question.method, worker.path + question.path, question.body, headers)
         with connection.getresponse() as response:
             content = response.read(_MOST_BYTES)
-            mark, location = response.getheader(_MARK), response.getheader("location")
+            mark, location = response.getheader(MARK), response.getheader("location")
     except TimeoutError:
         return Reply(worker.name, silence="it didn't answer in time; --timeout gives it longer")
     except OSError as error:

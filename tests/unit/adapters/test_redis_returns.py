@@ -47,7 +47,7 @@ def run(scenario: Callable[[Server, Returns], Awaitable[None]], at_once: int = 4
         runner.run(play())
 
 
-def test_what_is_given_back_is_given_back_once_and_told() -> None:
+def test_a_return_is_sent_once_and_reported() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         returns.add(server.item("a", until=60))
         assert len(returns) == 1
@@ -57,7 +57,7 @@ def test_what_is_given_back_is_given_back_once_and_told() -> None:
     run(scenario)
 
 
-def test_it_is_tried_again_after_pauses_that_grow_until_the_server_is_there() -> None:
+def test_failed_returns_are_repeated_after_growing_pauses() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         server.is_away = True
         returns.add(server.item("a", until=60))
@@ -75,7 +75,7 @@ def test_it_is_tried_again_after_pauses_that_grow_until_the_server_is_there() ->
     run(scenario)
 
 
-def test_it_is_given_up_when_it_has_come_free_by_itself_and_that_is_told() -> None:
+def test_a_return_ends_when_the_lease_has_expired() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         server.is_away = True
         returns.add(server.item("a", until=5))
@@ -86,7 +86,7 @@ def test_it_is_given_up_when_it_has_come_free_by_itself_and_that_is_told() -> No
     run(scenario)
 
 
-def test_what_must_not_be_repeated_is_tried_once() -> None:
+def test_a_return_without_a_time_limit_is_tried_once() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         server.is_away = True
         returns.add(server.item("a"))
@@ -96,7 +96,7 @@ def test_what_must_not_be_repeated_is_tried_once() -> None:
     run(scenario)
 
 
-def test_many_are_given_back_in_order_a_few_at_a_time() -> None:
+def test_returns_keep_their_order_with_bounded_concurrency() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         names = [f"{number:03}" for number in range(500)]
         for name in names:
@@ -109,7 +109,7 @@ def test_many_are_given_back_in_order_a_few_at_a_time() -> None:
     run(scenario)
 
 
-def test_no_more_than_a_bounded_number_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pending_returns_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_returns, "MOST_PENDING", 20)
 
     async def scenario(server: Server, returns: Returns) -> None:
@@ -126,7 +126,7 @@ def test_no_more_than_a_bounded_number_is_kept(monkeypatch: pytest.MonkeyPatch) 
     run(scenario)
 
 
-def test_at_the_end_what_is_left_is_tried_without_a_pause() -> None:
+def test_closing_tries_the_rest_without_a_pause() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         server.is_away = True
         for number in range(10):
@@ -141,7 +141,7 @@ def test_at_the_end_what_is_left_is_tried_without_a_pause() -> None:
     run(scenario)
 
 
-def test_the_end_does_not_wait_for_ever_and_tells_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_has_a_time_limit_and_logs_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         server.is_away = True
         for number in range(10):
@@ -156,7 +156,7 @@ def test_the_end_does_not_wait_for_ever_and_tells_what_is_left(caplog: pytest.Lo
     assert [record.getMessage() for record in caplog.records] == ["apf.not-given-back gate=db count=10"]
 
 
-def test_the_end_of_what_has_given_back_all_is_at_once() -> None:
+def test_closing_without_pending_returns_is_immediate() -> None:
     async def scenario(server: Server, returns: Returns) -> None:
         await returns.aclose()
         returns.add(server.item("a", until=60))

@@ -60,7 +60,7 @@ def test_a_level_never_has_more_seats_than_the_server(config: Path) -> None:
     assert seats["min"] <= seats["nominal"] <= seats["max"]
 
 
-def test_a_request_that_takes_no_seats_is_told(config: Path) -> None:
+def test_a_request_without_seats_is_explained(config: Path) -> None:
     told = explained(config, "--user", "alice", url="/api/v1/namespaces/shop/pods/web-0/log")
 
     assert told["resource"] == "pods/log"

@@ -32,7 +32,7 @@ TWO = [
 ]
 
 
-def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -> None:
+def test_parked_requests_of_a_key_are_added_up() -> None:
     assert [" ".join(line.split()) for line in gate_table(merge_gates(TWO))] == [
         "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES",
         "db shard-3 blocking 17 2.1s 2/10 20 0",
@@ -41,13 +41,13 @@ def test_what_waits_at_a_key_is_added_up_and_the_oldest_is_the_oldest_of_all() -
     ]
 
 
-def test_a_worker_where_nobody_waits_at_a_gate_makes_no_row_of_its_own() -> None:
+def test_a_worker_without_parked_requests_adds_no_row() -> None:
     found = merge_gates([has("1", gate("db", "shard-3", parked=1)), has("2", gate("db"))])
 
     assert [(one.total.gate, one.total.key) for one in found] == [("db", "shard-3")]
 
 
-def test_a_gate_that_only_some_have_closed_is_mixed() -> None:
+def test_a_gate_that_some_workers_hold_is_mixed() -> None:
     found = merge_gates([has("1", gate("db", state="held")), has("2", gate("db", state="blocking"))])
 
     assert [one.total.state for one in found] == ["Mixed"]
@@ -90,7 +90,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
         (("open", "hangs"), ("POST", "/gates/hangs/open", {}), 4),
     ],
 )
-def test_a_command_is_one_question(
+def test_a_command_sends_one_request_to_each_worker(
     asked: list[tuple[object, ...]], arguments: tuple[str, ...], question: tuple[object, ...], status: int
 ) -> None:
     result = CliRunner().invoke(app, ["gate", *arguments, "--server", "http://127.0.0.1:1"])

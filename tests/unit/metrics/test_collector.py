@@ -124,7 +124,7 @@ def test_every_metric_is_collected_under_its_prefix_and_has_only_its_labels(pref
             assert sample.labels.keys() - {"le"} == set(family.labels)
 
 
-def test_no_series_comes_twice() -> None:
+def test_no_series_is_repeated() -> None:
     samples = [sample for metric in Metrics(FULL).collector.collect() for sample in metric.samples]
     places = [(sample.name, *sorted(sample.labels.items())) for sample in samples]
 
@@ -154,7 +154,7 @@ def test_series_of_a_removed_level_disappear() -> None:
     assert not re.search("jail|exempt|admins", text)
 
 
-def test_a_level_that_comes_back_begins_anew() -> None:
+def test_a_level_that_returns_has_new_histograms() -> None:
     metrics = Metrics(reading(replace(QUEUE, demand={1: SECOND})))
     assert metrics.series("apf_demand_seats_count") == {("work",): SECOND}
     metrics.shown = reading(EXEMPT)
@@ -199,5 +199,5 @@ def test_a_prefix_begins_a_name(prefix: object) -> None:
         APFCollector(lambda: FULL, prefix)  # type: ignore[arg-type]
 
 
-def test_a_collector_tells_what_it_is() -> None:
+def test_a_collector_has_a_repr() -> None:
     assert repr(APFCollector(lambda: FULL, "a_b")) == "<APFCollector of a_b_*>"

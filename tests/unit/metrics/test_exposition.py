@@ -48,7 +48,7 @@ def registry() -> CollectorRegistry:
         ("application/openmetrics-text;q=nan", OPEN_METRICS),
     ],
 )
-def test_the_format_is_the_one_that_is_most_wanted(registry: CollectorRegistry, accept: str, expected: str) -> None:
+def test_the_format_has_the_highest_quality(registry: CollectorRegistry, accept: str, expected: str) -> None:
     body, content_type = render(accept, registry)
 
     assert content_type.startswith(expected)
@@ -71,7 +71,7 @@ def test_the_format_is_the_one_that_is_most_wanted(registry: CollectorRegistry, 
         "," * 10_000,
     ],
 )
-def test_no_header_breaks_it_or_is_repeated(registry: CollectorRegistry, accept: str) -> None:
+def test_any_accept_header_gets_a_valid_content_type(registry: CollectorRegistry, accept: str) -> None:
     _, content_type = render(accept, registry)
 
     assert content_type.startswith(("text/plain; version=0.0.4", "application/openmetrics-text; version=1.0.0"))
@@ -99,7 +99,7 @@ NASTY = 'a"b\\c\nd,e}é'
 
 
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS, PROMETHEUS_3, "text/plain;version=1.0.0"])
-def test_the_quick_way_writes_what_prometheus_client_writes_but_for_numbers(accept: str) -> None:
+def test_the_fast_writer_agrees_with_prometheus_client_except_in_numbers(accept: str) -> None:
     nasty = reading(
         replace(QUEUE, name=NASTY, demand={10**9: 10**18}), tallies=(busy_tally(NASTY, NASTY),), version=NASTY
     )
@@ -110,7 +110,7 @@ def test_the_quick_way_writes_what_prometheus_client_writes_but_for_numbers(acce
 
 
 @pytest.mark.parametrize("accept", ["gzip", "deflate, gzip;q=0.5", "GZIP", "x-gzip"])
-def test_a_body_is_compressed_for_who_wants_it(accept: str) -> None:
+def test_a_body_is_compressed_if_accepted(accept: str) -> None:
     body, compressed = compress(b"a" * 1000, accept)
 
     assert compressed
@@ -119,5 +119,5 @@ def test_a_body_is_compressed_for_who_wants_it(accept: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", "identity", "br", "gzip;q=0", "gzipped"])
-def test_a_body_stays_as_it_is_for_everybody_else(accept: str) -> None:
+def test_a_body_is_not_compressed_unless_accepted(accept: str) -> None:
     assert compress(b"abc", accept) == (b"abc", False)

@@ -26,11 +26,11 @@ def busy() -> Metrics:
     return Metrics(reading(QUEUE, tallies=(busy_tally(),)))
 
 
-def test_who_is_seated_at_once_and_who_after_waiting_has_been_dispatched(busy: Metrics) -> None:
+def test_dispatched_requests_include_those_seated_at_once(busy: Metrics) -> None:
     assert busy("apf_dispatched_requests_total", **USERS) == 9
 
 
-def test_gauges_tell_what_waits_and_executes_now(busy: Metrics) -> None:
+def test_gauges_of_waiting_and_executing_requests(busy: Metrics) -> None:
     assert busy("apf_current_inqueue_requests", **USERS) == 3
     assert busy("apf_current_inqueue_seats", **USERS) == 4
     assert busy("apf_current_executing_requests", **USERS) == 4
@@ -38,7 +38,7 @@ def test_gauges_tell_what_waits_and_executes_now(busy: Metrics) -> None:
     assert busy("apf_request_dispatch_no_accommodation_total", **USERS) == 6
 
 
-def test_lingering_seats_are_in_use_but_no_request_executes_on_them() -> None:
+def test_lingering_seats_are_in_use_without_a_request() -> None:
     schema = SchemaReading("work", "users", busy_tally(), lingering_seats=8)
     metrics = Metrics(ServerReading((QUEUE,), (schema,), seats=50))
 
@@ -46,7 +46,7 @@ def test_lingering_seats_are_in_use_but_no_request_executes_on_them() -> None:
     assert metrics("apf_current_executing_requests", **USERS) == 4
 
 
-def test_reasons_of_rejection_are_told_apart(busy: Metrics) -> None:
+def test_rejections_are_counted_by_reason(busy: Metrics) -> None:
     assert busy.series("apf_rejected_requests_total") == {
         ("users", "work", "queue-full"): 1,
         ("users", "work", "time-out"): 2,
@@ -54,7 +54,7 @@ def test_reasons_of_rejection_are_told_apart(busy: Metrics) -> None:
     }
 
 
-def test_reasons_that_a_level_can_have_are_there_before_they_occur() -> None:
+def test_expected_reasons_are_shown_from_the_start() -> None:
     quiet = Metrics(
         reading(QUEUE, REJECT, EXEMPT, tallies=(Tally("work", "a"), Tally("jail", "b"), Tally("exempt", "c")))
     )
@@ -81,7 +81,7 @@ def wait_buckets(metrics: Metrics, execute: str) -> dict[str, float]:
     return {le: value for (told, _, le, _), value in rows.items() if told == execute}
 
 
-def test_who_is_seated_at_once_has_waited_for_no_time(busy: Metrics) -> None:
+def test_a_request_seated_at_once_has_waited_0_seconds(busy: Metrics) -> None:
     buckets = wait_buckets(busy, "true")
 
     assert buckets["0.0"] == 7
@@ -92,7 +92,7 @@ def test_who_is_seated_at_once_has_waited_for_no_time(busy: Metrics) -> None:
     assert busy("apf_request_wait_duration_seconds_count", execute="true", **USERS) == 9
 
 
-def test_who_was_rejected_after_waiting_has_not_executed(busy: Metrics) -> None:
+def test_a_rejected_wait_counts_as_not_executed(busy: Metrics) -> None:
     buckets = wait_buckets(busy, "false")
 
     assert buckets["0.0"] == 1
@@ -101,7 +101,7 @@ def test_who_was_rejected_after_waiting_has_not_executed(busy: Metrics) -> None:
     assert busy("apf_request_wait_duration_seconds_sum", execute="false", **USERS) == 70
 
 
-def test_nobody_waits_at_an_exempt_level() -> None:
+def test_an_exempt_level_has_no_waits() -> None:
     metrics = Metrics(reading(EXEMPT, tallies=(busy_tally("exempt"),)))
 
     assert metrics.series("apf_request_wait_duration_seconds_count") == {}
@@ -115,7 +115,7 @@ def test_a_level_without_queues_has_waits_but_no_queue_lengths() -> None:
     assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
 
 
-def test_executions_are_told_apart_from_those_that_ended_when_a_stream_began(busy: Metrics) -> None:
+def test_executions_of_streams_are_counted_apart(busy: Metrics) -> None:
     assert busy("apf_request_execution_seconds_count", type="regular", **USERS) == 4
     assert busy("apf_request_execution_seconds_bucket", type="regular", le="0.02", **USERS) == 2
     assert busy("apf_request_execution_seconds_bucket", type="regular", le="30.0", **USERS) == 3
@@ -123,7 +123,7 @@ def test_executions_are_told_apart_from_those_that_ended_when_a_stream_began(bus
     assert busy("apf_request_execution_seconds_count", type="watch", **USERS) == 1
 
 
-def test_who_is_seated_at_once_has_joined_a_queue_that_was_empty(busy: Metrics) -> None:
+def test_a_request_seated_at_once_joined_an_empty_queue(busy: Metrics) -> None:
     name = "apf_request_queue_length_after_enqueue"
 
     assert busy(f"{name}_bucket", le="0.0", **USERS) == 0
@@ -132,7 +132,7 @@ def test_who_is_seated_at_once_has_joined_a_queue_that_was_empty(busy: Metrics) 
     assert busy(f"{name}_sum", **USERS) == 7 + 29
 
 
-def test_widths_are_counted_for_all_that_came(busy: Metrics) -> None:
+def test_widths_are_counted_for_all_requests(busy: Metrics) -> None:
     name = "apf_work_estimated_seats"
 
     assert busy(f"{name}_bucket", le="1.0", **USERS) == 14
@@ -150,7 +150,7 @@ def test_a_schema_without_requests_has_counters_but_no_histograms() -> None:
     assert not any(name.endswith("_bucket") for name in names if "level" not in name and "demand" not in name)
 
 
-def test_a_schema_whose_level_is_gone_is_still_counted() -> None:
+def test_a_schema_of_a_removed_level_is_still_counted() -> None:
     metrics = Metrics(reading(EXEMPT, tallies=(busy_tally(),)))
 
     assert metrics("apf_dispatched_requests_total", **USERS) == 9
@@ -176,14 +176,14 @@ def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_
         assert Metrics(reading(QUEUE, tallies=tallies, receives_bodies=True))(name, **labels) == 0
 
 
-def test_requests_that_are_being_received_are_told() -> None:
+def test_receiving_requests_are_exposed() -> None:
     metrics = Metrics(reading(QUEUE, receiving={"work": 7}, body_bytes=1234))
 
     assert metrics.series("apf_receiving_requests") == {("work",): 7}
     assert metrics.series("apf_body_buffer_bytes") == {(): 1234}
 
 
-def test_cuts_and_open_streams_are_told() -> None:
+def test_cuts_and_open_streams_are_exposed() -> None:
     tally = busy_tally()
     tally.cut = 3
     metrics = Metrics(reading(QUEUE, tallies=(tally,), open_streams={"work": 7, "gone": 1}))
@@ -214,7 +214,7 @@ def test_the_last_adjustment() -> None:
     assert metrics.series("apf_target_seats") == {("work",): 9}
 
 
-def test_what_nobody_knows_is_not_shown() -> None:
+def test_unknown_numbers_are_not_shown() -> None:
     metrics = Metrics(reading(replace(QUEUE, adjusted=replace(ADJUSTED, average=nan))))
 
     assert metrics.series("apf_demand_seats_average") == {}
@@ -231,7 +231,7 @@ def test_meters_are_in_seat_seconds() -> None:
     assert metrics.series("apf_dispatch_r") == {}
 
 
-def test_bounds_are_in_seat_seconds_and_only_there_while_something_waits() -> None:
+def test_bounds_are_in_seat_seconds_while_requests_wait() -> None:
     level = replace(QUEUE, next_s=(10**8, 3 * 10**8), next_discounted_s=None)
     metrics = Metrics(reading(level))
 
@@ -250,7 +250,7 @@ def test_a_part_of_the_limit_is_counted_in_nanoseconds() -> None:
     assert metrics(f"{UTILIZATION}_sum", **labels) == pytest.approx(1.2 * SECOND)
 
 
-def test_requests_are_a_part_of_the_limit_or_of_the_room_in_the_queues() -> None:
+def test_requests_are_a_part_of_the_limit_or_of_the_queues_capacity() -> None:
     level = replace(QUEUE, executing={6: SECOND}, waiting={25: SECOND})
     metrics = Metrics(reading(level))
 
@@ -276,16 +276,14 @@ def test_demand_may_be_many_times_the_limit() -> None:
         (replace(EXEMPT, current=3, denominator=0), 1),
     ],
 )
-def test_seats_are_a_part_of_what_the_level_has_or_else_of_something_sensible(
-    level: LevelReading, denominator: int
-) -> None:
+def test_seats_are_a_part_of_the_limit_or_of_a_tenth_of_the_server(level: LevelReading, denominator: int) -> None:
     metrics = Metrics(reading(replace(level, demand={10: 3 * SECOND})))
 
     found = metrics("apf_demand_seats_sum", priority_level="exempt")
     assert found == pytest.approx(3 * SECOND * 10 / denominator)
 
 
-def test_a_level_without_queues_can_hold_nothing_that_waits() -> None:
+def test_a_level_without_queues_has_no_capacity_for_waiting_requests() -> None:
     metrics = Metrics(reading(replace(EXEMPT, waiting={0: SECOND})))
 
     labels = {"phase": "waiting", "priority_level": "exempt"}
@@ -334,11 +332,11 @@ def test_the_server() -> None:
         ("apf_queue_revocations_total", {}, 5),
     ],
 )
-def test_a_queue_s_numbers_are_told(name: str, labels: dict[str, str], value: float) -> None:
+def test_numbers_of_a_named_queue(name: str, labels: dict[str, str], value: float) -> None:
     assert Metrics(FULL)(name, queue="work", **labels) == value
 
 
-def test_the_server_s_numbers_are_told() -> None:
+def test_numbers_of_the_server() -> None:
     metrics = Metrics(FULL)
 
     assert metrics("apf_queue_live_changes") == 1
@@ -349,7 +347,7 @@ def look(house: NamedQueueServer) -> Metrics:
     return Metrics(read_server(house.controller, house.queues, authentication_failures={}, version="1"))
 
 
-def test_a_queue_s_series_come_and_go_with_it() -> None:
+def test_series_of_a_named_queue_end_with_it() -> None:
     house = NamedQueueServer(server(10) + level("web", "minSeats: 0"))
     house.queues.create("batch", max=2)
     running, other, waits = house.arrive("batch", 3)
@@ -391,18 +389,18 @@ def test_the_tables_have_all_labels_beyond_those_of_schemas_and_levels() -> None
     }
 
 
-def test_the_page_knows_all_reasons_and_nothing_that_is_none() -> None:
+def test_the_page_documents_all_reasons() -> None:
     assert all(f"`{reason.value}`" in PAGE for reason in Reason)
 
 
-def test_queries_ask_for_metrics_that_there_are() -> None:
+def test_queries_use_existing_metrics() -> None:
     asked = set(re.findall(r"\bapf_(\w+?)(?:_bucket|_count|_sum)?(?=[\[{])", PAGE))
 
     assert len(asked) >= 4
     assert asked <= {one.suffix for one in FAMILIES}
 
 
-def test_the_defaults_are_those_that_are_shown() -> None:
+def test_the_page_shows_the_defaults() -> None:
     path, prefix = (re.search(rf"{key}: (\S+) +# the default", PAGE) for key in ("path", "prefix"))
 
     assert path

@@ -111,9 +111,7 @@ def test_what_changes_is_published_again(tmp_path: Path, start: Callable[..., Wo
     assert dispatched(tmp_path) == 7
 
 
-def test_gauges_of_a_killed_worker_go_with_it_and_what_it_did_stays(
-    tmp_path: Path, start: Callable[..., Worker]
-) -> None:
+def test_a_killed_worker_loses_its_gauges_and_keeps_its_counters(tmp_path: Path, start: Callable[..., Worker]) -> None:
     killed = start("dispatch 3", "publish")
     start("dispatch 5", "publish")
 
@@ -127,9 +125,7 @@ def test_gauges_of_a_killed_worker_go_with_it_and_what_it_did_stays(
     assert value(tmp_path, "apf_server_seats") == 10
 
 
-def test_a_later_process_with_the_number_of_a_dead_one_is_another(
-    tmp_path: Path, publish: Callable[..., Publisher]
-) -> None:
+def test_a_reused_process_number_is_another_process(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     publish(reading(QUEUE))
     [own] = tmp_path.glob("gauge_livesum_*.db")
     kind, birth = own.name.split("-")[0], own.name.split("-")[2]
@@ -141,7 +137,7 @@ def test_a_later_process_with_the_number_of_a_dead_one_is_another(
     assert not other.exists()
 
 
-def test_a_worker_that_ends_takes_its_gauges_along(tmp_path: Path, start: Callable[..., Worker]) -> None:
+def test_a_worker_that_ends_removes_its_gauges(tmp_path: Path, start: Callable[..., Worker]) -> None:
     start("dispatch 3", "close")
     start("dispatch 5", "publish")
 
@@ -164,7 +160,7 @@ def test_series_of_a_removed_level_disappear(tmp_path: Path, start: Callable[...
 # What one worker writes
 
 
-def test_one_worker_publishes_what_it_would_tell_itself(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
+def test_one_worker_publishes_what_it_would_expose(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     publish(FULL)
     registry = CollectorRegistry()
     registry.register(DirectoryCollector(tmp_path))
@@ -188,14 +184,16 @@ def test_virtual_times_of_several_workers_stay_apart(tmp_path: Path, publish: Ca
     assert all(f'pid="apf-{os.getpid()}-' in line for line in lines)
 
 
-def test_of_fair_fractions_the_least_is_told(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
+def test_the_least_fair_fraction_is_exposed(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     for fraction in (0.75, 0.5, 1.5):
         publish(reading(fair_fraction=fraction))
 
     assert value(tmp_path, "apf_seat_fair_frac") == 0.5
 
 
-def test_publishers_with_other_prefixes_live_side_by_side(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
+def test_publishers_with_different_prefixes_share_a_directory(
+    tmp_path: Path, publish: Callable[..., Publisher]
+) -> None:
     publish(reading(QUEUE, tallies=(busy_tally(),)))
     publish(reading(QUEUE, tallies=(busy_tally(),)), "other")
 
@@ -210,7 +208,7 @@ def test_publishing_after_the_end_counts_nothing_twice(tmp_path: Path, publish: 
     assert dispatched(tmp_path) == 9
 
 
-def test_bounds_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+def test_series_without_a_number_disappear_from_the_files(tmp_path: Path) -> None:
     shown = [reading(replace(QUEUE, next_s=(1, 2))), reading(QUEUE), reading(replace(QUEUE, next_s=(10**8, 10**8)))]
     publisher = Publisher(lambda: shown.pop(0), directory=tmp_path)
 
@@ -290,7 +288,7 @@ def test_a_directory_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
             call()
 
 
-def test_an_apps_own_metrics_are_told_with_ours(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
+def test_an_apps_own_metrics_are_exposed_too(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     publish(reading(QUEUE))
     own = MmapedDict(str(tmp_path / f"counter_{os.getpid()}.db"))  # type: ignore[no-untyped-call]
     own.write_value(mmap_key("app", "app_total", ["a"], ["b"], "Help."), 3, 0)  # type: ignore[no-untyped-call]
@@ -305,7 +303,7 @@ def test_an_apps_own_metrics_are_told_with_ours(tmp_path: Path, publish: Callabl
     assert (tmp_path / "gauge_livesum_1.db").exists()  # not ours to judge
 
 
-def test_what_several_workers_tell_can_be_read_in_both_formats(
+def test_metrics_of_several_workers_are_valid_in_both_formats(
     tmp_path: Path, publish: Callable[..., Publisher]
 ) -> None:
     publish(FULL)
@@ -324,12 +322,12 @@ def test_what_several_workers_tell_can_be_read_in_both_formats(
 # Who lives
 
 
-def test_this_process_lives_and_has_a_birth() -> None:
+def test_this_process_has_a_start_time() -> None:
     assert room._birth(os.getpid()) == room._birth(os.getpid()) is not None
 
 
 @pytest.mark.parametrize(("state", "birth"), [("S", "22"), ("R", "22"), ("Z", None), ("X", None)])
-def test_a_process_may_have_any_name_and_lives_unless_it_waits_to_be_forgotten(
+def test_process_names_may_have_any_characters_and_zombies_are_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str, birth: str | None
 ) -> None:
     """A process' line in the system has its number, its name, its state, and from the fourth field on numbers."""
@@ -342,7 +340,7 @@ def test_a_process_may_have_any_name_and_lives_unless_it_waits_to_be_forgotten(
     assert room._birth(8) is None
 
 
-def test_where_the_system_tells_no_births_a_signal_tells_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_finds_processes_on_systems_without_start_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "_PROCESSES", Path("/nowhere"))
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -351,7 +349,7 @@ def test_where_the_system_tells_no_births_a_signal_tells_who_lives(monkeypatch: 
     assert room._birth(process.pid) is None
 
 
-def test_a_process_of_somebody_else_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_another_user_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbid(pid: int, signal: int) -> None:
         raise PermissionError
 

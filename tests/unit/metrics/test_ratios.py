@@ -12,7 +12,7 @@ BOUNDS = (0.0, 0.5, 1.0)
 KEY = ("a",)
 
 
-def test_time_is_put_where_its_part_of_the_whole_belongs() -> None:
+def test_time_is_counted_in_the_bucket_of_its_ratio() -> None:
     spread = RatioLedger().read(KEY, {0: 1, 5: 10, 6: 100, 11: 1000}, 10, BOUNDS)
 
     assert list(spread.counts) == [1, 10, 100, 1000]
@@ -27,21 +27,21 @@ def test_reading_twice_counts_nothing_twice() -> None:
     assert list(ledger.read(KEY, {5: 15}, 10, BOUNDS).counts) == [0, 15, 0, 0]
 
 
-def test_what_was_counted_by_a_former_denominator_stays_where_it_is() -> None:
+def test_a_new_denominator_moves_no_old_observations() -> None:
     ledger = RatioLedger()
     ledger.read(KEY, {5: 10}, 10, BOUNDS)
 
     assert list(ledger.read(KEY, {5: 17}, 5, BOUNDS).counts) == [0, 10, 7, 0]
 
 
-def test_a_number_that_was_made_anew_begins_anew() -> None:
+def test_a_shorter_time_begins_a_new_histogram() -> None:
     ledger = RatioLedger()
     ledger.read(KEY, {5: 10}, 10, BOUNDS)
 
     assert list(ledger.read(KEY, {10: 3}, 10, BOUNDS).counts) == [0, 0, 3, 0]
 
 
-def test_what_is_not_kept_is_forgotten() -> None:
+def test_keys_that_are_not_kept_are_removed() -> None:
     ledger = RatioLedger()
     ledger.read(KEY, {5: 10}, 10, BOUNDS)
     ledger.read(("b",), {5: 10}, 10, BOUNDS)
@@ -53,7 +53,7 @@ def test_what_is_not_kept_is_forgotten() -> None:
     assert "2 histograms" in repr(ledger)
 
 
-def test_a_denominator_of_nothing_is_taken_for_one() -> None:
+def test_a_denominator_of_zero_counts_as_one() -> None:
     assert list(RatioLedger().read(KEY, {1: 10}, 0, BOUNDS).counts) == [0, 0, 10, 0]
 
 

@@ -16,13 +16,13 @@ def has(worker: str, *documents: dict[str, Any]) -> Reply[NamedQueueList]:
     return Reply(worker, 200, NamedQueueList(WORKER, (), documents))
 
 
-def test_what_is_the_same_is_no_drift_whatever_else_the_files_have() -> None:
+def test_equal_levels_are_no_drift() -> None:
     server = {"apiVersion": "apf/v1", "kind": "Server", "metadata": {"name": "server"}, "spec": {}}
 
     assert differences([level("web", shares=1), server], [has("1", level("web", shares=1))]) == []
 
 
-def test_fields_and_queues_that_differ_are_told_with_both_values() -> None:
+def test_differences_have_the_values_of_both_sides() -> None:
     files = [level("web", shares=8, queuing={"queues": 4}), level("old", shares=1)]
     live = has("1", level("web", shares=8, queuing={"queues": 8}, state="Closed"), level("new", shares=1))
 
@@ -34,7 +34,7 @@ def test_fields_and_queues_that_differ_are_told_with_both_values() -> None:
     ]
 
 
-def test_who_has_a_difference_is_told() -> None:
+def test_a_difference_names_its_workers() -> None:
     files = [level("web", shares=8)]
     found = differences(
         files, [has("1", level("web", shares=9)), has("2", level("web", shares=9)), has("3", level("web", shares=8))]

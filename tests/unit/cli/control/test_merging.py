@@ -25,7 +25,7 @@ def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
     assert found.states == {"1": "Open", "2": "Open"}
 
 
-def test_nothing_deserved_is_no_division_by_nothing() -> None:
+def test_the_share_of_a_queue_that_deserves_no_seats() -> None:
     [idle] = merge_queues([says("1", queue("web", deserved=0.0, used=0))])
     [borrowing] = merge_queues([says("1", queue("web", deserved=0.0, used=3))])
 
@@ -42,16 +42,14 @@ def test_nothing_deserved_is_no_division_by_nothing() -> None:
         (("Open", "Paused", "Paused"), "Mixed"),
     ],
 )
-def test_states_that_differ_are_mixed_unless_one_is_on_its_way_to_the_other(
-    states: tuple[str, ...], shown: str
-) -> None:
+def test_differing_states_are_mixed_except_closing_and_closed(states: tuple[str, ...], shown: str) -> None:
     replies = [says(str(number), queue("web", state=state)) for number, state in enumerate(states)]
 
     assert [one.total.state for one in merge_queues(replies)] == [shown]
     assert bool(disagreements(merge_queues(replies))) == (shown == "Mixed")
 
 
-def test_a_worker_that_does_not_answer_makes_the_state_unknown_and_leaves_the_sums() -> None:
+def test_a_silent_worker_makes_the_state_unknown_but_not_the_sums() -> None:
     [found] = merge_queues([says("1", queue("web")), silent("2")])
 
     assert found.total.state == "Unknown"
@@ -60,7 +58,7 @@ def test_a_worker_that_does_not_answer_makes_the_state_unknown_and_leaves_the_su
     assert disagreements([found]) == [], "nobody says otherwise"
 
 
-def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
+def test_disagreements_name_workers_that_differ_or_lack_a_queue() -> None:
     found = merge_queues(
         [
             says("1", queue("web", state="Closed"), queue("batch")),
@@ -77,7 +75,7 @@ def test_who_differs_is_named_and_so_is_who_lacks_a_queue() -> None:
     ]
 
 
-def test_a_worker_that_says_that_there_is_no_such_queue_has_answered() -> None:
+def test_not_found_is_an_answer_and_a_conflict_is_not() -> None:
     found = merge_queues(
         [Reply("1", 200, NamedQueueDocument(WORKER, queue("web"), ())), refuses("2", 404, "There is no queue 'web'.")]
     )
@@ -86,7 +84,7 @@ def test_a_worker_that_says_that_there_is_no_such_queue_has_answered() -> None:
     assert [one.total.state for one in merge_queues([says("1", queue("web")), refuses("2", 409, "No.")])] == ["Unknown"]
 
 
-def test_of_two_that_differ_both_are_told() -> None:
+def test_two_workers_that_differ_are_both_named() -> None:
     found = merge_queues([says("1", queue("web")), says("2", queue("web", state="Paused"))])
 
     assert disagreements(found) == ["web: worker 1 has it Open, worker 2 has it Paused"]
@@ -98,5 +96,5 @@ def test_a_change_in_one_worker_is_a_live_change() -> None:
     assert found.total.source == "live"
 
 
-def test_nobody_answers_nothing() -> None:
+def test_silent_workers_have_no_queues() -> None:
     assert merge_queues([silent("1"), silent("2")]) == []

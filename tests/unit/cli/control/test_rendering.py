@@ -15,7 +15,7 @@ QUEUES = merge_queues(
 )
 
 
-def test_it_has_the_columns_that_operators_know() -> None:
+def test_a_table_has_the_columns_of_named_queues() -> None:
     head, web, batch = (" ".join(line.split()) for line in queue_table(QUEUES))
 
     assert head == (
@@ -25,20 +25,20 @@ def test_it_has_the_columns_that_operators_know() -> None:
     assert batch == "batch internal Open 1 0 4.25 6 10 3 0 1 100 1 2 220 1.41"
 
 
-def test_numbers_stand_at_the_right() -> None:
+def test_numbers_are_aligned_to_the_right() -> None:
     head, web, _ = queue_table(QUEUES)
 
     assert head.index("SHARE") + len("SHARE") == web.index("1.06") + len("1.06")
 
 
-def test_a_wide_one_has_more_and_heeds_no_terminal() -> None:
+def test_a_wide_table_has_more_columns_in_any_terminal() -> None:
     head, web, _ = queue_table(QUEUES, width=80, wide=True)
 
     assert head.split()[-6:] == ["CAPACITY", "PRIORITY", "RECLAIMABLE", "STRATEGY", "SOURCE", "WORKERS"]
     assert web.split()[-6:] == ["8", "0", "yes", "traverse", "file", "1"]
 
 
-def test_in_a_terminal_of_80_columns_every_line_fits_and_what_matters_stays() -> None:
+def test_a_table_in_80_columns_keeps_the_important_columns() -> None:
     lines = queue_table(QUEUES, width=80)
 
     assert max(map(len, lines)) <= 80
@@ -47,7 +47,7 @@ def test_in_a_terminal_of_80_columns_every_line_fits_and_what_matters_stays() ->
     assert queue_table(QUEUES, width=200) == queue_table(QUEUES)
 
 
-def test_a_name_cannot_speak_to_the_terminal_or_break_the_table() -> None:
+def test_names_are_escaped_and_shortened() -> None:
     [found] = merge_queues([says("1", queue("a\x1b[2J\n" + "b" * 300))])
 
     assert [line for line in queue_table([found]) if not line.isprintable()] == []

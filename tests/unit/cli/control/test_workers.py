@@ -95,7 +95,7 @@ def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
     ],
     ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "no json", "other document", "silent"],
 )
-def test_who_is_no_admin_is_silent_and_it_is_told_why(directory: Path, says: bytes | None, silence: str) -> None:
+def test_answers_that_are_not_the_admins_have_a_reason(directory: Path, says: bytes | None, silence: str) -> None:
     with worker(directory, says) as (one, _):
         [reply] = ask_all([one], "GET", "/queues", DeletedQueue, timeout=0.2)
 
@@ -104,7 +104,7 @@ def test_who_is_no_admin_is_silent_and_it_is_told_why(directory: Path, says: byt
     assert silence in reply.trouble
 
 
-def test_an_order_is_json_and_says_so(directory: Path) -> None:
+def test_a_body_is_sent_as_json(directory: Path) -> None:
     with worker(directory, admin_says(DELETED)) as (one, heard):
         [reply] = ask_all([one], "POST", page("queues", "a/b", "close"), DeletedQueue, {"mode": "shed"}, timeout=60)
 
@@ -115,7 +115,7 @@ def test_an_order_is_json_and_says_so(directory: Path) -> None:
     assert body == b'{"mode": "shed"}'
 
 
-def test_a_worker_that_refuses_before_it_has_heard_all_is_heard(directory: Path) -> None:
+def test_a_refusal_before_the_whole_body_is_read(directory: Path) -> None:
     refusal = admin_says(problem(403, "You may look."), b"403 Forbidden")
     with worker(directory, refusal, refuses_early=True) as (one, _):
         replies = [
@@ -125,14 +125,14 @@ def test_a_worker_that_refuses_before_it_has_heard_all_is_heard(directory: Path)
     assert {reply.trouble for reply in replies} == {"You may look."}
 
 
-def test_a_refusal_tells_its_detail(directory: Path) -> None:
+def test_a_refusal_has_its_detail(directory: Path) -> None:
     with worker(directory, admin_says(problem(409, "It is Open."), b"409 Conflict")) as (one, _):
         [reply] = ask_all([one], "DELETE", "/queues/web", DeletedQueue, timeout=60)
 
     assert (reply.is_done, reply.is_silent, reply.trouble) == (False, False, "It is Open.")
 
 
-def test_all_are_asked_at_once_and_told_in_their_order(directory: Path) -> None:
+def test_workers_are_asked_at_once_and_replies_keep_their_order(directory: Path) -> None:
     with (
         worker(directory, None, 1) as (first, _),
         worker(directory, None, 2) as (second, _),
@@ -164,7 +164,7 @@ def test_an_address_gets_the_credentials_and_its_own_path() -> None:
     assert b"\r\nAuthorization: Bearer x\r\n" in heard
 
 
-def test_nobody_at_an_address_is_told() -> None:
+def test_a_refused_connection_is_silence() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/x"
@@ -180,7 +180,7 @@ def found(directory: Path | None, app: str | None = None, url: str | None = None
     return find_server(directory, app, url, token, 5.0)
 
 
-def test_the_only_server_with_sockets_there_is_meant(directory: Path) -> None:
+def test_the_only_server_in_a_directory_needs_no_name(directory: Path) -> None:
     with worker(directory, b"", 1), worker(directory, b"", 2):
         server = found(directory)
         assert (server.name, [one.name for one in server.workers]) == ("shop", ["1", "2"])
@@ -192,9 +192,7 @@ def test_the_only_server_with_sockets_there_is_meant(directory: Path) -> None:
             assert [one.name for one in server.renewed().workers] == ["1", "2", "4"], "and the dead one isn't asked"
 
 
-def test_where_only_dead_workers_left_sockets_nobody_is_reached(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sockets_of_dead_workers_reach_no_server(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with worker(directory, b""):
         pass
     with pytest.raises(typer.Exit) as ended:
@@ -209,9 +207,7 @@ def test_where_only_dead_workers_left_sockets_nobody_is_reached(
         Path(f"{directory}-gone").rename(directory)
 
 
-def test_a_directory_that_others_can_write_to_is_not_looked_into(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_directory_that_others_can_write_to_is_refused(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory.chmod(0o777)
     with pytest.raises(typer.Exit), worker(directory, b""):
         found(directory)
@@ -219,7 +215,7 @@ def test_a_directory_that_others_can_write_to_is_not_looked_into(
     assert "nobody else may be able to write" in capsys.readouterr().err
 
 
-def test_without_a_hint_which_server_it_asks_back() -> None:
+def test_a_command_needs_to_know_which_server() -> None:
     with pytest.raises(typer.BadParameter, match="which server"):
         found(None)
 

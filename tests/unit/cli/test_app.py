@@ -65,7 +65,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_no_argument_ends_in_a_traceback(
+def test_odd_arguments_never_end_in_a_traceback(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -78,7 +78,7 @@ def test_no_argument_ends_in_a_traceback(
         assert is_orderly, f"{ascii(odd)[:40]}: {result.exception!r}"
 
 
-def test_an_argument_that_is_no_text_is_told(
+def test_an_argument_that_is_not_utf8_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["apf", "check", "a\udcff"])
@@ -90,7 +90,7 @@ def test_an_argument_that_is_no_text_is_told(
     assert capsys.readouterr().err == "apf: argument 2 is a\\udcff, but it must be UTF-8\n"
 
 
-def test_a_file_whose_name_is_no_text_can_be_read(
+def test_a_file_whose_name_is_not_utf8_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a\udcff.yaml"
@@ -111,7 +111,7 @@ def test_help_shows_whole_sentences() -> None:
         assert "Check configuration files" in shown or command
 
 
-def test_an_option_is_blamed_for_its_own_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_option_or_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     by_option = CliRunner().invoke(app, ["queue", "list", "--runtime-dir", "/nonexistent"])
     monkeypatch.setenv("APF_RUNTIME_DIR", "/nonexistent")
     by_variable = CliRunner().invoke(app, ["queue", "list"])
