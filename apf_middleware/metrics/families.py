@@ -233,7 +233,7 @@ def _widths(one: SchemaReading) -> Histogram:
 def _request_kinds(reading: ServerReading) -> Iterator[Series]:
     """Read both kinds: executing requests as a portion of all nominal seats, waiting ones of all queues' capacity."""
     wholes = {
-        "executing": sum(level.nominal for level in reading.levels),
+        "executing": sum(level.limits.nominal for level in reading.levels),
         "waiting": sum(level.waiting_capacity for level in reading.levels),
     }
     for (phase, kind), times in reading.request_kinds.items():
@@ -381,9 +381,9 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda one: Portion(one[0].demand, one[1]),
         bounds=_DEMAND_RATIOS,
     ),
-    _level("nominal_limit_seats", "Seats that are the level's by its shares.", lambda level: level.nominal),
-    _level("lower_limit_seats", "Seats that the level never lends.", lambda level: level.min),
-    _level("upper_limit_seats", "Seats that the level has with all it may borrow.", lambda level: level.max),
+    _level("nominal_limit_seats", "Seats that are the level's by its shares.", lambda level: level.limits.nominal),
+    _level("lower_limit_seats", "Seats that the level never lends.", lambda level: level.limits.min),
+    _level("upper_limit_seats", "Seats that the level has with all it may borrow.", lambda level: level.limits.max),
     _level(
         "current_limit_seats",
         "Seats that the level has now, with what it borrows and without what it lends.",
@@ -534,7 +534,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _level(
         "request_concurrency_limit",
         "What nominal_limit_seats says, by the name that Kubernetes had until 1.30.",
-        lambda level: level.nominal,
+        lambda level: level.limits.nominal,
         is_legacy=True,
     ),
     _schema(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from apf_middleware.counters import Histogram, Times
+from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.metrics.tally import Tally
 from apf_middleware.snapshots import NamedQueueSnapshot
 
@@ -42,19 +43,17 @@ class AdjustmentReading:
 
 @dataclass(frozen=True, slots=True)
 class LevelReading:
-    """One level.
+    """The limits of one level, and how long its numbers had each value.
 
     ``waiting_capacity`` is how many requests its queues hold together. Seats in use and demand are exposed as parts of
     ``denominator``; None means the current limit, or a tenth of the server's seats where that is 0. ``next_s`` are the
-    least and the most R at which a queue's oldest waiting request begins, ``next_discounted_s`` the same less what the
-    queue is already using; None where nothing waits.
+    least and the most R at which a queue's oldest waiting request begins; ``next_discounted_s`` are the same less what
+    the queue's executing requests are expected to take. Both are None where no request waits.
     """
 
     name: str
     kind: Kind
-    nominal: int
-    min: int
-    max: int
+    limits: LevelLimits
     current: int
     seats_in_use: Times = field(default_factory=dict)
     executing: Times = field(default_factory=dict)

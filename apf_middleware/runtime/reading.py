@@ -74,9 +74,7 @@ def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReadin
     return LevelReading(
         name=runtime.name,
         kind=kind,
-        nominal=limits.nominal,
-        min=limits.min,
-        max=limits.max,
+        limits=limits,
         current=shared.current,
         seats_in_use=seats_in_use,
         executing=executing,

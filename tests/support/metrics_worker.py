@@ -1,10 +1,11 @@
-"""A worker of several: takes orders from its standard input, one a line, and answers each when it is carried out.
+"""One of several workers: it reads commands from its standard input, one a line, and answers each when it is done.
 
-`dispatch N`, `levels A B …`, `publish`, `close`. It dies without a word when it is killed, as they do.
+The commands are `dispatch N`, `levels A B …`, `publish` and `close`.
 """
 
 import sys
 
+from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.metrics import LevelReading, Publisher, SchemaReading, ServerReading, Tally
 
 _SECOND = 10**9
@@ -15,7 +16,7 @@ def main(directory: str) -> None:
     levels = ["work"]
 
     def read() -> ServerReading:
-        shown = (LevelReading(name, "queue", 10, 5, 20, 10, demand={5: _SECOND}) for name in levels)
+        shown = (LevelReading(name, "queue", LevelLimits(10, 5, 20), 10, demand={5: _SECOND}) for name in levels)
         return ServerReading(tuple(shown), (SchemaReading("work", "users", tally),), seats=10, version="1")
 
     publisher = Publisher(read, directory=directory)

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.metrics import (
     AdjustmentReading,
     APFCollector,
@@ -21,9 +22,9 @@ from apf_middleware.snapshots import NamedQueueSnapshot
 MS = 10**6
 SECOND = 10**9
 
-QUEUE = LevelReading("work", "queue", nominal=10, min=6, max=20, current=12, waiting_capacity=100)
-REJECT = LevelReading("jail", "reject", nominal=5, min=5, max=5, current=5)
-EXEMPT = LevelReading("exempt", "exempt", nominal=0, min=0, max=100, current=3)
+QUEUE = LevelReading("work", "queue", LevelLimits(nominal=10, min=6, max=20), current=12, waiting_capacity=100)
+REJECT = LevelReading("jail", "reject", LevelLimits(nominal=5, min=5, max=5), current=5)
+EXEMPT = LevelReading("exempt", "exempt", LevelLimits(nominal=0, min=0, max=100), current=3)
 
 
 def busy_tally(level: str = "work", schema: str = "users") -> Tally:

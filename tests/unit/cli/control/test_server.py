@@ -1,0 +1,74 @@
+"""The server that a command is about, as its options name it."""
+
+import os
+from pathlib import Path
+
+import pytest
+import typer
+
+from apf_middleware.cli.control.outcomes import Exit
+from apf_middleware.cli.control.server import Server, admin_address, find_server
+from apf_middleware.cli.control.workers import UrlWorker
+from tests.support.socket_workers import socket_worker
+
+
+def found(directory: Path | None, app: str | None = None, url: str | None = None, token: Path | None = None) -> Server:
+    return find_server(directory, app, url, token, 5.0)
+
+
+def test_the_only_server_in_a_directory_needs_no_name(directory: Path) -> None:
+    with socket_worker(directory, b"", 1), socket_worker(directory, b"", 2):
+        server = found(directory)
+        assert (server.name, [one.name for one in server.workers]) == ("shop", ["1", "2"])
+        with socket_worker(directory, b"", 3, "stock"):
+            with pytest.raises(typer.BadParameter, match="several servers have sockets there: shop, stock"):
+                found(directory)
+            assert [one.name for one in found(directory, "stock").workers] == ["3"]
+        with socket_worker(directory, b"", 4):
+            assert [one.name for one in server.renewed().workers] == ["1", "2", "4"], "and the dead one isn't asked"
+
+
+def test_sockets_of_dead_workers_reach_no_server(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket_worker(directory, b""):
+        pass
+    with pytest.raises(typer.Exit) as ended:
+        found(directory)
+
+    assert ended.value.exit_code == Exit.UNREACHED
+    assert "1 that have died left theirs" in capsys.readouterr().err
+    directory.rename(f"{directory}-gone")
+    try:
+        assert Server("shop", (), 5.0, directory).renewed().workers == ()
+    finally:
+        Path(f"{directory}-gone").rename(directory)
+
+
+def test_a_directory_that_others_can_write_to_is_refused(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory.chmod(0o777)
+    with pytest.raises(typer.Exit), socket_worker(directory, b""):
+        found(directory)
+
+    assert "nobody else may be able to write" in capsys.readouterr().err
+
+
+def test_a_command_needs_to_know_which_server() -> None:
+    with pytest.raises(typer.BadParameter, match="which server"):
+        found(None)
+
+
+def test_a_token_comes_from_a_file_or_the_environment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = directory / "token"
+    file.write_text("from-file\n")
+    monkeypatch.setenv("APF_TOKEN", "from-environment")
+    url, address = "http://shop:8000", admin_address("http://shop:8000")
+    known = {"Authorization": "Bearer from-environment"}
+    better = {"Authorization": "Bearer from-file"}
+
+    assert found(None, url=url).workers == (UrlWorker(address, known),)
+    assert found(None, url=url, token=file).workers == (UrlWorker(address, better),)
+    monkeypatch.delenv("APF_TOKEN")
+    assert found(None, url=url).workers == (UrlWorker(address, {}),)
+    file.write_text("two\nlines")
+    with pytest.raises(typer.BadParameter, match="printable ASCII"):
+        found(None, url=url, token=file)
+    assert os.environ.get("APF_TOKEN") is None
