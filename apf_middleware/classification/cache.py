@@ -37,11 +37,12 @@ class BoundedCache(Generic[K, V]):
         if found is None:
             found = self._old.get(key)
             if found is not None:
-                self.put(key, found)
+                self.put(key, found)  # a used key moves to the young generation
         return found
 
     def put(self, key: K, value: V) -> None:
         """Keep ``value``, which may drop older ones."""
+        # At most one entry is added per call, so together both generations never exceed twice the bound.
         if len(self.young) >= self._generation:
             self._old = self.young
             self.young = {}

@@ -118,12 +118,9 @@ class _Side:
 
     def steps(self, candidates: Iterable[int], identity: Identity) -> _Steps:
         """Return the steps of these schemas for this identity; identities with the same steps share them."""
-        chosen = []
+        chosen: list[int] = []
         for schema in candidates:
-            for place in self._of_schema[schema]:
-                alternative = self._alternatives[place][1]
-                if alternative.guard(identity):
-                    chosen.append(place)
+            chosen += [place for place in self._of_schema[schema] if self._alternatives[place][1].guard(identity)]
         key = tuple(chosen)
         steps = self._shared.get(key)
         if steps is None:
@@ -133,23 +130,22 @@ class _Side:
         return steps
 
 
+@dataclass(slots=True, eq=False)
 class _Plan:
     """The schemas that can accept requests of one identity."""
 
-    __slots__ = ("_about_resource", "_others")
-
-    def __init__(self, about_resource: _Steps, others: _Steps) -> None:
-        self._about_resource = about_resource
-        self._others = others
+    about_resource: _Steps
+    others: _Steps
 
     def first(self, digest: RequestDigest) -> int | None:
         """Return the number of the first schema that accepts the request."""
         about = digest.resource
         if about is None:
             about = NO_RESOURCE
-            steps = self._others.named(digest.path[1:].partition("/")[0])
+            steps = self.others.named(digest.path[1:].partition("/")[0])
         else:
-            steps = self._about_resource.named(about.resource)
+            steps = self.about_resource.named(about.resource)
+        # Steps are in the order of precedence, so that the first one that holds decides.
         for number, test in steps:
             if test is None or test(digest, about):
                 return number
@@ -286,7 +282,7 @@ class Classifier:
         """Return the schema, level and flow of this request."""
         key = (self._plain_key if digest.resource is None else self._resource_key)(digest)
         found = self._decisions.young.get(key)
-        if found.__class__ is Classification:
+        if found.__class__ is Classification:  # an outcome still lacks its flow
             return found
         return self._decide(digest, key, found)
 
@@ -324,6 +320,7 @@ class Classifier:
     def _plan(self, identity: Identity) -> tuple[_Plan, bool]:
         """Return the plan for an identity, and whether it is short enough to be cached."""
         key = (identity.name, identity.groups, identity.uid) if self._with_uid else (identity.name, identity.groups)
+        # Without rules that read UIDs, identities that differ by UID alone share a plan.
         plan = self._plans.get(key)
         if plan is not None:
             return plan, True

@@ -7,7 +7,7 @@ refer to one object, list and deletecollection to many.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource
 from apf_middleware.classification.paths import ANY_SEGMENT, is_parameter, parse_template
@@ -35,15 +35,12 @@ class RouteTemplate(Protocol):
     def subresource(self) -> str: ...
 
 
-class _Target:
+class _Target(NamedTuple):
     """The end of a route: its parameters in the order of their segments, and its resource."""
 
-    __slots__ = ("names", "resource", "subresource")
-
-    def __init__(self, names: tuple[str, ...], resource: str, subresource: str) -> None:
-        self.names = names
-        self.resource = resource
-        self.subresource = subresource
+    names: tuple[str, ...]
+    resource: str
+    subresource: str
 
 
 class _Node:

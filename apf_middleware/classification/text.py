@@ -30,10 +30,10 @@ def require_text(name: str, value: object) -> str:
     return value
 
 
-def printable(name: str, *, most: int = _LONGEST_NAME) -> str:
+def printable(text: str, *, most: int = _LONGEST_NAME) -> str:
     """Return ``text`` on one line without control characters, cut to its beginning if it is long."""
-    if len(name) > most:
-        name = f"{name[:most]}..."
-    if name.isprintable():
-        return name
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
+    if len(text) > most:
+        text = f"{text[:most]}..."
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

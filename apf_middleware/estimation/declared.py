@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.estimation.base import ANYTHING, ONE_SEAT, STEADY, Dependence, plain_work
@@ -33,23 +33,20 @@ def require_seats(name: str, value: object) -> int:
     return require_integer(name, value, least=1, most=MOST_SEATS)
 
 
+@dataclass(frozen=True, slots=True)
 class Constant:
     """An estimator with the same work for every request."""
 
-    __slots__ = ("work",)
+    work: Work
 
-    dependence = STEADY
+    dependence: ClassVar[Dependence] = STEADY
 
-    def __init__(self, work: Work) -> None:
-        if not isinstance(work, Work):
-            raise InvalidValueError("work", work, "it must be Work", "Write Work(seats=3)")
-        self.work: Work = work
+    def __post_init__(self) -> None:
+        if not isinstance(self.work, Work):
+            raise InvalidValueError("work", self.work, "it must be Work", "Write Work(seats=3)")
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         return self.work
-
-    def __repr__(self) -> str:
-        return f"Constant({self.work})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,25 +98,6 @@ class Declared:
     malformed one, and from other callers, it gets ``otherwise``.
     """
 
-    __slots__ = (
-        "_place",
-        "believed",
-        "bounded",
-        "dependence",
-        "malformed",
-        "most_seats",
-        "name",
-        "otherwise",
-        "per_seat",
-        "trust",
-        "untrusted",
-    )
-
-    believed: int
-    bounded: int
-    malformed: int
-    untrusted: int
-
     def __init__(
         self,
         place: Literal["header", "query", "body"],
@@ -141,7 +119,10 @@ class Declared:
         self.otherwise: Work = otherwise
         self._place = place
         self.dependence: Dependence = _DEPENDENCES[place] or Dependence(frozenset({self.name}))
-        self.believed = self.bounded = self.malformed = self.untrusted = 0
+        self.believed: int = 0
+        self.bounded: int = 0
+        self.malformed: int = 0
+        self.untrusted: int = 0
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         value = self._value(digest)
@@ -150,11 +131,12 @@ class Declared:
         if not self.trust.covers(digest):
             self.untrusted += 1
             return self.otherwise
+        # Only what trusted callers declare is parsed and counted as malformed.
         number = _number(value)
         if number is None:
             self.malformed += 1
             return self.otherwise
-        seats = -(-number // self.per_seat) or 1
+        seats = -(-number // self.per_seat) or 1  # rounded up: a part of a seat is a seat
         self.believed += 1
         if seats > self.most_seats:
             self.bounded += 1
@@ -207,9 +189,7 @@ class Computed:
     defect there is an error of the server, and so is a result of another type.
     """
 
-    __slots__ = ("_function", "most_seats", "otherwise")
-
-    dependence = ANYTHING
+    dependence: ClassVar[Dependence] = ANYTHING
 
     def __init__(
         self,

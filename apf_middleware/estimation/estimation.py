@@ -50,17 +50,15 @@ class Estimate(NamedTuple):
         return self.work.width < self.asked
 
 
+@dataclass(slots=True, repr=False, eq=False)
 class Choice:
     """The estimator of a request, and the cap of its level; 0 means no cap.
 
     All requests of one method, path, schema and level have the same choice.
     """
 
-    __slots__ = ("cap", "estimator")
-
-    def __init__(self, estimator: AnyEstimator, cap: int) -> None:
-        self.estimator: AnyEstimator = estimator
-        self.cap: int = cap
+    estimator: AnyEstimator
+    cap: int
 
     @property
     def dependence(self) -> Dependence:
@@ -111,6 +109,7 @@ class Estimation:
 
     def choose(self, digest: RequestDigest, classification: Classification) -> Choice:
         """Return the estimator of this request, and its cap."""
+        # The table is empty unless some route has an estimator, so most configurations pay nothing for it.
         estimator = self._of_route(digest) if len(self._routes) else None
         if estimator is None:
             estimator = self._by_schema.get(classification.schema, self._default)

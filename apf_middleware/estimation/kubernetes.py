@@ -148,12 +148,14 @@ def list_seats(
     limited = min(count, options.limit) if options.limit > 0 else count
     if settings.by_size:
         objects = 1 if single else limited if cached or not options.selects else max(limited, count // 2)
+        # An uncertain count, or a count without a size, is charged as the largest object that the store accepts.
         size = (
             found.average_bytes if found.is_certain and (found.average_bytes or not count) else settings.largest_object
         )
         taken = min(objects * size, settings.most_cache_bytes) if cached else objects * size
         seats = -(-taken // settings.bytes_per_seat)
     else:
+        # The store reads what it selects from and returns what it found: both count.
         objects = 1 if single else count if cached else (count if options.selects else limited) + limited
         seats = -(-objects // settings.objects_per_seat)
     return min(max(seats, settings.least_seats), settings.limit)

@@ -12,7 +12,7 @@ are not learned from seat-seconds, because wider requests have more of them, so 
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import ceil
 from typing import ClassVar, Final
 
@@ -54,15 +54,13 @@ def _shape(path: str) -> str:
     return "/".join(shaped)
 
 
+@dataclass(slots=True, repr=False)
 class RouteCosts:
     """The averages of one route: durations in nanoseconds, work in 1e-8 seat-seconds."""
 
-    __slots__ = ("count", "duration_ns", "work")
-
-    def __init__(self) -> None:
-        self.count: int = 0
-        self.duration_ns: float = 0.0
-        self.work: float = 0.0
+    count: int = 0
+    duration_ns: float = 0.0
+    work: float = 0.0
 
     @property
     def seats(self) -> float:
@@ -111,6 +109,7 @@ class LearnedCosts:
         else:
             self._costs.move_to_end(route)
         costs.count = count = costs.count + 1
+        # A plain mean until ``span`` observations; from then on older ones fade exponentially.
         weight = max(self._weight, 1 / count)
         costs.duration_ns += weight * (duration_ns - costs.duration_ns)
         costs.work += weight * (work - costs.work)
@@ -138,6 +137,7 @@ class LearnedCosts:
         return f"<LearnedCosts: {len(self)} routes of at most {self._most_routes}>"
 
 
+@dataclass(slots=True, repr=False, eq=False)
 class Learned:
     """An estimator by the ``costs`` of a request's route; ``otherwise`` while there are too few observations.
 
@@ -145,24 +145,18 @@ class Learned:
     average width.
     """
 
-    __slots__ = ("costs", "duration_per_seat_ns", "most_seats", "otherwise")
+    costs: LearnedCosts
+    _: KW_ONLY
+    duration_per_seat_ns: int | None = None
+    most_seats: int = 10
+    otherwise: Work = ONE_SEAT
 
     dependence: ClassVar[Dependence] = Dependence(changing=True)
 
-    def __init__(
-        self,
-        costs: LearnedCosts,
-        *,
-        duration_per_seat_ns: int | None = None,
-        most_seats: int = 10,
-        otherwise: Work = ONE_SEAT,
-    ) -> None:
-        if duration_per_seat_ns is not None:
-            require_integer("duration_per_seat_ns", duration_per_seat_ns, least=1)
-        self.costs: LearnedCosts = costs
-        self.duration_per_seat_ns: int | None = duration_per_seat_ns
-        self.most_seats: int = require_seats("most_seats", most_seats)
-        self.otherwise: Work = otherwise
+    def __post_init__(self) -> None:
+        if self.duration_per_seat_ns is not None:
+            require_integer("duration_per_seat_ns", self.duration_per_seat_ns, least=1)
+        require_seats("most_seats", self.most_seats)
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         guess = self.costs.guess(route_key(digest))

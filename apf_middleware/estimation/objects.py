@@ -7,7 +7,7 @@ length counts as a long one. Times are arguments.
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from apf_middleware.classification import Resource
 from apf_middleware.exceptions import InvalidValueError, require_integer
@@ -37,11 +37,6 @@ Inventory = Callable[[Resource], ObjectStats | None]
 """From a resource to its objects; None if they were never reported."""
 
 
-class _Entry(NamedTuple):
-    stats: ObjectStats
-    at: int
-
-
 @dataclass(frozen=True, slots=True)
 class ObjectCountsSnapshot:
     """The latest report and its time, by API group and resource."""
@@ -60,7 +55,7 @@ class ObjectCounts:
         self._most = require_integer("most", most, least=1)
         self._stale_after_ns = require_integer("stale_after_ns", stale_after_ns, least=0)
         self._forget_after_ns = require_integer("forget_after_ns", forget_after_ns, least=stale_after_ns)
-        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], tuple[ObjectStats, int]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -68,8 +63,8 @@ class ObjectCounts:
     def observe(self, now: int, resource: Resource, count: int, average_bytes: int = 0) -> None:
         """Note the number of objects and their average size."""
         key = (resource.api_group, resource.resource)
-        self._entries[key] = _Entry(ObjectStats(count, average_bytes), now)
-        self._entries.move_to_end(key)
+        self._entries[key] = ObjectStats(count, average_bytes), now
+        self._entries.move_to_end(key)  # the oldest report stays first, so that `forget_old` can stop early
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
 
@@ -78,14 +73,15 @@ class ObjectCounts:
         entry = self._entries.get((resource.api_group, resource.resource))
         if entry is None:
             return None
-        return entry.stats if now - entry.at <= self._stale_after_ns else UNCERTAIN
+        stats, at = entry
+        return stats if now - at <= self._stale_after_ns else UNCERTAIN
 
     def forget_old(self, now: int) -> int:
         """Remove kinds without a recent report, and return their number."""
         forgotten = 0
         while self._entries:
             oldest = next(iter(self._entries))
-            if now - self._entries[oldest].at < self._forget_after_ns:
+            if now - self._entries[oldest][1] < self._forget_after_ns:
                 break
             del self._entries[oldest]
             forgotten += 1
@@ -96,11 +92,11 @@ class ObjectCounts:
         return lambda resource: self.look(now(), resource)
 
     def snapshot(self) -> ObjectCountsSnapshot:
-        return ObjectCountsSnapshot(tuple((key, entry.stats, entry.at) for key, entry in self._entries.items()))
+        return ObjectCountsSnapshot(tuple((key, *entry) for key, entry in self._entries.items()))
 
     def check(self) -> None:
         """Check that the bounds hold and that the oldest entries come first."""
-        times = [entry.at for entry in self._entries.values()]
+        times = [at for _, at in self._entries.values()]
         if len(times) > self._most or times != sorted(times):
             raise InvalidValueError("entries", len(times), f"they must be in order of time, at most {self._most}")
 

@@ -6,7 +6,7 @@ name are missed then, as upstream misses them. Watches of other servers are not 
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final, NamedTuple
 
 from apf_middleware.classification import RequestDigest, Resource
@@ -27,14 +27,13 @@ class WatchKey(NamedTuple):
     name: str = ""
 
 
+@dataclass(slots=True, repr=False, eq=False)
 class Watch:
     """One watch, from `WatchTracker.register` to `WatchTracker.forget`."""
 
-    __slots__ = ("is_counted", "key")
-
-    def __init__(self, key: WatchKey, *, is_counted: bool) -> None:
-        self.key: WatchKey = key
-        self.is_counted: bool = is_counted
+    key: WatchKey
+    _: KW_ONLY
+    is_counted: bool
 
     def __repr__(self) -> str:
         return f"<Watch {self.key}{'' if self.is_counted else ', not counted'}>"
@@ -88,7 +87,7 @@ class WatchTracker:
         """Count the end of a watch, once."""
         if not watch.is_counted:
             return
-        watch.is_counted = False
+        watch.is_counted = False  # a second call must not count the end again
         left = self._counts[watch.key] - 1
         self.total -= 1
         if left:

@@ -13,8 +13,8 @@ Each step is tried out on the trace before its proposal is accepted, and every t
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
@@ -104,32 +104,28 @@ def recommend(
 
     ``run_free`` simulates the same traffic in front of a backend that never becomes slower.
     """
-    return _Search(configuration, objective, (run, run_free or run), heavy, most_seats).found()
+    return _Search(configuration, objective, run, run_free or run, heavy, most_seats).found()
 
 
+@dataclass(slots=True, eq=False)
 class _Search:
-    def __init__(
-        self,
-        configuration: Configuration,
-        objective: Objective,
-        runs: tuple[Run, Run],
-        heavy: int,
-        most_seats: int | None,
-    ) -> None:
-        self.given = configuration
-        self.objective = objective
-        self.run, self.run_free = runs
-        self.heavy = heavy
-        self.most_seats = most_seats
-        self.trials: list[Trial] = []
-        self.reasons: list[str] = []
-        self.floors: dict[str, float] = {}
+    """One search; ``floors`` are the limits of levels whose best latency is above the objective, in milliseconds."""
+
+    given: Configuration
+    objective: Objective
+    run: Run
+    run_free: Run
+    heavy: int
+    most_seats: int | None
+    trials: list[Trial] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    floors: dict[str, float] = field(default_factory=dict)
 
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
         self._note("as it is", self.given.server.seats, before)
-        free = self.run_free(_open(self.given), "everybody let in")
-        self._note("everybody let in", 0, free)
+        free = self.run_free(_open(self.given), "without a limit")
+        self._note("without a limit", 0, free)
         self._look_at_demand(free)
         shared = self._with_shares(self.given, free)
         seats = self._fewest_seats(shared, free)
@@ -187,27 +183,27 @@ class _Search:
             if best is not None and best > self.objective.limit_ms:
                 self.floors[level.name] = best * 1.05
                 self.reasons.append(
-                    f"At the level {level.name}, {self.objective.quantile} is {best:.4g} ms when nobody ever waits: no"
-                    f" number of seats makes it {self.objective.limit_ms:g} ms, so {best * 1.05:.4g} ms is aimed at."
+                    f"At the level {level.name}, {self.objective.quantile} is {best:.4g} ms when no request waits. No"
+                    f" number of seats makes it {self.objective.limit_ms:g} ms, so the aim is {best * 1.05:.4g} ms."
                 )
         total = sum(level.seats for level in _busy(free))
         busiest = sum(level.most_seats for level in _busy(free))
         self.reasons.append(
-            f"When nobody waits, {total:.3g} seats are in use on average, {busiest:.3g} at the busiest."
+            f"When no request waits, {total:.3g} seats are in use on average, {busiest:.3g} at the busiest."
         )
         if self.most_seats is not None and total > self.most_seats:
             self.reasons.append(
-                f"The backend serves {self.most_seats} at once, fewer than that: no configuration can serve everybody."
+                f"The backend serves {self.most_seats} at once, fewer than that: no configuration serves all requests."
             )
 
     def _with_shares(self, configuration: Configuration, free: Result) -> Configuration:
         busiest = {level.name: level.most_seats for level in _busy(free)}
         limited = {name: level for name, level in configuration.levels.items() if not level.exempt}
         if len(busiest) < 2:
-            self.reasons.append("One level has all the traffic: its share is what the others don't need.")
+            self.reasons.append("One level has all the traffic, so its share is what the others don't need.")
         wanted = {name: max(1, math.ceil(_SHARES * busiest.get(name, 0.0) / sum(busiest.values()))) for name in limited}
-        told = ", ".join(f"{name} {share}" for name, share in wanted.items())
-        self.reasons.append(f"Shares in proportion to what levels use at their busiest: {told}.")
+        listed = ", ".join(f"{name} {share}" for name, share in wanted.items())
+        self.reasons.append(f"Shares in proportion to what levels use at their busiest: {listed}.")
         return _with_shares(configuration, wanted)
 
     def _fewest_seats(self, configuration: Configuration, free: Result) -> int:
@@ -220,6 +216,7 @@ class _Search:
         if not self._try_seats(configuration, high):
             self.reasons.append(f"Even {high} seats don't meet the objective.")
             return high
+        # Invariant: ``high`` seats meet the objective, and fewer than ``low`` seats don't.
         while low < high:
             middle = (low + high) // 2
             if self._try_seats(configuration, middle):
@@ -249,8 +246,8 @@ class _Search:
             levels[found.name] = replace(level, queuing=queuing, wait_limit_ns=wait_ns)
             own = "a queue for each flow as before, " if queuing.exact else ""
             self.reasons.append(
-                f"{found.name}: {own}queues of {length}, for longer ones could not be served in time, and a wait limit"
-                f" of {wait_ns / _MS:,.0f} ms, for whoever waits longer misses the objective anyway."
+                f"{found.name}: {own}queues of {length}, because longer ones could not be served in time, and a wait"
+                f" limit of {wait_ns / _MS:,.0f} ms, because a longer wait misses the objective anyway."
             )
         return replace(configuration, levels=MappingProxyType(levels))
 
@@ -308,13 +305,11 @@ def _open(configuration: Configuration) -> Configuration:
 
 def _busy(result: Result) -> list[LevelResult]:
     """Return the levels with any requests, except those that are always exempt."""
-    return list(_limited(result))
-
-
-def _limited(result: Result) -> Iterator[LevelResult]:
-    for level in result.levels:
-        if (level.dispatched or level.rejected) and level.name not in ("exempt", "system-top"):
-            yield level
+    return [
+        level
+        for level in result.levels
+        if (level.dispatched or level.rejected) and level.name not in ("exempt", "system-top")
+    ]
 
 
 def _rejected(level: LevelResult) -> float:

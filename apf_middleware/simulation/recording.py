@@ -96,39 +96,30 @@ class RecordedClients:
         return known
 
 
+@dataclass(frozen=True, slots=True)
 class RecordedArrivals:
     """Makes a request for each row, one scheduled at a time; ``tenant`` gives what the rows don't say."""
 
-    __slots__ = ("_arrivals", "_client", "_rows", "_tenant", "_until")
-
-    def __init__(
-        self,
-        arrivals: Arrivals,
-        rows: Iterator[RecordedRequest],
-        client: Callable[[RecordedRequest], SimulatedClient],
-        tenant: Tenant | None,
-        until: int,
-    ) -> None:
-        self._arrivals = arrivals
-        self._rows = rows
-        self._client = client
-        self._tenant = tenant
-        self._until = until
+    arrivals: Arrivals
+    rows: Iterator[RecordedRequest]
+    client: Callable[[RecordedRequest], SimulatedClient]
+    tenant: Tenant | None
+    until: int
 
     def begin(self) -> None:
         """Schedule the next row."""
-        row = next(self._rows, None)
+        row = next(self.rows, None)
         if row is None:
             return
-        at = row.time_ns + (self._tenant.begin_ns if self._tenant else 0)
-        if at < self._until:
-            self._arrivals.events.at(at, self._make_request, row)
+        at = row.time_ns + (self.tenant.begin_ns if self.tenant else 0)
+        if at < self.until:
+            self.arrivals.events.at(at, self._make_request, row)
 
     def _make_request(self, row: RecordedRequest) -> None:
-        client, tenant = self._client(row), self._tenant
+        client, tenant = self.client(row), self.tenant
         duration, seats = row.duration_ns, row.seats
         if tenant is not None:
             duration = tenant.service.draw(client.dice) if duration is None else duration
             seats = seats or draw_seats(tenant, client.dice)
         self.begin()
-        self._arrivals.submit(client, duration or 0, seats)
+        self.arrivals.submit(client, duration or 0, seats)

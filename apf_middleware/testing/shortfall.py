@@ -26,7 +26,7 @@ discipline had nothing to serve.
 
 from collections import Counter
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd
 
@@ -60,18 +60,16 @@ class Finding:
         return f"flow {self.flow} at {self.at / _NS:.6f} s: {self.seconds:.6f} of {self.bound / _NS:.6f}"
 
 
+@dataclass(slots=True, eq=False)
 class _Account:
     """The demand of one flow, and its shortfall (in fractions of a scale) and drought up to now."""
 
-    __slots__ = ("crowd", "drought", "seats", "shortfall", "waiting", "widths")
-
-    def __init__(self) -> None:
-        self.seats = 0
-        self.waiting = 0
-        self.widths: Counter[int] = Counter()
-        self.shortfall = 0
-        self.drought = 0
-        self.crowd = 0
+    seats: int = 0
+    waiting: int = 0
+    widths: Counter[int] = field(default_factory=Counter)
+    shortfall: int = 0
+    drought: int = 0
+    crowd: int = 0
 
 
 class Shortfall:
@@ -81,27 +79,6 @@ class Shortfall:
     `serve` for each request that is seated, `resize` when the seats of the level change. With ``watched``, only these
     flows are judged, while the demand of all counts; each event costs O(watched flows + different demands).
     """
-
-    __slots__ = (
-        "_accounts",
-        "_capacity",
-        "_demands",
-        "_in_use",
-        "_judged",
-        "_level",
-        "_longest",
-        "_most",
-        "_most_work",
-        "_now",
-        "_scale",
-        "_waiting_flows",
-        "_watched",
-        "_widths",
-        "largest",
-        "longest_drought",
-        "worst",
-        "worst_drought",
-    )
 
     def __init__(self, capacity: int, watched: Collection[Hashable] | None = None, now: int = 0) -> None:
         self._capacity = self._most = require_integer("capacity", capacity, least=0)
@@ -147,7 +124,7 @@ class Shortfall:
         account.waiting += requests * width
         self._waiting_flows += (account.waiting > 0) - was_waiting
         if not account.waiting:
-            account.shortfall = account.drought = account.crowd = 0
+            account.shortfall = account.drought = account.crowd = 0  # the interval has ended
         self._end(account)
 
     def occupy(self, now: int, flow: Hashable, seats: int) -> None:
