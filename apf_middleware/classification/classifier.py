@@ -120,7 +120,9 @@ class _Side:
         """Return the steps of these schemas for this identity; identities with the same steps share them."""
         chosen: list[int] = []
         for schema in candidates:
-            chosen += [place for place in self._of_schema[schema] if self._alternatives[place][1].guard(identity)]
+            for place in self._of_schema[schema]:
+                if self._alternatives[place][1].guard(identity):
+                    chosen.append(place)  # noqa: PERF401 - a comprehension is one more call for each schema
         key = tuple(chosen)
         steps = self._shared.get(key)
         if steps is None:

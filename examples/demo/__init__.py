@@ -1,18 +1,18 @@
-"""An elephant and some mice before a real server, with and without protection: ``python -m examples.demo``.
+"""An elephant and some mice in front of a real server, with and without protection: ``python -m examples.demo``.
 
-A Starlette app asks a backend with ten places for 20 ms; the more ask beyond that, the slower it gets for all. Ten mice
-want ten answers a second each, a fifth of what the backend can do. Then an elephant comes with 200 connections that
-never rest, and everybody gives up on an answer after a second.
+A Starlette app uses a backend that serves ten requests at once, in 20 ms each; with more requests it becomes slower for
+all. Ten mice send ten requests a second each, a fifth of what the backend can serve. Then an elephant arrives with 200
+connections that never pause. All clients give up on a response after a second.
 
-The same load comes twice over real sockets, first to the app alone, then to the app behind `APFMiddleware`. Both are
-uvicorn processes of their own. What is measured is shown in the terminal, and ends with how to try it by hand.
+The same load is sent twice over real sockets: to the app alone, and to the app behind `APFMiddleware`. Each runs in a
+uvicorn process of its own. The terminal shows the measurements, and at the end the commands to try it by hand.
 
-============  ===========================================================================
-`app`         the app, with and without protection; ``apf.yaml`` and ``keys.csv`` are its
+============  ============================================================================
+`app`         the app, with and without protection, configured by ``apf.yaml`` and ``keys.csv``
 `servers`     uvicorn as a process that ends with the demonstration
 `load`        the elephant and the mice
-`figures`     what became of their requests, in numbers
-`report`      the picture of both runs
+`figures`     figures of the results
+`report`      the report of both runs
 `show`        the command
-============  ===========================================================================
+============  ============================================================================
 """

@@ -1,7 +1,7 @@
-"""A shop's API whose backend ten can ask at once. Where more do, it gets slower for all, as databases do.
+"""The API of a shop, whose backend serves ten requests at once and becomes slower for all with more, like a database.
 
 uvicorn examples.demo.app:app            # protected
-uvicorn examples.demo.app:unprotected    # as it was before
+uvicorn examples.demo.app:unprotected    # without the middleware
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SERVICE_S = 0.02
 
 
 class Backend:
-    """It sleeps rather than computes: what is scarce are its places, not the processor."""
+    """A backend that sleeps instead of computing: its places are limited, not the processor."""
 
     def __init__(self) -> None:
         self.in_flight = 0

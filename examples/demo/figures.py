@@ -1,7 +1,7 @@
-"""What a run comes to in numbers, from when the elephant came.
+"""The figures of a run, from the arrival of the elephant on.
 
-A request that wasn't served in time counts as long as its caller was willing to wait. Left out, it would make a server
-that serves nobody look fast.
+A request that wasn't served in time counts with the whole time that its client waited. Without these requests, a server
+that serves none would look fast.
 """
 
 import math
@@ -15,7 +15,7 @@ __all__ = ["Figures", "Party", "percentile", "summarise"]
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """The mice together, or the elephant: how many requests, what became of them, milliseconds."""
+    """All mice, or the elephant: requests by outcome, and latencies in milliseconds."""
 
     asked: int
     served: int
@@ -39,7 +39,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run; goodput is the requests that were served in a second, everybody's together.
+    """One run. ``goodput`` is the number of requests served in a second, those of all clients together.
 
     ``late_ms`` is the 99th percentile of how late the mice's requests were sent.
     """
@@ -50,7 +50,7 @@ class Figures:
     late_ms: float
 
     def as_json(self) -> dict[str, object]:
-        """For programs."""
+        """Return the figures as JSON types."""
         parties = {"mice": self.mice, "elephant": self.elephant}
         shown: dict[str, object] = {name: _party_as_json(party) for name, party in parties.items()}
         return {**shown, "goodput": round(self.goodput, 1), "late_ms": round(self.late_ms, 2)}
@@ -73,7 +73,7 @@ def _served_between(begin: float, end: float, requests: Iterable[Asked]) -> int:
 
 
 def percentile(ascending: Sequence[float], fraction: float) -> float:
-    """Return the smallest value that this fraction doesn't exceed; 0 of nothing."""
+    """Return the smallest value that this fraction doesn't exceed; 0 if there are no values."""
     return ascending[max(math.ceil(fraction * len(ascending)), 1) - 1] if ascending else 0.0
 
 

@@ -1,11 +1,11 @@
-"""The elephant and the mice: who asks when, and what became of each request.
+"""The load: when the elephant and the mice send requests, and the outcome of each.
 
-The elephant is a closed loop on each of its connections: the next request as soon as there is an answer, after a pause
-where the answer was a refusal, and on a new connection where there was none in time. A mouse is an open loop: it asks
-at random times, whatever became of what it asked before, and its latency counts from when a request was due. If it
-waited for its answers, a slow server would be spared the very requests that it is too slow for.
+The elephant is a closed loop on each of its connections: it sends the next request as soon as it has a response, after
+a pause if that was a rejection, and on a new connection if none came in time. A mouse is an open loop: it sends its
+requests at random times, independent of earlier responses, and latencies count from the time at which a request was
+due. If a mouse waited for its responses, a slow server would get fewer requests and look better than it is.
 
-All of it runs in one event loop and takes some percent of a core. Connections are as plain as can be.
+All of it runs in one event loop and takes a few percent of a core.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _CLOSE: Final = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a run is given. Times are seconds; the first part is calm, then, during ``onset``, the elephant comes."""
+    """The load of a run, in seconds. The first part is calm; then, during ``onset``, the elephant arrives."""
 
     seconds: float = 8.0
     connections: int = 200
@@ -40,9 +40,9 @@ class Load:
 
 
 class Asked(NamedTuple):
-    """One request: when it was due, counted from the beginning, how long its caller waited, and the answer's status.
+    """One request: when it was due since the beginning, how long the client waited, and the status of the response.
 
-    The status is 0 where none came in time, or the connection was lost.
+    The status is 0 if no response came in time, or if the connection was lost.
     """
 
     due: float
@@ -94,14 +94,14 @@ class _Connection(asyncio.Protocol):
             self._answer.set_exception(error or ConnectionResetError("the server has closed the connection"))
 
     def abandon(self) -> None:
-        """Leave as a client does that has waited too long."""
+        """Close the connection, as a client does after a time-out."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
 
 
 class _Caller:
-    """One customer: a key, idle connections, and what became of what it asked."""
+    """One client: its key, its idle connections, and its requests so far."""
 
     def __init__(self, name: str, load: Load, asked: list[Asked]) -> None:
         lines = ("GET /orders/7 HTTP/1.1", "Host: 127.0.0.1", f"X-API-Key: {name}-key", "", "")
@@ -112,7 +112,7 @@ class _Caller:
 
 
 class Run:
-    """The load on one server, to be looked at while it goes on."""
+    """The load on one server, whose progress can be read while it runs."""
 
     def __init__(self, load: Load, port: int) -> None:
         self.load = load
@@ -120,26 +120,26 @@ class Run:
         self.mice: list[Asked] = []
         self.elephant: list[Asked] = []
         self.lateness: list[float] = []
-        """How long after it was due each request of a mouse was sent: what the measuring itself adds, at most."""
+        """The delay of each request of a mouse until it was sent, which bounds the error of the measurement."""
         self._living: set[_Connection] = set()
         self._began: float | None = None
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning, at most those that were planned; the last answers may take longer."""
+        """Seconds since the beginning, up to the planned duration; the last responses may take longer."""
         return 0.0 if self._began is None else min(self._now() - self._began, self.load.seconds)
 
     async def play(self) -> None:
-        """Keep the elephant's load up until the last mouse has its last answer."""
+        """Send the load, that of the elephant until the last mouse has its last response."""
         self._began = self._now()
         elephant = _Caller("elephant", self.load, self.elephant)
         try:
-            async with asyncio.TaskGroup() as herd:
-                loops = [herd.create_task(self._stampede(elephant)) for _ in range(self.load.connections)]
+            async with asyncio.TaskGroup() as connections:
+                loops = [connections.create_task(self._run_elephant(elephant)) for _ in range(self.load.connections)]
                 async with asyncio.TaskGroup() as group:
                     group.create_task(asyncio.sleep(self.load.seconds))  # the last mouse may come before the end
                     for number in range(1, self.load.mice + 1):
-                        group.create_task(self._nibble(_Caller(f"mouse-{number}", self.load, self.mice), group))
+                        group.create_task(self._run_mouse(_Caller(f"mouse-{number}", self.load, self.mice), group))
                 for one in loops:
                     one.cancel()
         finally:
@@ -150,16 +150,16 @@ class Run:
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
-    async def _stampede(self, elephant: _Caller) -> None:
-        """One of its connections."""
+    async def _run_elephant(self, elephant: _Caller) -> None:
+        """Run one connection of the elephant."""
         await asyncio.sleep(self.load.calm + self.load.onset * elephant.chance.random())
         while True:
             answer = await self._ask(elephant, self._now())
             if not answer.is_served and answer.took < self.load.deadline:  # refused, or the connection was lost
                 await asyncio.sleep(self.load.pause * elephant.chance.uniform(0.5, 1.5))
 
-    async def _nibble(self, mouse: _Caller, group: asyncio.TaskGroup) -> None:
-        """Run a mouse, which doesn't wait for its answers."""
+    async def _run_mouse(self, mouse: _Caller, group: asyncio.TaskGroup) -> None:
+        """Run a mouse, which doesn't wait for its responses."""
         began = due = self._now()
         while (due := due + mouse.chance.expovariate(self.load.rate)) < began + self.load.seconds:
             await asyncio.sleep(due - self._now())
@@ -167,7 +167,7 @@ class Run:
             group.create_task(self._ask(mouse, due))
 
     async def _ask(self, caller: _Caller, due: float) -> Asked:
-        """One request, which must be answered within the deadline from when it was due."""
+        """Send one request, whose response must come within the deadline from the time at which it was due."""
         connection: _Connection | None = None
         status = 0
         try:

@@ -1,6 +1,6 @@
-"""The picture of both runs, side by side: how the mice fared from moment to moment, who was served, the figures.
+"""The report of both runs, side by side: latency of the mice over time, parts that were served, and a table.
 
-It needs 80 columns and reads without colours: what was served is drawn in blocks, what wasn't in crosses.
+It needs 80 columns and is readable without colours: blocks are served requests, crosses are others.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ from examples.demo.load import Asked, Load, Run
 __all__ = ["PROTECTED", "UNPROTECTED", "WIDTH", "report"]
 
 WIDTH = 80
-"""Columns that the picture needs."""
+"""The width of the report in columns."""
 
 UNPROTECTED, PROTECTED = "without protection", "with apf_middleware"
-"""What the two runs are called."""
+"""The names of the two runs."""
 
 _CHART = (30, 6)  # columns and lines
 _BAR = 21  # columns of a bar that says 100 %
@@ -80,7 +80,7 @@ def _moments(mice: Sequence[Asked], load: Load, columns: int) -> list[list[Asked
 
 
 def _column(moment: Sequence[Asked], load: Load, lines: int) -> list[tuple[str, str]]:
-    """One moment from the top down: crosses for the part that wasn't served, then the longest latency of the rest."""
+    """Return one moment from the top down: crosses for the part not served, then the longest latency of the rest."""
     served = [one.took for one in moment if one.is_served]
     failed = 1 - len(served) / len(moment) if moment else 0.0
     crosses = max(round(failed * lines), 1) if failed else 0

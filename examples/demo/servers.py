@@ -1,4 +1,4 @@
-"""uvicorn as a process of its own, which ends with the demonstration whatever ends that."""
+"""uvicorn as a process of its own, which always ends with the demonstration."""
 
 import contextlib
 import os

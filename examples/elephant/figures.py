@@ -1,9 +1,9 @@
-"""What a run comes to in numbers.
+"""The figures of a run.
 
-Jain's index tells how alike the flows fare, each compared with what it would have if its max-min fair share of the
-seats were its own. By goodput even the single queue is fair, for in the end it serves everybody; what it divides
-unfairly is the waiting. Hence a second index, of pace: the latency that a flow would have with its fair share to
-itself, divided by the one that it has.
+Jain's index measures how equally flows are treated, each compared with its max-min fair share of the seats. By goodput
+even the single queue is fair, because it serves all requests in the end; it is unfair in how long they wait. A second
+index is therefore that of pace: the latency that a flow would have with its fair share to itself, divided by its actual
+latency.
 """
 
 import math
@@ -17,12 +17,12 @@ from examples.elephant.simulation import MS, Backend, Flow, Load, Served
 __all__ = ["PROMPT_MS", "Figures", "Latency", "latencies_ms", "percentile", "summarise"]
 
 PROMPT_MS = 100
-"""Who is answered within this many milliseconds is answered promptly: people don't notice."""
+"""The number of milliseconds within which a response counts as prompt, because people don't notice the delay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Requests served, and the milliseconds that they took from being sent to being answered."""
+    """The number of requests served, and their latencies in milliseconds."""
 
     served: int
     p50: float
@@ -36,7 +36,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run. Goodput is in requests a second; ``prompt`` is the mice's share that was answered promptly."""
+    """One run. Goodput is in requests a second, ``prompt`` the part of the mice's requests with a prompt response."""
 
     mice: Latency
     elephant: Latency
@@ -61,17 +61,17 @@ def summarise(backend: Backend) -> Figures:
 
 
 def latencies_ms(served: Iterable[Served]) -> list[float]:
-    """From the shortest to the longest."""
+    """Return the latencies in ascending order."""
     return sorted(one.latency_ns / MS for one in served)
 
 
 def percentile(ascending: Sequence[float], fraction: float) -> float:
-    """Return the smallest value that this fraction doesn't exceed; NaN of nothing."""
+    """Return the smallest value that this fraction doesn't exceed; NaN if there are no values."""
     return ascending[max(math.ceil(fraction * len(ascending)), 1) - 1] if ascending else math.nan
 
 
 def _prompt_share(backend: Backend) -> float:
-    """Of the mice's requests; those that were sent too late for an answer in time don't count."""
+    """Return the part of the mice's requests with a prompt response, without those sent too late to get one."""
     last_chance = backend.world.now - PROMPT_MS * MS
     sent = sum(at <= last_chance for mouse in backend.mice for at in mouse.sent_at)
     prompt = sum(
@@ -83,12 +83,12 @@ def _prompt_share(backend: Backend) -> float:
 
 
 def _demands(load: Load) -> list[float]:
-    """Seats that each flow would occupy if it never had to wait."""
+    """Return the seats that each flow would occupy if it never had to wait."""
     return [load.connections, *[load.service_ns / load.pause_ns] * load.mice]
 
 
 def _fair_shares(load: Load) -> list[float]:
-    """Each flow's max-min fair share of the seats."""
+    """Return the max-min fair share of the seats of each flow."""
     return max_min_fair(load.seats, _demands(load))
 
 
@@ -100,9 +100,10 @@ def _goodputs(backend: Backend) -> list[float]:
 
 
 def _paces(backend: Backend) -> list[float]:
-    """How fast each flow is served, as parts of how fast it would be with its fair share to itself; 0 if it never is.
+    """Return the pace of each flow; 0 if it is never served.
 
-    Alone it would wait as many times longer than a request takes as its demand exceeds its share (Little's law).
+    With its fair share to itself, a flow's latency is the service time times its demand divided by its share (Little's
+    law).
     """
     load, paces = backend.load, []
     for flow, demand, share in zip(backend.flows, _demands(load), _fair_shares(load), strict=True):

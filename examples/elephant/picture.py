@@ -1,7 +1,7 @@
-"""Both backends at one instant, drawn: who sits, who waits in which queue, and how the mice have fared so far.
+"""A picture of both backends at one instant: the seats, the queues, and the latencies of the mice so far.
 
-A character is a ticket: grey for the elephant's, the mouse's number in its colour for a mouse's. It reads without
-colours too.
+A character is a ticket: grey for the elephant's, the number of the mouse in its colour for others. The picture is
+readable without colours.
 """
 
 import math
@@ -23,7 +23,7 @@ WIDTH = 80
 """Columns that the picture and the report need."""
 
 PLAIN, FAIR = "without fairness", "with apf_middleware"
-"""What the two runs are called."""
+"""The names of the two runs."""
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ELEPHANT = "grey58"

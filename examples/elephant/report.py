@@ -1,4 +1,4 @@
-"""Both runs side by side: how long the mice's requests took, a table of figures, and what the figures say."""
+"""The report of both runs, side by side: latencies of the mice, a table of figures, and a summary."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ def _table(plain: Figures, fair: Figures) -> Table:
 
 
 def _histograms(plain: Backend, fair: Backend) -> Table:
-    """On one scale of latency; the height is relative to the run's most frequent latency."""
+    """Draw both histograms on one scale of latency; heights are relative to the most frequent latency of a run."""
     latencies = [latencies_ms(one for mouse in run.mice for one in mouse.served) for run in (plain, fair)]
     full = max(math.ceil(one[-1] / 100) * 100 for one in latencies)
     pair = Table.grid(padding=(0, 2, 0, 0))

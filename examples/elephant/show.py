@@ -1,4 +1,4 @@
-"""The command: plays both runs at once, draws them as they go in a terminal, and reports what came of them."""
+"""The command: plays both runs at once, draws them in a terminal, and reports the results."""
 
 import codecs
 import io
@@ -57,7 +57,7 @@ def _sketch(error: UnicodeError) -> tuple[str, int]:
 
 
 def _play(console: Console, plain: Backend, fair: Backend, *, fast: bool) -> None:
-    """Let time pass in both, frame by frame."""
+    """Advance both runs frame by frame."""
     frame_ns = _FAST_FRAME_NS if fast else _FRAME_NS
     began = time.monotonic()
     with Live(console=console, auto_refresh=False) as live:

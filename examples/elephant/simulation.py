@@ -1,7 +1,7 @@
 """The elephant, the mice and the backend, in virtual time.
 
-The queue set is the library's own, driven by its `World`. Each flow draws its chances from its own seeded source, so
-that it brings the same load to every backend.
+The queue set is the library's own, driven by its `World`. Each flow has a random generator of its own, so that every
+backend gets the same load.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What every backend is given. Times are nanoseconds; jitter is a fraction to either side."""
+    """The load of a backend. Times are nanoseconds; jitter is a fraction to either side."""
 
     seats: int = 10
     service_ns: int = 20 * MS
@@ -35,7 +35,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One request that was answered."""
+    """One request that was served."""
 
     sent_at: int
     answered_at: int
@@ -46,7 +46,7 @@ class Served:
 
 
 class Flow:
-    """One that sends requests, and what became of them."""
+    """A client that sends requests, and their results."""
 
     def __init__(self, name: str, load: Load) -> None:
         self.name = name
@@ -63,7 +63,7 @@ class Flow:
         return self._around(self._load.pause_ns, self._load.pause_jitter)
 
     def draw_start(self) -> int:
-        """Nobody begins at the same instant as others."""
+        """Return the time of the first request, which differs between flows."""
         return int(self._load.pause_ns * self._chance.random())
 
     def _around(self, middle: int, jitter: float) -> int:
@@ -74,7 +74,7 @@ class Flow:
 
 
 class Backend:
-    """Seats that a queue set gives to the elephant and the mice. ``seats`` shows who sits where."""
+    """Seats that a queue set gives to the elephant and the mice; ``seats`` are the calls that hold them."""
 
     def __init__(self, load: Load, settings: QueueSetSettings) -> None:
         self.load = load
@@ -93,14 +93,14 @@ class Backend:
         return [self.elephant, *self.mice]
 
     def run(self, until: int | None = None) -> None:
-        """Let time pass, to the end of the load or only ``until`` then."""
+        """Run to the end of the load, or to ``until``."""
         self.world.run(self.load.lasts_ns if until is None else until)
 
     def _at(self, time: int, send: Callable[[Flow], None], flow: Flow) -> None:
         self.world.at(time, partial(send, flow), Rank.ARRIVE)
 
     def _send_and_pause(self, mouse: Flow) -> None:
-        """Let a mouse call again without waiting for its answer."""
+        """Let a mouse send requests without waiting for responses."""
         self._send(mouse)
         self._at(self.world.now + mouse.draw_pause(), self._send_and_pause, mouse)
 
@@ -112,18 +112,18 @@ class Backend:
                 flow.entropy,
                 Work(),
                 flow.draw_service(),
-                on_seated=self._sit_down,
+                on_seated=self._take_seat,
                 on_finish=partial(self._answer, flow),
             )
         )
 
-    def _sit_down(self, call: Call) -> None:
+    def _take_seat(self, call: Call) -> None:
         self.seats[self.seats.index(None)] = call
 
     def _answer(self, flow: Flow, call: Call) -> None:
         self.seats[self.seats.index(call)] = None
         flow.served.append(Served(call.arrived_at, self.world.now))
-        if flow is self.elephant:  # one of its connections is free, and asks again
+        if flow is self.elephant:  # one of its connections is free, and sends the next request
             self._at(self.world.now, self._send, flow)
 
     def __repr__(self) -> str:
@@ -131,11 +131,11 @@ class Backend:
 
 
 def plain_backend(load: Load) -> Backend:
-    """Without fairness: one queue for all, as long as it takes, like a semaphore's."""
-    everybody = load.connections + load.mice * load.lasts_ns // load.pause_ns * 2
-    return Backend(load, QueueSetSettings(load.seats, queues=1, hand_size=1, queue_length_limit=everybody))
+    """Return a backend without fairness: one queue of unlimited length for all, as with a semaphore."""
+    most = load.connections + load.mice * load.lasts_ns // load.pause_ns * 2
+    return Backend(load, QueueSetSettings(load.seats, queues=1, hand_size=1, queue_length_limit=most))
 
 
 def fair_backend(load: Load) -> Backend:
-    """With apf_middleware: 64 queues that take turns, and a hand of 6 for each flow."""
+    """Return a backend with apf_middleware: 64 queues that are served in turn, and a hand of 6 for each flow."""
     return Backend(load, QueueSetSettings(load.seats, queues=64, hand_size=6))
