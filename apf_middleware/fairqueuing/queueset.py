@@ -393,6 +393,8 @@ class QueueSet:
         """Seat ``ticket``, which is the `head` or may pass it; the caller has checked that it fits."""
         queue = ticket.queue
         assert queue is not None, "a waiting ticket has a queue"
+        if self.guarantee is not None and self.guarantee.overdue(now) is queue:
+            self.discipline.forget_lead(queue)
         if self.reservation.rounds:
             self.reservation.end(ticket)
         queue.remove(ticket)
@@ -422,6 +424,8 @@ class QueueSet:
                 break
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
                 continue  # parked or refused, and so in no queue any more
+            if overdue is not None:
+                discipline.forget_lead(queue)
             if rounds:
                 self.reservation.end(ticket)
             queue.shift(ticket)

@@ -3,21 +3,22 @@
 A queue set calls its discipline for each event of its queues, with these meanings, and asks it one question (`pick`).
 The discipline keeps the meters that it needs in queues of its own class (`open_queue`).
 
-=============  ======================================================================================================
-``advance``    time passes while nothing else happens
-``arrive``     a ticket is about to join its queue
-``rejoin``     a ticket that arrived earlier is put before those that arrived after it, when its gates have opened
-``serve``      a ticket arrives and is seated in the same step, because no other waits and it fits
-``leave``      a ticket has left its queue unserved
-``dispatch``   a queue's oldest ticket has left it for its seats
-``settle``     a ticket has finished, and its actual duration is known; unless it lingers, its seats are free as well
-``vacate``     the linger of a ticket has ended, and its seats are free
-``catch_up``   tickets have come and gone without the single calls
-``resize``     the level's concurrency has changed
-``follow``     the level's seats are steered: its concurrency is only their upper bound
-``close``      an idle queue has been removed
-``pick``       the queue whose oldest ticket is next
-=============  ======================================================================================================
+===============  ====================================================================================================
+``advance``      time passes while nothing else happens
+``arrive``       a ticket is about to join its queue
+``rejoin``       a ticket that arrived earlier is put before those that arrived after it, when its gates have opened
+``serve``        a ticket arrives and is seated in the same step, because no other waits and it fits
+``leave``        a ticket has left its queue unserved
+``forget_lead``  a queue is about to be served out of turn
+``dispatch``     a queue's oldest ticket has left it for its seats
+``settle``       a ticket has finished, and its actual duration is known; unless it lingers, its seats are free as well
+``vacate``       the linger of a ticket has ended, and its seats are free
+``catch_up``     tickets have come and gone without the single calls
+``resize``       the level's concurrency has changed
+``follow``       the level's seats are steered: its concurrency is only their upper bound
+``close``        an idle queue has been removed
+``pick``         the queue whose oldest ticket is next
+===============  ====================================================================================================
 
 The three solutions of KEP-1040 implement it. `equal-serial` needs only the sum of all demand. The max-min ones need
 each queue's own demand, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``, and
@@ -79,6 +80,9 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def dispatch(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that ``ticket``, the oldest, has been removed from ``queue`` and seated."""
+
+    def forget_lead(self, queue: QueueT) -> None:
+        """Give ``queue`` the meter of the queue that is next, if its own is later: it is served out of turn."""
 
     @abstractmethod
     def settle(self, queue: QueueT, ticket: Ticket, duration_ns: int) -> None:

@@ -19,7 +19,9 @@ that it uses counts against it when another queue comes. While nothing waits at 
 begins, all meters begin at the same value, and seats that are in use count from that moment on.
 
 So a queue is behind or ahead of its share only by what non-preemptive service makes unavoidable, the requests that were
-running: C requests in all, whatever happened before. The guarantee (see `guarantee`) bounds what remains.
+running: C requests in all, whatever happened before. The guarantee (see `guarantee`) bounds what remains. A queue that
+it serves out of turn loses its lead over the queue that would have been next. Otherwise the two would disagree about
+the same lead for ever, and the queue would always wait until its shortfall reaches the bound.
 
 **Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
 seat-time of requests that are over and ``starts`` the sum of the times at which the running ones began, by seats.
@@ -216,6 +218,13 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         else:
             self._queue_heap.drop(queue.index)
             self._waiting_queues -= 1
+
+    def forget_lead(self, queue: EqualSerialQueue) -> None:
+        following = self._queues[self.pick()]
+        lead = self._meter(queue, queue.seats_in_use) - self._meter(following, following.seats_in_use)
+        if lead > 0 and queue.oldest is not None:
+            queue.finished -= lead
+            self._list(queue, queue.oldest, queue.seats_in_use)
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         if not self._waiting_queues:

@@ -209,3 +209,18 @@ def test_a_discipline_needs_a_guess() -> None:
         EqualSerial(1, 0)
     with pytest.raises(InvalidValueError, match="concurrency is -1, but it must be at least 0"):
         EqualSerial(-1)
+
+
+def test_a_queue_that_is_served_out_of_turn_loses_its_lead() -> None:
+    level = Level(seats=1, flows=2)
+    level.arrive(0, 30)
+    level.arrive(1, 30)
+    level.now += 20 * SECOND
+    assert level.release(level.running[0]) == [1]  # the first request took twenty times as long
+    first = next(queue for queue in level.queueset.deck.queues if queue.executing == 0)
+
+    level.queueset.discipline.forget_lead(first)
+
+    assert level.serve(10) == {0: 5, 1: 5}
+    level.queueset.discipline.forget_lead(first)
+    assert level.serve(10) == {0: 5, 1: 5}, "a queue without a lead keeps its meter"
