@@ -272,20 +272,13 @@ class QueueSet:
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
             self._now = now
-        self._finish(now, ticket)
-        seated = self._dispatch(now) if self.waiting else _NONE
-        if not self.is_steered:
-            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
-        return [*ended, *seated] if ended else seated
-
-    def _finish(self, now: int, ticket: Ticket) -> None:
-        queue, guarantee, width = ticket.queue, self.guarantee, ticket.width
-        held = billed = now - ticket.seated_at
+        queue, held = ticket.queue, now - ticket.seated_at
+        billed = held
         self.executing -= 1
         if self.charges.seats:
             billed = self.charges.settle(ticket, held)
-            if guarantee is not None and queue is not None:
-                guarantee.bill(now, queue, ticket.work.seats * (billed - held))
+            if self.guarantee is not None and queue is not None:
+                self.guarantee.bill(now, queue, ticket.work.seats * (billed - held))
         if queue is not None:
             queue.executing -= 1
             self.discipline.settle(queue, ticket, billed)
@@ -293,18 +286,12 @@ class QueueSet:
             ticket.state = TicketState.LINGERING
             self.lingering.add(now + ticket.work.linger_ns, ticket)
             self._has_events = True
-        elif queue is None:
-            self._vacate(ticket)
         else:
-            if guarantee is not None:
-                guarantee.vacate(now, queue, width, held)
-            if self.reservation.passed:  # `_vacate`, written out for speed
-                self.reservation.vacate(ticket)
-            ticket.state = _RELEASED
-            self.seats_in_use -= width
-            queue.seats_in_use -= width
-            if self.deck.is_watchful:
-                self.deck.leave(queue, ticket.entropy)
+            self._vacate(now, ticket)
+        seated = self._dispatch(now) if self.waiting else _NONE
+        if not self.is_steered:
+            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        return [*ended, *seated] if ended else seated
 
     def charge(self, ticket: Ticket, seats: float) -> None:
         """Bill ``ticket`` as if it held so many seats for as long as it runs; the seats that it holds stay the same."""
@@ -346,14 +333,9 @@ class QueueSet:
                 waiting = 0 if self.is_steered else self.seats_waiting
                 self.discipline.advance(ends_at - self._now, self.seats_in_use + waiting - self._queueless_seats)
                 self._now = ends_at
-            queue = ticket.queue
-            if queue is not None:
-                self.discipline.vacate(queue, ticket)
-                if self.guarantee is not None:
-                    self.guarantee.vacate(ends_at, queue, ticket.width, ends_at - ticket.seated_at)
-            self._vacate(ticket)
-            if queue is not None and self.deck.is_watchful:
-                self.deck.leave(queue, ticket.entropy)
+            if ticket.queue is not None:
+                self.discipline.vacate(ticket.queue, ticket)
+            self._vacate(ends_at, ticket)
             self.note_demand(ends_at)
         self._has_events = self._is_restless or self.lingering.next_at is not None
 
@@ -521,16 +503,22 @@ class QueueSet:
         ticket.width = ticket.work.width
         self._phantom_seats += width - ticket.width if self.strict_upstream else 0
 
-    def _vacate(self, ticket: Ticket) -> None:
-        ticket.state = _RELEASED
+    def _vacate(self, now: int, ticket: Ticket) -> None:
+        """Free the seats of ``ticket``."""
+        queue, width = ticket.queue, ticket.width
+        # The guarantee reads what the queue has attained with its seats, and so comes before they are given back.
+        if self.guarantee is not None and queue is not None:
+            self.guarantee.vacate(now, queue, width, now - ticket.seated_at)
         if self.reservation.passed:
             self.reservation.vacate(ticket)
-        self.seats_in_use -= ticket.width
-        queue = ticket.queue
+        ticket.state = _RELEASED
+        self.seats_in_use -= width
         if queue is None:
-            self._queueless_seats -= ticket.width
-        else:
-            queue.seats_in_use -= ticket.width
+            self._queueless_seats -= width
+            return
+        queue.seats_in_use -= width
+        if self.deck.is_watchful:
+            self.deck.leave(queue, ticket.entropy)
 
     # Gates
 
