@@ -1,5 +1,7 @@
 """A queue for each flow: who gets a place, who keeps it, and who has to share."""
 
+from dataclasses import replace
+
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
@@ -151,6 +153,17 @@ def test_fewer_places_are_left_when_their_flows_are_idle() -> None:
 
     assert len(list(level.queueset.deck)) == SHARED + 2
     assert queue_of(level.arrive(0)).index == SHARED
+
+
+def test_only_the_queues_that_more_shared_ones_take_in_lose_their_flows() -> None:
+    level = Level(exact=3)
+    queues = [queue_of(level.arrive(flow)) for flow in (11, 12, 13)]
+
+    level.queueset.reconfigure(level.now, replace(level.settings, queues=SHARED + 1))
+
+    assert [queue.owner for queue in queues] == [None, 12, 13]
+    assert [queue_of(level.arrive(flow)) for flow in (12, 13)] == queues[1:]
+    level.queueset.check()
 
 
 def test_places_need_shared_queues_for_those_beyond() -> None:

@@ -406,3 +406,24 @@ def test_lingers_that_end_together_are_all_noticed_also_when_the_first_changes_w
     lending.check()
     assert not lending.draining
     assert lending.levels["closes"].least == 0
+
+
+def test_a_level_uses_its_min_again_when_a_request_ends_although_exempt_load_has_every_seat() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "x": (EXEMPT, limits(0, 0))})
+    arrive(lending, "x", 10)
+    tickets = arrive(lending, "a", 3)
+    assert seated(tickets) == 2
+
+    assert release(lending, tickets[0], now=1) == ["a"]
+
+
+def test_a_request_within_its_level_s_min_needs_no_room_in_a_queue_while_others_wait() -> None:
+    rooms = [10]
+    levels = {"a": (QUEUED, limits(1, 1)), "b": (QUEUED, limits(3, 3))}
+    lending = Lending(4, levels, room=lambda _waiting: rooms[0], may_rest=False)
+    arrive(lending, "b", 5)
+    rooms[0] = 0
+
+    (ticket,) = arrive(lending, "a")
+
+    assert ticket.is_seated
