@@ -14,9 +14,9 @@ __all__ = ["OFF", "QueueHeap"]
 
 _INDEX_BITS: Final = 24  # an entry is one integer, finish and index side by side: quicker to compare than a tuple
 _INDEX: Final = (1 << _INDEX_BITS) - 1
-_GROUP: Final = _INDEX  # stands for a queue index: "see the group of this finish"; there are never so many queues
-_NOBODY: Final = _INDEX - 1  # likewise: "that was all"
-_LAST: Final = 1 << 4096 | _NOBODY  # no finish is so late
+_GROUP: Final = _INDEX  # stands for the queues of the group with this finish; no queue has so large an index
+_END: Final = _INDEX - 1  # stands for a queue index as well: the heap has no further entry
+_LAST: Final = 1 << 4096 | _END  # no finish is so late
 _BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there always is a top, and two below it
 
 OFF: Final = -_LAST
@@ -76,7 +76,7 @@ class QueueHeap:
         while True:
             top = heap[0]
             index = top & _INDEX
-            if index < _NOBODY:
+            if index < _END:
                 if entries[index] != top:
                     heappop(heap)
                     continue
@@ -100,7 +100,7 @@ class QueueHeap:
         while True:
             top = heap[0]
             index = top & _INDEX
-            if index == _NOBODY:
+            if index == _END:
                 return None
             if entries[index] == top:
                 return index
