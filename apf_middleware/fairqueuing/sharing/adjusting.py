@@ -55,6 +55,7 @@ class Adjusting(Sharing):
     """
 
     __slots__ = (
+        "_drained_at",
         "_due_at",
         "_levels",
         "_strict",
@@ -83,6 +84,7 @@ class Adjusting(Sharing):
         room: Callable[[int], int] | None = None,
     ) -> None:
         self._due_at = require_integer("now", now) + ADJUSTMENT_PERIOD_NS
+        self._drained_at: int | None = None  # when a draining level was forgotten, until limits are adjusted
         SharedLevels.require(seats, wanted, hierarchy)
         make_queueset = partial(QueueSet, discipline=discipline, strict_upstream=strict_upstream, room=room)
         self._strict = strict_upstream
@@ -126,7 +128,7 @@ class Adjusting(Sharing):
             return ended
         seated = queueset.abandon(now, ticket, reason)
         self._note(now, level)
-        return [*ended, *seated] if ended else seated
+        return [*ended, *seated, *self._adjust_drained(now)]
 
     def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         ended = self.tick(now)
@@ -152,6 +154,8 @@ class Adjusting(Sharing):
             return level.release_alone(now, ticket)
         seated = queueset.release(now, ticket)
         self._note(now, level)
+        if self._drained_at is not None:
+            return [*ended, *seated, *self._adjust_drained(now)]
         return [*ended, *seated] if ended else seated
 
     # Time
@@ -163,10 +167,12 @@ class Adjusting(Sharing):
             if ends_at is not None and ends_at <= now:
                 seated += level.queueset.tick(now)
                 self._note(now, level)
-        return seated
+        return [*seated, *self._adjust_drained(now)]
 
     def next_event_at(self) -> int | None:
         due = [self._due_at] if self._waiting else []
+        if self._drained_at is not None:
+            due.append(self._drained_at)
         ends = (level.queueset.next_event_at() for level in self._levels)
         return min([*due, *(ends_at for ends_at in ends if ends_at is not None)], default=None)
 
@@ -184,6 +190,18 @@ class Adjusting(Sharing):
             self._due_at += skipped * ADJUSTMENT_PERIOD_NS
             self._adjust(self._due_at, skipped)
             self._due_at += ADJUSTMENT_PERIOD_NS
+        return self._apply(now)
+
+    def _adjust_drained(self, now: int) -> Sequence[Ticket]:
+        """Adjust the limits at once if a draining level has been forgotten; the regular adjustments keep their times.
+
+        Kubernetes does the same: a level that has drained makes it digest its configuration anew, which adjusts.
+        """
+        if self._drained_at is None:
+            return _NONE
+        self._drained_at = None
+        self._levels.wake()
+        self._adjust(now)
         return self._apply(now)
 
     # Seats
@@ -253,7 +271,8 @@ class Adjusting(Sharing):
                 self._waiting.remove(level)
         if not waits and queueset.is_idle:
             if level.is_draining:
-                self._levels.forget(level)
+                if self._levels.forget(level):
+                    self._drained_at = now
             else:
                 level.rest(now)
 

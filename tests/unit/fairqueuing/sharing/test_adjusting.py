@@ -288,6 +288,41 @@ def test_a_level_that_goes_drains_and_is_forgotten() -> None:
     assert sharing.draining == []
 
 
+@pytest.mark.parametrize("strict_upstream", [False, True])
+def test_limits_are_adjusted_as_soon_as_a_level_has_drained(strict_upstream: bool) -> None:  # noqa: FBT001
+    sharing = adjusting(20, TWO, strict_upstream=strict_upstream)
+    gone = sharing.levels["a"]
+    leaving = fill(sharing, 0, "a", 10)
+    sharing.reconfigure(SECOND, 20, wanted(20, {"b": TWO["b"]}))
+    waiting = fill(sharing, SECOND, "b", 40)
+    for ticket in leaving[1:]:
+        sharing.release(2 * SECOND, gone, ticket)
+    before = sharing.levels["b"].current
+
+    seated = sharing.release(3 * SECOND, gone, leaving[0])
+
+    assert before < sharing.levels["b"].current == 20
+    assert len(seated) == 20 - before
+    assert sum(ticket.is_seated for ticket in waiting) == 20
+    assert sharing.next_event_at() == PERIOD, "the regular adjustments keep their times"
+    sharing.check()
+
+
+def test_limits_are_adjusted_soon_after_a_gate_has_rejected_the_last_request_of_a_draining_level() -> None:
+    sharing = adjusting(20, TWO)
+    gone = sharing.levels["a"]
+    sharing.arrive_parked(0, gone, ticket := Ticket("flow", 1, Work()))
+    sharing.reconfigure(SECOND, 20, wanted(20, {"b": TWO["b"]}))
+    fill(sharing, SECOND, "b", 40)
+    gone.queueset.gatekeeper = Mock(is_parked=Mock(return_value=True))
+    gone.queueset.refuse(2 * SECOND, ticket)
+    sharing.forget_drained(2 * SECOND)
+
+    assert sharing.next_event_at() == 2 * SECOND
+    sharing.tick(2 * SECOND)
+    assert sharing.levels["b"].current == 20
+
+
 def test_when_no_division_is_possible_it_says_so_and_levels_keep_their_limits() -> None:
     limits = LevelLimits(20, 15, 20)
     sharing = Adjusting(
