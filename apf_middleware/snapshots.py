@@ -1,4 +1,4 @@
-"""Frozen snapshots of what a server is doing: its levels, queues, requests, flows, named queues and gates.
+"""Frozen snapshots of a server: its levels, queues, requests, flows, named queues and gates.
 
 Each stateful object makes its own with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics, the
 admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the

@@ -6,7 +6,7 @@ Each has a module of its own, which isn't imported by others, because each needs
 `sqlalchemy`    the connections of an engine's pool             ``[sqlalchemy]``
 `asyncpg`       the connections of a pool                       ``[asyncpg]``
 `redis`         rates, quotas and capacities that servers share ``[redis]``
-`httpx`         so many requests to each host at a time         ``[httpx]``
+`httpx`         a limit on concurrent requests to each host     ``[httpx]``
 `purgatory`     a circuit breaker of an asynchronous app        ``[breakers]``
 `pybreaker`     a circuit breaker of threads                    ``[breakers]``
 ==============  ==============================================  =================

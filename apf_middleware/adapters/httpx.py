@@ -1,8 +1,8 @@
 """Limits on the requests to each host at a time, for apps that call other services with httpx.
 
-A request that is going to call a host waits until it may. What goes out can be counted as well, by a transport around
-the client's own: then calls of requests that didn't pass the gate count too, and so does a response that isn't read to
-its end yet.
+A request that will call a host waits until the host has a free place. A transport around the client's own can count the
+actual calls as well: then calls of requests that didn't pass the gate count too, and a call counts until its response
+has been read to the end.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ def host_gate(
     cost: CostOf = one,
     **terms: Unpack[TermsGiven],
 ) -> "HostGate":
-    """Add a gate with so many places for each host, and ``otherwise`` for those that ``limits`` doesn't name.
+    """Add a gate with the places that ``limits`` has for each host, and ``otherwise`` for hosts that it doesn't name.
 
     ``host`` returns the host that a request is going to call. The gate doesn't concern a request for which that is
     None, or a host without a limit.
@@ -45,7 +45,7 @@ def host_gate(
 
 
 class HostGate(Gate):
-    """Places of each host; with `transport`, everything that goes out is counted."""
+    """The places of each host; `transport` counts the actual calls."""
 
     kind = "httpx"
 
@@ -105,7 +105,7 @@ class HostGate(Gate):
         self._places.check()
 
     def transport(self, inner: httpx.AsyncBaseTransport | None = None) -> httpx.AsyncBaseTransport:
-        """Return a transport for ``httpx.AsyncClient`` that counts what goes out through ``inner``."""
+        """Return a transport for ``httpx.AsyncClient`` that counts the calls through ``inner``."""
         return _CountingTransport(self, inner or httpx.AsyncHTTPTransport())
 
     def note_out(self, host: str) -> None:

@@ -139,10 +139,10 @@ class _InRedis(ABC):
         """Return a lease, or why there is none."""
 
     def release(self, lease: Any) -> None:  # noqa: ANN401, B027 - most have nothing to do
-        """Do nothing: what a request has used is used up."""
+        """Do nothing: a request doesn't return the tokens that it has used."""
 
     async def aclose(self) -> None:
-        """Give back what is left, for a bounded time, and close the connections."""
+        """Give back the remaining leases, for a bounded time, and close the connections."""
         await self._returns.aclose()
         await self._connections.aclose()
 
@@ -166,16 +166,16 @@ class _Rate(_InRedis):
         return Park(retry_in=wait / _MICROSECONDS) if wait else (key, cost)
 
     def undo(self, lease: tuple[Hashable, int]) -> None:
-        """Give back what a request took and hasn't used: another gate has stopped it.
+        """Give back the unused tokens of a request that another gate has stopped.
 
-        This is sent once, for Redis may have done it although its answer was lost. Tokens come back with time anyway.
+        This is sent once, because Redis may have done it although its answer was lost. Tokens come back with time.
         """
         key, cost = lease
         self._returns.add(Return(self._sender(self._undo, key, self._per_token, cost)))
 
 
 class _Quota(_InRedis):
-    """So many in a window of time, which begins with the first one."""
+    """A limited number of requests in a window of time, which begins with the first one."""
 
     def __init__(
         self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf, *, limit: int, per: float
@@ -193,7 +193,7 @@ class _Quota(_InRedis):
         return Park(retry_in=wait / _MICROSECONDS) if wait else (key, cost, window)
 
     def undo(self, lease: tuple[Hashable, int, bytes | str]) -> None:
-        """Give back what a request took and hasn't used, unless its window is over. As of a rate, this is sent once."""
+        """Give back the unused places of a request, unless its window is over. As with a rate, this is sent once."""
         key, cost, window = lease
         self._returns.add(Return(self._sender(self._undo, key, window, cost)))
 
@@ -246,5 +246,5 @@ class _Places(_InRedis):
         self._give_back(key, self._sender(self._release, key, *places), since)
 
     def _give_back(self, key: Hashable, send: partial[Coroutine[Any, Any, Any]], since: float) -> None:
-        """First the state, then the event: when the request ended, Redis didn't know yet."""
+        """Give a lease back, and emit the event afterwards: when the request ends, Redis doesn't know it yet."""
         self._returns.add(Return(send, since + self._hold, partial(self._gates.emit, self.name, key)))

@@ -23,10 +23,10 @@ _CONNECTIONS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RedisSharing:
-    """What servers that share a gate agree on: the ``prefix`` of its keys, beside its name.
+    """The settings that servers with a common gate share: the ``prefix`` of its keys, beside its name.
 
     Redis has ``timeout`` seconds for each answer. A gate has at most ``connections`` connections for questions, and as
-    many for what it gives back.
+    many for returns.
     """
 
     prefix: str = "apf"

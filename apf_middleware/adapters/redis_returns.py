@@ -42,7 +42,7 @@ class Return:
 
 
 class Returns:
-    """What the gate ``name`` has to give back, oldest first, ``at_once`` at a time."""
+    """The pending returns of the gate ``name``, sent oldest first, ``at_once`` at a time."""
 
     def __init__(self, name: str, at_once: int) -> None:
         self._name = name
@@ -99,7 +99,7 @@ class Returns:
         await asyncio.sleep(_FIRST_PAUSE)
 
     async def aclose(self, within: float = _LAST_CHANCE) -> None:
-        """Try what is left without long pauses, for at most ``within`` seconds, and then give up."""
+        """Send the pending returns without long pauses, for at most ``within`` seconds, and then give up."""
         task, self._task = self._task, None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             return

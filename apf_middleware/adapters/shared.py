@@ -1,12 +1,12 @@
 """Places of a resource that others use too: background tasks, other schemas, threads that outlive their client.
 
-Leases alone would let in as many requests as there is room for by the gate's own count, and these would then wait for
-the others with a seat. What the resource itself says isn't enough either: it doesn't know yet of requests that were let
-in a moment ago. So two numbers count: what the resource says is in use, and what is *promised*, which is leased and not
-yet seen to be in use. And never less than what is leased counts, because a request may take again what it has put back.
+If the gate counted only its own leases, requests would pass it, take seats, and then wait for the other users. If it
+counted only the places that the resource reports as taken, it would miss requests that passed a moment ago. So the gate
+adds up two numbers: the places that are taken, and those that are *promised*: leased, and not yet seen to be taken. The
+sum never counts as less than the leased places, because a request may take a place again that it has put back.
 
-The users of places can't be distinguished. If another user takes what was promised, a request waits once in the
-resource's own queue, which is what such queues are for.
+The users of places can't be distinguished. If another user takes a promised place, a request waits once in the
+resource's own queue.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ class SharedPlaces:
         self._lock = Lock()  # use is noted in the thread where it happens
 
     def leased(self, key: Hashable) -> int:
-        """Return how many places are in the hands of requests that the gate has let in."""
+        """Return how many places are leased to requests that have passed the gate."""
         return self._leased.get(key, 0)
 
     def used(self, key: Hashable, taken: int) -> int:
-        """Return how many places count as used, where the resource says that so many are ``taken``."""
+        """Return how many places count as used, where the resource reports ``taken`` places."""
         return max(self.leased(key), taken + self._promised.get(key, 0))
 
     def acquire(self, key: Hashable, cost: int, *, limit: int, taken: int) -> int | Hold | Reject:
@@ -59,7 +59,7 @@ class SharedPlaces:
             self._promise_at_most(key, left)
 
     def note_use(self, key: Hashable, amount: int = 1) -> None:
-        """Note that so much more is in use, whether or not it was promised; may be called in any thread."""
+        """Note that ``amount`` more places are taken, promised or not; may be called in any thread."""
         with self._lock:
             self._promise_at_most(key, self._promised.get(key, 0) - amount)
 
@@ -70,7 +70,7 @@ class SharedPlaces:
             del self._promised[key]
 
     def forget_promises(self) -> None:
-        """Count only what the resource says, because it knows of every lease."""
+        """Count only the places that the resource reports, because it knows of every lease."""
         self._promised.clear()
 
     def check(self) -> None:

@@ -2,9 +2,9 @@
 
 Two facts of the library shape this gate. Its ``checkin`` event comes *before* the connection is back in the pool, and
 where the engine is used in threads the event loop may look even earlier than that. And a connection that is detached
-leaves the pool without a ``checkin``. So nothing is decided by what an event says or when it comes: an event only makes
-the gate read the pool, always in the event loop. If the pool has more connections out than are in use, one is on its
-way, and the gate looks again a millisecond later.
+leaves the pool without a ``checkin``. So an event only makes the gate read the pool, always in the event loop, and
+neither its kind nor its time decides anything. If the pool has more connections out than are in use, one is on its way,
+and the gate looks again a millisecond later.
 """
 
 from collections.abc import Hashable

@@ -1,4 +1,4 @@
-"""What several commands share: how results are written, and which paths and headers are read.
+"""Functions and options that several commands share: to read paths and headers, and to write results.
 
 Colours are for terminals only. Elsewhere the same lines come out plain and unbroken, so that grep finds them.
 """

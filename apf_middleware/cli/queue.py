@@ -4,6 +4,7 @@ Every command asks all workers, or the one that answers at a URL, and merges the
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -57,7 +58,7 @@ class Action(StrEnum):
 
 
 class Mode(StrEnum):
-    """What happens to the waiting requests of a queue that is closed."""
+    """The treatment of waiting requests when a queue is closed."""
 
     DRAIN = "drain"
     SHED = "shed"
@@ -224,7 +225,7 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
     require_success(replies)
     found = differences(list(documents(reading.configuration, "apf", Problems())), replies)
     if output is Output.JSON:
-        show_json({"drift": [one.as_dict() for one in found]})
+        show_json({"drift": list(map(asdict, found))})
     else:
         answered = [reply.worker for reply in replies if reply.is_done]
         for one in found:

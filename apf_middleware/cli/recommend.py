@@ -44,7 +44,7 @@ def recommend(
     write: Annotated[Path | None, typer.Option(help="Write the proposed configuration.")] = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Propose seats, shares and queue settings for recorded requests, and show what was tried.
+    """Propose seats, shares and queue settings for recorded requests, and show the trials.
 
     Exit status 1 if the objective can't be met, 2 if trace or configuration can't be used.
     """

@@ -30,7 +30,7 @@ _UNUSABLE: Final = 2
 
 
 class Listing(StrEnum):
-    """What the rows of a trace are listed by."""
+    """The columns by which the rows of a trace can be listed."""
 
     USER = "user"
     ADDRESS = "address"
@@ -55,8 +55,8 @@ def simulate(
 ) -> None:
     """Simulate a scenario, or recorded requests with --trace, before the code that runs in production.
 
-    PATHS are a scenario and its configuration, in one file or several; with --trace there may be none, and what is
-    tried out is the default configuration. Exit status 2 if they can't be used.
+    PATHS are a scenario and its configuration, in one file or several; with --trace there may be none, and the
+    default configuration is simulated. Exit status 2 if they can't be used.
     """
     scenario, configuration = _read(paths or [], trace)
     if seed is not None:

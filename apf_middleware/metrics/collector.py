@@ -1,7 +1,7 @@
 """The metrics as prometheus_client collects them, made from one reading of the server at each scrape.
 
-Between two scrapes only a ledger is kept, and only of what the last reading had. So the series of a removed level end
-with it.
+Between two scrapes only a ledger is kept, and only for the levels of the last reading. So the series of a removed level
+end with it.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The format that a scraper asks for, and metrics written in it.
 
-prometheus_client repeats the version that was asked for in its answer, and follows no preferences. So it is given only
-what it has, in the order of preference.
+prometheus_client repeats the requested version in its answer, and ignores preferences. So it is given only a format
+that it supports, the most preferred one.
 """
 
 import gzip
@@ -22,7 +22,7 @@ _TEXT: Final = "text/plain"
 
 
 def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes, str]:
-    """Return all metrics of a registry, or of one collector and much quicker, for what an ``Accept`` header asks.
+    """Return all metrics of a registry, or much faster of one collector, in the format that ``accept`` prefers.
 
     The result is the text and its content type.
     """
@@ -40,7 +40,7 @@ def compress(body: bytes, accept_encoding: str) -> tuple[bytes, bool]:
 
 
 def _choose(accept: str) -> str:
-    """Return the most wanted of the formats that there are; empty for the oldest of them."""
+    """Return the most preferred of the supported formats; empty for the oldest one."""
     wanted = [
         one for one in parse_accept(accept) if one.name in {_OPEN_METRICS, _TEXT, "*/*", "text/*"} and one.quality > 0
     ]

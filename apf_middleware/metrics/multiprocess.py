@@ -228,7 +228,7 @@ class DirectoryCollector(Collector):
 
 
 def scrape(directory: str | os.PathLike[str] | None = None, accept: str = "") -> tuple[bytes, str]:
-    """Return the metrics of all workers as text, and its content type, for what an ``Accept`` header asks."""
+    """Return the metrics of all workers as text, and its content type, in the format that ``accept`` prefers."""
     registry = CollectorRegistry()
     registry.register(DirectoryCollector(directory))
     return render(accept, registry)

@@ -33,7 +33,7 @@ class _Ratio:
         self.duration = 0
 
     def advance(self, times: Times, duration: int, denominator: int) -> None:
-        """Put what is new in ``times``, which lasted ``duration`` in all, into its buckets."""
+        """Put the new part of ``times``, whose sum is ``duration``, into its buckets."""
         found, seen = self._found, self._seen
         for value, elapsed in times.items():
             new = elapsed - seen.get(value, 0)
@@ -52,7 +52,7 @@ class _Ratio:
 
 
 class RatioLedger:
-    """The histograms of one reader, by key; readers may come from several threads."""
+    """The histograms of one reader, by key; several threads may use it."""
 
     __slots__ = ("_lock", "_ratios")
 

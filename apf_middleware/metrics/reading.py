@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Kind = Literal["queue", "reject", "exempt"]
-"""What a level does with a request that doesn't fit: queue it, or reject it; in an exempt level every request fits."""
+"""A level queues or rejects a request that doesn't fit; in an exempt level every request fits."""
 
 Bounds = tuple[int, int]
 """The least and the most."""
@@ -70,7 +70,7 @@ class LevelReading:
 
 @dataclass(frozen=True, slots=True)
 class SchemaReading:
-    """What became of one schema's requests at one level; there is one reading per pair of names."""
+    """The counters of one schema at one level; there is one reading for each pair of names."""
 
     level: str
     schema: str
@@ -97,7 +97,7 @@ class ServerReading:
 
     ``hang_ups`` counts clients that left, by what their request was doing (``waiting``, ``executing``).
     ``open_streams`` are by level; a removed level is included as long as it has any. ``receiving`` are the requests
-    without seats whose bodies are on their way, by level, and ``body_bytes`` is what is kept of those bodies.
+    without seats whose bodies are on their way, by level, and ``body_bytes`` is the size of the buffered bodies.
     ``configuration_loads`` are by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``,
     ``waiting``) and kind (``readOnly``, ``mutating``), ``revocations`` by named queue. ``has_legacy_names`` adds the
     legacy families.

@@ -1,6 +1,6 @@
-"""What became of the requests of one schema at one level: counters that the runtime raises where the fact happens.
+"""Counters of the requests of one schema at one level, which the runtime increments where the fact happens.
 
-A request that is admitted at once and is one seat wide raises one integer here, and a histogram when it ends.
+A request that is admitted at once and is one seat wide increments one integer here, and a histogram when it ends.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ class EndingCounter:
 
 
 class Tally:
-    """What became of the requests of one schema at one level.
+    """The counters of one schema at one level.
 
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
     beyond one a request. ``cut`` were estimated wider than their level allows. ``widths`` counts requests by seats,

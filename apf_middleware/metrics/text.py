@@ -1,10 +1,10 @@
 """Metrics as text, written without prometheus_client's samples.
 
 Its general encoder takes 6 to 20 µs a line, and the event loop serves no request meanwhile. Here the labels of a series
-are put together once for all of its buckets, and only what needs it is escaped. The text is the same to the byte but
-for the numbers.
+are put together once for all of its buckets, and only values that need it are escaped. Apart from the numbers, the
+text is the same to the byte.
 
-Numbers are written as Go's clients write them, which is what tools made for Kubernetes expect. In the text format every
+Numbers are written as Go's clients write them, because tools made for Kubernetes expect that. In the text format every
 number is a float in its shortest form, without a fraction if there is none (``7``, ``1e+06``). OpenMetrics marks floats
 (``7.0``, ``1e+06``) and writes the counts of histograms as integers (``1000000``).
 """
@@ -30,7 +30,7 @@ _Number = Callable[[float], str]
 
 
 def go_number(value: float) -> str:
-    """Return what Go's ``strconv`` makes of a float, in the format ``g`` and no longer than needed."""
+    """Return a float as Go's ``strconv`` writes it, in the format ``g`` and no longer than needed."""
     if -_EXPONENT_FROM < value < _EXPONENT_FROM:
         whole = int(value)
         return str(whole) if whole == value else repr(float(value))
@@ -49,13 +49,13 @@ def go_number(value: float) -> str:
 
 
 def open_metrics_number(value: float) -> str:
-    """Return the same with ``.0`` after what looks like an integer."""
+    """Return the same, with ``.0`` added to a number that looks like an integer."""
     text = go_number(value)
     return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
 def rewrite_numbers(body: bytes, *, open_metrics: bool) -> bytes:
-    """Return what prometheus_client has written, with values and bounds as Go writes them."""
+    """Return prometheus_client's text, with values and bounds as Go writes them."""
     number = open_metrics_number if open_metrics else go_number
     counts: tuple[str, ...] = ()
     lines = body.decode().split("\n")

@@ -26,15 +26,6 @@ class QueueDifference:
             return f"{self.queue}: only {'in the files' if self.live is None else 'live'}"
         return f"{self.queue}: {self.field} is {_shown(self.live)} live, {_shown(self.file)} in the files"
 
-    def as_dict(self) -> dict[str, object]:
-        return {
-            "queue": self.queue,
-            "field": self.field,
-            "file": self.file,
-            "live": self.live,
-            "workers": list(self.workers),
-        }
-
 
 def _shown(value: object) -> str:
     return "not set" if value is None else str(value)

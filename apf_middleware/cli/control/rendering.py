@@ -1,4 +1,4 @@
-"""What operators see of queues and gates: tables, one queue in detail, or documents for programs and files.
+"""Views of queues and gates for operators: tables, one queue in detail, or documents for programs and files.
 
 A table has as many columns as the terminal is wide, and all of them where there is no terminal.
 """

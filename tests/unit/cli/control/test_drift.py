@@ -1,9 +1,9 @@
-"""What differs between files and workers."""
+"""Differences between the queues in files and in workers."""
 
 from typing import Any
 
 from apf_middleware.asgi.admin.documents import NamedQueueList
-from apf_middleware.cli.control.drift import differences
+from apf_middleware.cli.control.drift import QueueDifference, differences
 from apf_middleware.cli.control.workers import Reply
 from tests.support.worker_replies import WORKER, silent
 
@@ -41,5 +41,5 @@ def test_a_difference_names_its_workers() -> None:
     )
     [one] = found
 
-    assert one.as_dict() == {"queue": "web", "field": "spec.shares", "file": 8, "live": 9, "workers": ["1", "2"]}
+    assert one == QueueDifference("web", "spec.shares", file=8, live=9, workers=("1", "2"))
     assert differences(files, [silent("1")]) == []
