@@ -10,13 +10,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from apf_middleware.cli.app import app
 from apf_middleware.config import load
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation.trace import RequestTrace
 from tests.e2e.terminal import ROOT, terminal
+from tests.support.command_line import invoke as apf
 
 SCENARIO = """\
 apiVersion: apf/v1
@@ -33,10 +32,6 @@ apiVersion: apf/v1
 kind: Server
 spec: {seats: 10}
 """
-
-
-def apf(*arguments: object) -> Result:
-    return CliRunner().invoke(app, list(map(str, arguments)), prog_name="apf")
 
 
 @pytest.fixture

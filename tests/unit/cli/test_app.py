@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from apf_middleware.cli import main
-from apf_middleware.cli.app import app
+from tests.support.command_line import invoke
 
 LONG = "x" * 5_000
 ODD = [
@@ -72,7 +71,7 @@ def test_odd_arguments_never_end_in_a_traceback(
     (tmp_path / "config.yaml").write_text("apiVersion: apf/v1\nkind: Server\nspec: {}\n")
 
     for odd in ODD:
-        result = CliRunner().invoke(app, [word.replace("{}", odd) for word in command])
+        result = invoke(*(word.replace("{}", odd) for word in command))
 
         is_orderly = result.exception is None or isinstance(result.exception, SystemExit)
         assert is_orderly, f"{ascii(odd)[:40]}: {result.exception!r}"
@@ -106,15 +105,15 @@ def test_a_file_whose_name_is_not_utf8_can_be_read(
 
 def test_help_shows_whole_sentences() -> None:
     for command in ((), ("queue",), ("gate",)):
-        shown = CliRunner().invoke(app, [*command, "--help"]).output
+        shown = invoke(*command, "--help").output
         assert "..." not in shown.partition("Commands:")[2]
         assert "Check configuration files" in shown or command
 
 
 def test_an_error_names_the_option_or_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_option = CliRunner().invoke(app, ["queue", "list", "--runtime-dir", "/nonexistent"])
+    by_option = invoke("queue", "list", "--runtime-dir", "/nonexistent")
     monkeypatch.setenv("APF_RUNTIME_DIR", "/nonexistent")
-    by_variable = CliRunner().invoke(app, ["queue", "list"])
+    by_variable = invoke("queue", "list")
 
     assert by_option.output.startswith("apf: --runtime-dir is '/nonexistent', but it must be a directory")
     assert by_variable.output.startswith("apf: APF_RUNTIME_DIR is '/nonexistent', but it must be a directory")

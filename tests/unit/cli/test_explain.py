@@ -3,9 +3,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from apf_middleware.cli.app import app
+from tests.support.command_line import invoke
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {seats: 4, defaults: kubernetes}\n"
 
@@ -18,7 +17,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def explained(config: Path, *options: str, url: str = "/api/v1/pods") -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["explain", *options, str(config), "GET", url, "--output", "json"])
+    result = invoke("explain", *options, str(config), "GET", url, "--output", "json")
     assert result.exit_code == 0, result.output
     told: dict[str, Any] = json.loads(result.output)
     return told

@@ -5,15 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from apf_middleware.asgi.admin.documents import GateList
-from apf_middleware.cli.app import app
 from apf_middleware.cli.control.merging import gate_disagreements, merge_gates
 from apf_middleware.cli.control.rendering import gate_table
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.snapshots import GateSnapshot
+from tests.support.command_line import invoke
 from tests.support.worker_replies import WORKER, refuses, silent
 
 
@@ -93,7 +92,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 def test_a_command_sends_one_request_to_each_worker(
     asked: list[tuple[object, ...]], arguments: tuple[str, ...], question: tuple[object, ...], status: int
 ) -> None:
-    result = CliRunner().invoke(app, ["gate", *arguments, "--server", "http://127.0.0.1:1"])
+    result = invoke("gate", *arguments, "--server", "http://127.0.0.1:1")
 
     assert (result.exit_code, asked) == (status, [question])
     if status == 0:
@@ -102,6 +101,6 @@ def test_a_command_sends_one_request_to_each_worker(
 
 @pytest.mark.parametrize("duration", ["0", "0s", "-1s", "soon", "1d", "s", "1e9"])
 def test_a_duration_is_a_number_with_a_unit(asked: list[tuple[object, ...]], duration: str) -> None:
-    result = CliRunner().invoke(app, ["gate", "close", "db", "--for", duration, "--server", "http://127.0.0.1:1"])
+    result = invoke("gate", "close", "db", "--for", duration, "--server", "http://127.0.0.1:1")
 
     assert (result.exit_code, asked) == (2, [])
