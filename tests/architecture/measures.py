@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 __all__ = ["Module", "Package", "cycles"]
@@ -41,7 +41,7 @@ class Module:
     def comments(self) -> int:
         return sum(bool(_COMMENT.search(line)) for line in self.text.splitlines())
 
-    @property
+    @cached_property
     def classes(self) -> list[ast.ClassDef]:
         return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
 
@@ -60,7 +60,7 @@ def _imports(tree: ast.AST, typing: bool) -> Iterator[str]:  # noqa: FBT001 - it
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
-        else:
+        elif not isinstance(node, ast.expr):
             yield from _imports(node, typing)
 
 
@@ -73,7 +73,8 @@ class Package:
             name = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
             self.modules[name] = Module(name, path)
 
-    def graph(self, *, typing: bool) -> dict[str, set[str]]:
+    @cache  # noqa: B019 - a few packages in a process
+    def graph(self, *, typing: bool) -> Mapping[str, set[str]]:
         """Return the modules that each module imports."""
         return {
             name: {found for one in module.imports(typing=typing) if (found := self._module_of(one)) not in ("", name)}
