@@ -17,6 +17,7 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, Refused
 from apf_middleware.classification import Identity
 from apf_middleware.config import load_text
+from tests.support.examples import seeds
 from tests.support.protected_app import ProtectedApp, configuration, problem, settle
 from tests.support.reloadable_app import CROWD, QUEUES, ReloadableApp, level, written
 
@@ -383,7 +384,7 @@ def anything(dice: random.Random) -> str:
     return written(*some, level("crowd", schema=schema, precedence=9000), seats=dice.randint(1, 6))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_no_request_is_lost_by_random_reloads(file: Path, seed: int) -> None:
     dice = random.Random(seed)
     async with anyio.create_task_group() as tasks:

@@ -97,7 +97,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-@examples(12)
+@examples(8)
 @given(
     seats=st.integers(2, 12),
     over=st.integers(0, 3),
@@ -148,7 +148,7 @@ def nobody_stands_for_nothing(queueset: QueueSet) -> None:
         assert all(first.width > free for first in firsts)
 
 
-@examples(15)
+@examples(9)
 @given(
     seats=st.integers(3, 12),
     rounds=st.integers(0, 4),

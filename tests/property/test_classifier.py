@@ -188,7 +188,7 @@ def classifier(schemas: list[FlowSchema], remembered: int = 4096, flowless_level
     )
 
 
-@examples(80)
+@examples(45)
 @given(schema_lists(), digest_lists)
 def test_the_classifier_agrees_with_its_plain_twin_also_when_cached(
     schemas: list[FlowSchema], asked: list[RequestDigest]
@@ -207,7 +207,7 @@ def test_the_classifier_agrees_with_its_plain_twin_also_when_cached(
             assert (found.schema, found.level, found.flow, found.entropy) == expected
 
 
-@examples(100)
+@examples(60)
 @given(rules | conjunctions, digest_lists)
 def test_matching_agrees_with_the_twin(rule: Rule | Conjunction, asked: list[RequestDigest]) -> None:
     for digest in asked:
@@ -215,7 +215,7 @@ def test_matching_agrees_with_the_twin(rule: Rule | Conjunction, asked: list[Req
         assert why_not(rule, digest) != ""
 
 
-@examples(30)
+@examples(18)
 @given(schema_lists(), digest_lists, st.randoms(use_true_random=False))
 def test_the_order_of_the_schemas_does_not_matter(
     schemas: list[FlowSchema], asked: list[RequestDigest], rnd: random.Random
@@ -226,7 +226,7 @@ def test_the_order_of_the_schemas_does_not_matter(
     assert [classifier(shuffled).classify(one) for one in asked] == [classifier(schemas).classify(one) for one in asked]
 
 
-@examples(30)
+@examples(18)
 @given(schema_lists(), digest_lists)
 def test_each_request_gets_an_accepting_schema_or_a_fallback(
     schemas: list[FlowSchema], asked: list[RequestDigest]
@@ -246,7 +246,7 @@ def test_each_request_gets_an_accepting_schema_or_a_fallback(
         assert all(reason for _, reason in explanation.passed_over)
 
 
-@examples(30)
+@examples(18)
 @given(schema_lists(), digest_lists)
 def test_levels_without_flows_have_an_empty_distinguisher(
     schemas: list[FlowSchema], asked: list[RequestDigest]

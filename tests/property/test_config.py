@@ -68,19 +68,19 @@ def quickly(text: str | bytes) -> Reading:
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")))
-@examples(120)
+@examples(80)
 def test_arbitrary_bytes_are_handled(raw: bytes) -> None:
     quickly(raw)
 
 
 @given(st.text(alphabet="ab:-?[]{}&*!|>'\"#%@`,\n\t <~0", max_size=200))
-@examples(120)
+@examples(80)
 def test_arbitrary_punctuation_is_handled(text: str) -> None:
     quickly(text)
 
 
 @given(st.lists(TREES | objects(TREES), max_size=4))
-@examples(150)
+@examples(80)
 def test_arbitrary_structures_are_handled(trees: list[Any]) -> None:
     quickly(yaml.safe_dump_all(trees))
     for tree in trees:
@@ -190,7 +190,7 @@ def configurations(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(configurations(), st.randoms(use_true_random=False))
-@examples(40)
+@examples(25)
 def test_order_of_documents_and_files_does_not_matter(documents: list[dict[str, Any]], random: Any) -> None:  # noqa: ANN401
     shuffled = random.sample(documents, len(documents))
     expected = load_text(yaml.safe_dump_all(documents))
@@ -203,7 +203,7 @@ def test_order_of_documents_and_files_does_not_matter(documents: list[dict[str, 
 
 
 @given(configurations())
-@examples(40)
+@examples(25)
 def test_a_written_configuration_reads_back_equal(documents: list[dict[str, Any]]) -> None:
     configuration = load_text(yaml.safe_dump_all(documents))
     text = emit(configuration)
@@ -282,4 +282,4 @@ def test_rejecting_a_flood_takes_seconds_at_most(name: str) -> None:
 
     took = time.thread_time() - began
     print(name, len(text), len(problems), took)
-    assert took < 4  # a busy machine takes twice as long as an idle one
+    assert took < 15  # what grows with the square takes minutes; a busy machine takes several times as long

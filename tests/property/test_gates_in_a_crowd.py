@@ -108,7 +108,7 @@ class _Crowd:
     ways=st.lists(st.sampled_from(_WAYS), min_size=1, max_size=3),
     seed=st.integers(0, 2**32),
 )
-@examples(80)
+@examples(45)
 def test_gates_keep_their_guarantees_under_load(  # noqa: PLR0917 - hypothesis passes them
     share: Any,  # noqa: ANN401 - a class
     discipline: Any,  # noqa: ANN401 - a class

@@ -412,4 +412,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestGates = _Machine.TestCase
-TestGates.settings = examples(50, stateful_step_count=50)
+TestGates.settings = examples(30, stateful_step_count=50)

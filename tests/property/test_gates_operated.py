@@ -196,7 +196,7 @@ class _Server:
     keys=st.sampled_from((1, 3, 40)),
     seed=st.integers(0, 2**32),
 )
-@examples(40)
+@examples(25)
 def test_no_request_is_lost_by_operations(share: Any, discipline: Any, keys: int, seed: int) -> None:  # noqa: ANN401
     server = _Server(Random(seed), share, discipline, keys)
     for number in range(120):

@@ -65,7 +65,7 @@ def watched(discipline: type[Discipline[Any]], twins: list[PlainGuarantee]) -> C
     return Watched
 
 
-@pytest.mark.parametrize("seed", [*seeds(14), 131, 241])
+@pytest.mark.parametrize("seed", [*seeds(8), 131, 241])
 @pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
 def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: type[Discipline[Any]], seed: int) -> None:
     """Tides, as in the worlds of the disciplines, with widths, lingers, parked requests, and levels that change."""

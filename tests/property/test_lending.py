@@ -264,4 +264,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestLending = _Machine.TestCase
-TestLending.settings = examples(70, stateful_step_count=40)
+TestLending.settings = examples(40, stateful_step_count=40)

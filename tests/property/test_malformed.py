@@ -119,7 +119,7 @@ def check(middleware: APFMiddleware, scope: Scope) -> None:
 @pytest.mark.parametrize("middleware", MIDDLEWARES, ids=["defaults", "everything"])
 @given(parts=PARTS, missing=st.sets(st.sampled_from(OPTIONAL), max_size=4), kind=st.sampled_from(["http", "websocket"]))
 @example(parts={"method": "0", "headers": [(b"content-length", b"1")]}, missing=set(), kind="websocket")
-@examples(120)
+@examples(70)
 def test_arbitrary_scopes_are_handled(
     middleware: APFMiddleware, parts: dict[str, object], missing: set[str], kind: str
 ) -> None:

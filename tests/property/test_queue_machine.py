@@ -231,4 +231,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestQueues = _Machine.TestCase
-TestQueues.settings = examples(25, stateful_step_count=35)
+TestQueues.settings = examples(15, stateful_step_count=35)

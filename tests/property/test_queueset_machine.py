@@ -192,7 +192,7 @@ class ExemptLevel(_Machine):
 
 
 TestLevelWithQueues = LevelWithQueues.TestCase
-TestLevelWithQueues.settings = examples(100, stateful_step_count=40)
+TestLevelWithQueues.settings = examples(60, stateful_step_count=40)
 TestLevelWithoutQueues = LevelWithoutQueues.TestCase
 TestLevelWithoutQueues.settings = examples(20, stateful_step_count=40)
 TestExemptLevel = ExemptLevel.TestCase

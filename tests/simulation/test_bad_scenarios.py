@@ -16,9 +16,9 @@ Results = Mapping[str, Result]
 
 
 DURATIONS_S = {
-    "deployment-of-doom": 9,
+    "deployment-of-doom": 6,
     "garbage-collector-crowded-out": 24,
-    "one-agent-amuck": 8,
+    "one-agent-amuck": 5,
     "overbearing-tenants": 10,
     "priority-inversion": 12,
     "self-maintenance-crowded-out": 11,

@@ -355,7 +355,7 @@ VALUES = (
     st.sampled_from([None, ("10.0.0.1", 1), ("203.0.113.9", 1), ("", 0), [], ("testclient", 5)]),
     st.none() | st.text(max_size=20),
 )
-@examples(100)
+@examples(50)
 def test_whatever_comes_there_is_a_verdict_with_a_fixed_reason(
     whole: Chain,
     headers: list[tuple[bytes, bytes]],

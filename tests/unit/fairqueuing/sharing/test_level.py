@@ -20,6 +20,7 @@ from apf_middleware.fairqueuing import (
     flow_hash,
 )
 from apf_middleware.fairqueuing.sharing.base import Wanted
+from tests.support.examples import seeds
 
 MS = 10**6
 ONE = Work()
@@ -82,7 +83,7 @@ class Run:
 
 
 @pytest.mark.parametrize("light", [0.97, 0.6])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("way", [Lending, Adjusting])
 def test_resting_changes_neither_decisions_nor_statistics_nor_meters(
     way: Callable[..., Sharing], seed: int, light: float
@@ -103,7 +104,7 @@ def test_resting_changes_neither_decisions_nor_statistics_nor_meters(
         assert all(level.alone_count for level in quick.sharing.levels.values() if level.least or level.exempt)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(2))
 @pytest.mark.parametrize("name", ["max-min-serial", "max-min-concurrent"])
 def test_resting_changes_no_decision_of_the_max_min_disciplines(name: str, seed: int) -> None:
     quick, plain = (
