@@ -113,17 +113,19 @@ def test_nothing_is_fetched_from_elsewhere_when_a_page_is_looked_at(site: dict[P
 
 def test_a_page_that_is_in_no_menu_fails_the_build(tmp_path: Path) -> None:
     settings: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
-    settings["docs_dir"] = str(ROOT / "docs")
-    settings["hooks"] = [str(ROOT / hook) for hook in settings["hooks"]]
-    first, *others = settings["nav"]
-    settings["nav"] = others
+    (tmp_path / "docs").mkdir()
+    for name in ("index", "forgotten"):
+        (tmp_path / "docs" / f"{name}.md").write_text(f"# {name}\n")
+    del settings["hooks"]
+    settings["docs_dir"], settings["nav"] = "docs", settings["nav"][:1]
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(settings))
 
     result = build(tmp_path / "site", "--config-file", str(tmp_path / "mkdocs.yml"))
 
-    assert first == {"Overview": "index.md"}
+    assert settings["nav"] == [{"Overview": "index.md"}]
     assert result.returncode != 0
     assert 'not included in the "nav" configuration' in result.stderr
+    assert "forgotten.md" in result.stderr
 
 
 def test_make_builds_what_is_tested_here() -> None:

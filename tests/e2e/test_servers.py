@@ -213,7 +213,7 @@ async def test_a_slow_reader_keeps_its_own_seat_and_no_more(server: Server, clie
     await until(left)
 
 
-async def test_of_two_thousand_connections_at_once_nobody_is_lost(server: Server, client: httpx.AsyncClient) -> None:
+async def test_of_a_thousand_connections_at_once_nobody_is_lost(server: Server, client: httpx.AsyncClient) -> None:
     async def one(number: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         try:
@@ -224,9 +224,9 @@ async def test_of_two_thousand_connections_at_once_nobody_is_lost(server: Server
         finally:
             writer.close()
 
-    statuses = await asyncio.gather(*[one(number) for number in range(2000)])
+    statuses = await asyncio.gather(*[one(number) for number in range(1000)])
 
-    assert len(statuses) == 2000
+    assert len(statuses) == 1000
     assert set(statuses) <= {200, 429}
     assert 200 in statuses, "how many is a matter of how fast the server takes connections"
 
