@@ -53,7 +53,7 @@ def type_in(commands: list[Command], folder: Path, environment: dict[str, str]) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=90,
+        timeout=240,
     )
     return result.stdout.split(f"\n{_MARK}\n")[: len(commands)]
 

@@ -57,7 +57,7 @@ class Terminal:
 
 
 @contextmanager
-def _heeded_sigint() -> Iterator[None]:
+def heeded_sigint() -> Iterator[None]:
     """Restore SIGINT: a process started in a shell's background inherits that it is ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -71,7 +71,7 @@ def terminal(module: str, *arguments: str, **environment: str) -> Iterator[Termi
     """``python -m module`` in a terminal."""
     screen, keyboard = pty.openpty()
     try:
-        with _heeded_sigint():
+        with heeded_sigint():
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 cwd=ROOT,

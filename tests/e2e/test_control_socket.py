@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.terminal import heeded_sigint
 from tests.support.servers import Kind, Server, serve
 
 pytestmark = pytest.mark.timeout(120)
@@ -35,7 +36,7 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[signal
     """Two servers of a kind, one for each signal, with the directories of their sockets."""
     kind, options, workers = SERVERS[request.param]
     found = {}
-    with ExitStack() as stack:
+    with heeded_sigint(), ExitStack() as stack:
         for number in (signal.SIGTERM, signal.SIGINT):
             sockets = tmp_path / number.name
             sockets.mkdir()

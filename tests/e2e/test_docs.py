@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 def build(site: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site), *options]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=110)
 
 
 class Page(HTMLParser):

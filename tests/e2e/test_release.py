@@ -21,13 +21,15 @@ from tests.e2e.newcomer import Command, commands_of, files_of, missing, type_in
 from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(300)  # a busy machine takes three times as long for builds and types
+
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 
 
 def run(*command: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
-        command, cwd=folder, env=variables | environment, capture_output=True, text=True, check=False, timeout=90
+        command, cwd=folder, env=variables | environment, capture_output=True, text=True, check=False, timeout=240
     )
 
 
@@ -168,7 +170,7 @@ class Newcomer:
                 process.wait(timeout=60)
 
     def wait_for(self, url: str, process: subprocess.Popen[bytes]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < end:
             try:
                 with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - on this machine

@@ -40,7 +40,7 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *arguments]
     return subprocess.run(
-        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False, timeout=110
     )
 
 
