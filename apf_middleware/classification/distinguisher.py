@@ -131,6 +131,7 @@ def _address_reader(prefix_v4: int, prefix_v6: int) -> Reader:
         network = seen.get(address)
         if network is None:
             network = network_of(address, prefix_v4, prefix_v6)
+            # Proxies may pass on any text as an address; what is long isn't one.
             if len(address) <= _LONGEST_ADDRESS:
                 seen.put(address, network)
         return network

@@ -63,7 +63,7 @@ def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
     Name and groups come first, and all parts have a length. A key with a resource never equals one without, because it
     has four more parts, while all further facts are in both.
     """
-    who = ("identity.name", "identity.groups")
+    caller = ("identity.name", "identity.groups")
     attributes = {name for kind, name in facts if kind == "attribute"}
     plain = {name for name in attributes if not name.startswith("resource.")} | {"verb", "path"}
     about = attributes | {"verb", "resource.api_group", "resource.resource", "resource.subresource"}
@@ -71,8 +71,8 @@ def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
     headers = sorted(name for kind, name in facts if kind == "header")
     queries = sorted(name for kind, name in facts if kind == "query")
     return (
-        _with_values(attrgetter(*who, *sorted(plain)), headers, queries),
-        _with_values(attrgetter(*who, *sorted(about)), headers, queries),
+        _with_values(attrgetter(*caller, *sorted(plain)), headers, queries),
+        _with_values(attrgetter(*caller, *sorted(about)), headers, queries),
     )
 
 

@@ -38,26 +38,30 @@ SERVICE_ACCOUNT = "system:serviceaccount:"
 """The prefix of a service account's user name, followed by its namespace, a colon and its name."""
 
 
-def accepts(what: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> bool:
+def accepts(rule: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> bool:
     """Return whether a schema or one of its rules accepts a request."""
-    return why_not(what, digest) is None
+    return why_not(rule, digest) is None
 
 
-def why_not(what: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> str | None:
+def why_not(rule: FlowSchema | Rule | Conjunction, digest: RequestDigest) -> str | None:
     """Return why a schema or rule doesn't accept a request, in a few words; None if it does."""
-    if isinstance(what, FlowSchema):
-        reasons = [why_not(rule, digest) for rule in what.rules]
-        if None in reasons:
-            return None
-        return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or "it has no rules"
-    if isinstance(what, Conjunction):
-        failed = next((test for test in what.tests if not _test_holds(test, digest)), None)
+    if isinstance(rule, FlowSchema):
+        return _joined([why_not(one, digest) for one in rule.rules], "it has no rules")
+    if isinstance(rule, Conjunction):
+        failed = next((test for test in rule.tests if not _test_holds(test, digest)), None)
         return None if failed is None else f"{_describe(failed)} doesn't hold"
-    return _why_not_rule(what, digest)
+    return _why_not_rule(rule, digest)
+
+
+def _joined(reasons: list[str | None], otherwise: str) -> str | None:
+    """Return the reasons why no alternative accepts a request; None if one of them does."""
+    if None in reasons:
+        return None
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or otherwise
 
 
 def _why_not_rule(rule: Rule, digest: RequestDigest) -> str | None:
-    if not any(_subject_asks(subject, digest.identity) for subject in rule.subjects):
+    if not any(_subject_matches(subject, digest.identity) for subject in rule.subjects):
         return f"{digest.identity.name!r} in {_listed(digest.identity.groups)} is none of its subjects"
     reasons = [_why_not_http(http, digest) for http in rule.http_rules]
     if digest.resource is not None:
@@ -65,13 +69,11 @@ def _why_not_rule(rule: Rule, digest: RequestDigest) -> str | None:
         reasons += [_why_not_resource(one, digest.verb, about) for one in rule.resource_rules]
     else:
         reasons += [_why_not_path(one, digest.verb, digest.path) for one in rule.non_resource_rules]
-    if None in reasons:
-        return None
     kind = "requests that aren't about a resource" if digest.resource is None else "resource requests"
-    return "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or f"it has no rule for {kind}"
+    return _joined(reasons, f"it has no rule for {kind}")
 
 
-def _subject_asks(subject: AnySubject, identity: Identity) -> bool:
+def _subject_matches(subject: AnySubject, identity: Identity) -> bool:
     match subject:
         case UserSubject(name):
             return name in ("*", identity.name)

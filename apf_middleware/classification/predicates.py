@@ -150,7 +150,7 @@ def _compile_resource_rule(rule: ResourceRule) -> tuple[Predicate | None, frozen
                 return False
         if groups is not None and about.api_group not in groups:
             return False
-        if not about.namespace:
+        if not about.namespace:  # namespaces, even *, don't cover requests without one
             return cluster_scope
         return namespaces is None or about.namespace in namespaces
 
@@ -162,6 +162,7 @@ def _compile_path_rule(rule: NonResourceRule) -> tuple[Predicate | None, frozens
     everything = "*" in rule.urls
     if everything and verbs is None:
         return None, None
+    # A pattern covers its literal path and everything below it, with or without a star, as upstream's.
     urls = frozenset(rule.urls)
     beginnings = tuple({url.removesuffix("*").removesuffix("/") + "/" for url in rule.urls})
 
@@ -232,6 +233,7 @@ def _compile_conjunction(conjunction: Conjunction, *, about_resource: bool) -> A
     def guard(identity: Identity) -> bool:
         return all(holds(_identity_values(identity, field)) for field, holds in guards)
 
+    # Several tests of one field must all hold, so the names that can match are their intersection.
     named = Field.RESOURCE if about_resource else Field.PATH
     names: frozenset[str] | None = None
     for test in others:

@@ -111,10 +111,11 @@ def cut(work: Work, cap: int) -> Work:
     The duration of a request isn't known, so fewer seats are less work. The final work is known and stays the same:
     fewer seats for a longer time.
     """
+    # The common case: no cap, or narrow enough.
     if cap == 0 or work.width <= cap:
         return work
     require_integer("cap", cap, least=0)
     if not work.final_seats:
         return plain_work(cap)
-    cut_off = work.within(cap)
+    cut_off = work.within(cap)  # the same final work on fewer seats, for longer
     return Work(min(work.seats, cap), cut_off.final_seats, cut_off.linger_ns)

@@ -76,6 +76,7 @@ class WatchTracker:
             return Watch(WatchKey("", ""), is_counted=False)
         key = WatchKey(resource.api_group, resource.resource, resource.namespace, resource.name)
         count = self._counts.get(key, 0)
+        # A full tracker still counts the keys that it knows.
         if not count and len(self._counts) >= self._most:
             self.uncounted += 1
             return Watch(key, is_counted=False)
@@ -101,6 +102,7 @@ class WatchTracker:
         if verb in _READING or not counts:
             return 0
         group, kind, namespace, name = resource.api_group, resource.resource, resource.namespace, resource.name
+        # The three keys are disjoint, so no watch is counted twice.
         concerned = counts.get(WatchKey(group, kind), 0)
         if namespace:
             concerned += counts.get(WatchKey(group, kind, namespace), 0)

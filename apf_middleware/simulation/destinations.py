@@ -33,7 +33,7 @@ def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTemplate:
-    """What a client asks for, and as whom; header names are in lower case. Compared by identity, to be a quick key."""
+    """A request as a client sends it; header names are in lower case. Compared by identity, to be a quick key."""
 
     identity: Identity
     method: str = "GET"
@@ -68,9 +68,10 @@ class DestinationResolver:
         known = self._resolved.get(key)
         if known is None:
             known = self._resolve_new(template, seats)
+            # Recorded traffic may have any number of kinds; those beyond the bound are resolved each time.
             if len(self._resolved) < MOST_KNOWN:
                 self._resolved[key] = known
-        elif not (seats or known.choice.dependence.is_steady):
+        elif not (seats or known.choice.dependence.is_steady):  # the estimate may have changed since
             return self._estimated(known)
         return known.destination
 

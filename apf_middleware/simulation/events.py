@@ -34,6 +34,7 @@ class EventQueue:
 
     def at(self, time: int, action: Callable[[T], object], subject: T, rank: int = 0) -> None:
         """Call ``action(subject)`` at ``time``, or now if that has passed."""
+        # The number keeps the order of scheduling among equal times and ranks, and actions from being compared.
         self._scheduled = number = self._scheduled + 1
         at = time if time > self.now else self.now  # noqa: FURB136 - max() takes three times as long
         heappush(self._events, (at, rank, number, action, subject))
@@ -81,6 +82,7 @@ class FifoTimeouts(Generic[T]):
         pending = self._pending
         while pending and self._is_over(pending[0][1]):
             pending.popleft()
+        # Lengths are equal, so the queue stays in order of expiry.
         pending.append((at, subject))
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -120,6 +122,6 @@ class VirtualTimer:
             self._events.at(at, self._fire_due, at)
 
     def _fire_due(self, at: int) -> None:
-        if self._at == at:
+        if self._at == at:  # otherwise an earlier request superseded this event
             self._at = None
             self._fire()

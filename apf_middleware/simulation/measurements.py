@@ -79,6 +79,7 @@ class Measurements:
     def _fair_shares(self) -> list[tuple[SimulatedClient, float, float]]:
         """Return each client with a demand, what it got of its fair share, and that share, in seat-seconds."""
         clients = [client for client in self.clients if client.all_asked_ns]
+        # Clients can get more than the capacity: work counts when it is answered, also that done before.
         capacity_ns = max(self._capacity_ns * self._windows_counted, sum(client.all_got_ns for client in clients))
         shares = max_min_fair(capacity_ns / _SECOND, [client.all_asked_ns / _SECOND for client in clients])
         return [

@@ -52,6 +52,7 @@ class QuantileSketch:
             raise InvalidValueError("part", part, "it must be from 0 to 1")
         if not self.count:
             return None
+        # The rank of the value in ascending order, rounded up; -int(-x // 1) is the ceiling.
         rank, seen = max(1, -int(-part * self.count // 1)), 0
         for bucket in sorted(self._counts):
             seen += self._counts[bucket]

@@ -204,7 +204,7 @@ class Simulation:
         """Let the client give up."""
         meter = request.client.meter
         if self._counts(request):
-            meter.timeouts += 1
+            meter.timeouts += 1  # at a level, a time-out in the queue is a rejection; a running request goes on
             self.measurements.levels[request.level].rejected += request.state is _WAITING
         meter.turned_away += 1
         request.is_settled = True
@@ -270,10 +270,11 @@ class Simulation:
             request.on_conclusion(outcome == "rejected")
         if request.parent is not None:
             request.parent.has_failed = outcome != "served"
+            # The parent goes on in an event of its own, because this may be within a state change of its controller.
             self._events.at(self._events.now, self.served, request.parent)
         if self._from_ns <= request.due < self._end_ns:
             self._counted_open -= 1
-            if self._is_over and not self._counted_open:
+            if self._is_over and not self._counted_open:  # nothing that counts is left
                 self._events.stop()
 
     def _measure(self, request: SimulatedRequest, outcome: _Outcome) -> None:

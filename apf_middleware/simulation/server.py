@@ -79,7 +79,7 @@ class SimulatedServer:
         if state is _SEATED:
             self._work(self._begin, request)
         elif state is _WAITING:
-            request.waiter = request
+            request.waiter = request  # as the task of a server would wait, so that the controller can wake it
             runtime = request.destination.runtime
             limits = self._wait_limits.get(runtime.name)
             if limits is None:
@@ -95,6 +95,7 @@ class SimulatedServer:
         if request.state is _SEATED:
             self._work(self._begin, request)
         elif not request.is_settled:
+            # Not at once: the controller is in the midst of a state change.
             self._events.at(self._events.now, self._reject, request)
 
     def _reject(self, request: SimulatedRequest) -> None:
@@ -103,6 +104,7 @@ class SimulatedServer:
 
     def _begin(self, request: SimulatedRequest) -> None:
         """Start the request at the backend, which takes longer for it the more it has to do at this moment."""
+        # The slowdown is fixed at the start: later arrivals slow down only themselves.
         self.load = load = self.load + request.weight
         duration = request.service_ns
         if load > self.places:

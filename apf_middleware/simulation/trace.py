@@ -143,6 +143,7 @@ class RequestTrace:
         for number, row in enumerate(self._parsed(TraceSurvey())):
             time = row.time_ns - begin + (dice.randrange(_SECOND) if row.is_whole_second else 0)
             heappush(held, (time, number, row))
+            # Rows come out in order unless one is more than LOOK_AHEAD rows too late in the file.
             if len(held) > LOOK_AHEAD:
                 last, earliest = _first(held, last)
                 yield earliest
@@ -185,6 +186,7 @@ class RequestTrace:
                 continue
             taken += 1
             yield row
+        # A few bad lines are normal; more mean that the file has another format.
         if strange and (not taken or strange > _MOST_UNREADABLE * taken):
             raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines are like that)")
 

@@ -39,29 +39,29 @@ class ServiceGap:
             self._served[flow] = self._service(now, flow)
             self._since[flow] = now
             self._seats[flow] += seats
-            self._look(now, flow)
+            self._update(now, flow)
 
     def wait(self, now: int, flow: int, requests: int) -> None:
         """Change the number of waiting requests of ``flow`` by so many."""
         if flow in self._seats:
-            self._look(now, flow)
+            self._update(now, flow)
             self._waiting[flow] += requests
-            self._look(now, flow)
+            self._update(now, flow)
 
     def _service(self, now: int, flow: int) -> int:
         return self._served[flow] + self._seats[flow] * (now - self._since[flow])
 
-    def _look(self, now: int, flow: int) -> None:
+    def _update(self, now: int, flow: int) -> None:
         mine = self._service(now, flow)
         for other in self._seats:
             if other == flow:
                 continue
             pair = (flow, other) if flow < other else (other, flow)
-            if not (self._waiting[flow] and self._waiting[other]):
+            if not (self._waiting[flow] and self._waiting[other]):  # an idle flow ends the interval of the pair
                 self._range[pair] = None
                 continue
             ahead = mine - self._service(now, other)
-            ahead = ahead if flow < other else -ahead
+            ahead = ahead if flow < other else -ahead  # always that of the pair's first flow
             known = self._range[pair]
             least, most = (ahead, ahead) if known is None else (min(known[0], ahead), max(known[1], ahead))
             self._range[pair] = (least, most)

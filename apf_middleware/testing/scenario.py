@@ -75,7 +75,7 @@ class FairnessScenario:
 class Outcome:
     """The result: ``averages[window][client]`` seats in use on average, by the initial width.
 
-    ``gap`` is the largest service gap between two clients, in seat-seconds (see `ServiceGap`), and ``shortfall`` tells
+    ``gap`` is the largest service gap between two clients, in seat-seconds (see `ServiceGap`), and ``shortfall``
     how far a client fell behind its fair share; of many clients, only the first and the last ones are compared.
     """
 
@@ -107,11 +107,11 @@ def play(
 
 
 class _Play:
-    """One run: threads that call, and integrators that measure them."""
+    """One run: threads that make calls, and integrators that measure them."""
 
     def __init__(self, scenario: FairnessScenario, world: World) -> None:
         self.world = world
-        self.demand = Demand(0)  # kept here independently of the queue set's own
+        self.demand = Demand(0)  # measured independently of the queue set's own, to be compared with it
         self._demanded = 0
         clients = scenario.clients
         self._seats = [0] * len(clients)

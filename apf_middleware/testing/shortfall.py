@@ -75,8 +75,8 @@ class _Account:
 class Shortfall:
     """Follows the flows of one level of ``capacity`` seats, from time ``now`` on.
 
-    Tell it what happens in the order of time: `wait` and `occupy` with what is added (or taken away, if negative),
-    `serve` for each request that is seated, `resize` when the seats of the level change. With ``watched``, only these
+    Report changes in the order of time: `wait` and `occupy` with what is added (or taken away, if negative), `serve`
+    for each request that is seated, `resize` when the seats of the level change. With ``watched``, only these
     flows are judged, while the demand of all counts; each event costs O(watched flows + different demands).
     """
 

@@ -129,12 +129,13 @@ def _events(value: object) -> Sequence[Event]:
         if event.time < time:
             raise TraceFormatError(f"events[{place}].t_ns is {event.time}, but events must be in order of time")
         time = event.time
+        # Ids are unique, so that a cancellation and a row of the results belong to exactly one arrival.
         if isinstance(event, Arrival):
             if event.id in arrived:
-                raise TraceFormatError(f"events[{place}].id is {event.id}, but that one has already arrived")
+                raise TraceFormatError(f"events[{place}].id is {event.id}, but that request has already arrived")
             arrived.add(event.id)
         elif isinstance(event, Cancellation) and event.id not in arrived:
-            raise TraceFormatError(f"events[{place}].id is {event.id}, but that one has not arrived")
+            raise TraceFormatError(f"events[{place}].id is {event.id}, but that request has not arrived")
     return events
 
 
