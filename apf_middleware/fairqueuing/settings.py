@@ -42,7 +42,7 @@ class QueueSetSettings:
         if not isinstance(self.fifo, bool):
             raise InvalidValueError("fifo", self.fifo, "it must be True or False")
         if self.exempt and self.queues:
-            raise InvalidValueError("queues", self.queues, "an exempt level has none, for nobody waits there")
+            raise InvalidValueError("queues", self.queues, "an exempt level has none, because no request waits there")
         if self.exact and not self.queues:
             rule = "there must be queues for the flows that come beyond them"
             raise InvalidValueError("exact", self.exact, rule, hint="Set queues to at least 1")

@@ -212,7 +212,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             ticket.charged = end = begin + self._guess
             queue.guesses.append((end, ticket))
 
-    def _outgrow(self, queue: MaxMinConcurrentQueue, end: int) -> None:
+    def _double_exceeded(self, queue: MaxMinConcurrentQueue, end: int) -> None:
         """Double the guess of a request that has not ended by ``end``, where it was expected to."""
         guesses = queue.guesses
         ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.overdue)[2]
@@ -247,7 +247,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             if ends and ends[0] >> WIDTH_BITS == end:
                 seats += heappop(ends) & WIDEST
             else:
-                self._outgrow(queue, end)
+                self._double_exceeded(queue, end)
             end = queue.first_end()
         has_line = bool(queue.line)
         if seats:

@@ -115,9 +115,9 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         fluid = self.fluid
         fluid.advance(elapsed_ns, self._reach)
         if fluid.now > self._due:
-            self._outgrow()
+            self._double_exceeded()
 
-    def _outgrow(self) -> None:
+    def _double_exceeded(self) -> None:
         """Double the guesses that have been exceeded."""
         fluid = self.fluid
         guessed, later = self._guessed, self._later_guesses

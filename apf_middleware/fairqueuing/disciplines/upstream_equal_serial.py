@@ -215,7 +215,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         heap = self._queue_heap
         index = heap.first_within(self._turn, widest) if heap.wide else heap.first(self._turn)
         if index is None:
-            raise LookupError("nobody is to be served")
+            raise LookupError("no queue has anything waiting")
         return index
 
     def meters(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limi
 from apf_middleware.fairqueuing.borrowing import LevelDemand, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
-from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted
+from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
@@ -50,7 +50,7 @@ _NONE: Final[tuple[Ticket, ...]] = ()
 class Adjusting(Sharing):
     """Share ``seats`` among the levels of ``wanted``, adjusting limits as `adjust_limits` does with ``deduct_exempt``.
 
-    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once.
+    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see every request at once.
     ``fair_fraction`` and ``failure`` are those of the last adjustment; each level has its ``record`` of it.
     """
 
@@ -253,7 +253,7 @@ class Adjusting(Sharing):
             limits, current = limits_now[level], level.record.adjustment.current
             level.most = limits.max
             level.least = 0 if level.exempt else current
-            settings = level.settings if limits.max or level.exempt else JAIL
+            settings = level.settings if limits.max or level.exempt else WITHOUT_SEATS
             allowed = 0 if level.is_held else current
             seated += level.queueset.reconfigure(now, replace(settings, concurrency=allowed))
             level.quick_width = 0

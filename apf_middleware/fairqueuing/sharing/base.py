@@ -3,7 +3,7 @@
 A `Sharing` owns the levels of one server and decides at each moment how many seats each may use. `Lending` lends seats
 at each dispatch; `Adjusting` sets limits every ten seconds, as Kubernetes does.
 
-A level that can never have a seat is a *jail*: it rejects every request at once, since waiting can't help.
+A level that can never have a seat rejects every request at once, since waiting can't help.
 """
 
 from abc import ABC, abstractmethod
@@ -18,12 +18,12 @@ from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
 from apf_middleware.snapshots import SharingSnapshot
 
-__all__ = ["JAIL", "Sharing", "Wanted", "refuse_time"]
+__all__ = ["WITHOUT_SEATS", "Sharing", "Wanted", "refuse_time"]
 
 Wanted = Mapping[str, tuple[QueueSetSettings, LevelLimits]]
 """The levels that a server is to have, by name."""
 
-JAIL: Final = QueueSetSettings.without_queues(0)
+WITHOUT_SEATS: Final = QueueSetSettings.without_queues(0)
 
 
 class Sharing(ABC):
@@ -31,8 +31,9 @@ class Sharing(ABC):
 
     Every call returns the tickets that it seated, of any level, for the caller to wake. Times never run backwards.
 
-    Before the time ``quick_until``, a lone request of a resting, limited level may be seated and released by the level
-    itself (see `SharedLevel.seat_alone`), without a call of the sharing. With 0 the sharing must see every request.
+    Before the time ``quick_until``, a request that is alone in a resting, limited level may be seated and released by
+    the level itself (see `SharedLevel.seat_alone`), without a call of the sharing. With 0 the sharing must see every
+    request.
     """
 
     __slots__ = ()

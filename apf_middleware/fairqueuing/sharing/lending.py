@@ -37,7 +37,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.sharing.balance import Balance
-from apf_middleware.fairqueuing.sharing.base import JAIL, Sharing, Wanted, refuse_time
+from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted, refuse_time
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
@@ -64,7 +64,7 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Share ``seats`` among the levels of ``wanted``, lending them at each dispatch.
 
-    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see lone requests at once,
+    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see every request at once,
     which takes longer and comes to the same.
     """
 
@@ -134,7 +134,7 @@ class Lending(Sharing):
             return queueset.arrive(now, ticket)  # which raises the error
         ended = _NONE if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
         if level.alone is not None or level.booked_count != level.alone_count:
-            level.wake()  # the queue set must know of lone requests before it decides
+            level.wake()  # the queue set must know of requests that were alone before it decides
         level.quick_width = 0
         waiting = self.waiting
         if not level.is_common:
@@ -436,7 +436,7 @@ class Lending(Sharing):
         for level in levels:
             queueset = level.queueset
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
-            settings = level.settings if level.most or level.exempt else JAIL
+            settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # the queue set seats no ticket by itself: each is seated in its turn
             queueset.reservation.join(self._passed)
             if settings != queueset.settings or level.most != queueset.ceiling:

@@ -64,7 +64,7 @@ class SharedLevel:
     ``is_over`` never comes back from draining. A level that ``is_common`` is none of these and has no parent, and is
     served in fewer steps. Levels that borrow come in the order of ``borrows_as``, the lowest first.
 
-    Unless it ``may_rest``, the queue set sees lone requests at once. ``limit_of`` finds the limit in force; without it
+    Unless it ``may_rest``, the queue set sees every request at once. ``limit_of`` finds the limit in force; without it
     that is the concurrency of the queue set.
     """
 
@@ -243,7 +243,7 @@ class SharedLevel:
     def charge(self, ticket: Ticket, seats: float) -> None:
         """Bill ``ticket`` for so many seats."""
         if self.alone is ticket:
-            self.wake()  # the sums of lone requests are of one seat each
+            self.wake()  # the sums of requests that were alone are of one seat each
         self.queueset.charge(ticket, seats)
 
     # Looking
