@@ -61,7 +61,7 @@ def test_a_level_that_must_not_borrow_has_its_nominal_seats_at_most() -> None:
 
 
 def test_zero_shares_are_zero_seats_and_borrow_none() -> None:
-    """A jail stays one, though it leaves its borrowing unlimited."""
+    """A level without seats stays one, though it leaves its borrowing unlimited."""
     limits = limits_from_shares(100, {"jail": LevelShares(0), "other": LevelShares(1)})
 
     assert limits["jail"] == LevelLimits(0, 0, 0)
@@ -78,12 +78,12 @@ def test_an_exempt_level_without_shares_is_not_kept_from_borrowing() -> None:
     assert limits_from_shares(100, {"exempt": LevelShares(0, exempt=True)})["exempt"] == LevelLimits(0, 0, 100)
 
 
-def test_without_any_shares_nobody_has_a_seat() -> None:
+def test_without_any_shares_no_level_has_a_seat() -> None:
     assert limits_from_shares(100, {"jail": LevelShares(0)}) == {"jail": LevelLimits(0, 0, 0)}
     assert limits_from_shares(100, {}) == {}
 
 
-def test_without_seats_nobody_has_one() -> None:
+def test_without_seats_no_level_has_one() -> None:
     assert limits_from_shares(0, {"some": LevelShares(3, 50)}) == {"some": LevelLimits(0, 0, 0)}
 
 
@@ -132,14 +132,14 @@ def test_without_bounds_in_the_way_all_get_the_same_part_of_their_targets() -> N
     assert allocation.amounts == (5, 25)
 
 
-def test_who_is_at_a_bound_leaves_the_rest_to_the_others() -> None:
+def test_a_claim_at_its_bound_leaves_the_rest_to_the_others() -> None:
     allocation = solve(60, [SeatClaim(20, 100, 20), SeatClaim(0, 10, 20), SeatClaim(0, 100, 20), SeatClaim(0, 100, 40)])
 
     assert allocation.fair_fraction == 0.5
     assert allocation.amounts == (20, 10, 10, 20)
 
 
-def test_a_fraction_above_one_shares_out_what_nobody_asked_for() -> None:
+def test_a_fraction_above_one_shares_out_more_than_was_asked_for() -> None:
     allocation = solve(30, [SeatClaim(1, 8, 5), SeatClaim(1, 100, 5), SeatClaim(1, 100, 6)])
 
     assert allocation.fair_fraction == 2.0
@@ -247,7 +247,7 @@ def test_nothing_is_divided_among_anybody() -> None:
     assert allocation.amounts == (0, 0)
 
 
-def test_nothing_is_divided_among_nobody() -> None:
+def test_nothing_is_divided_among_no_claims() -> None:
     assert solve(0, []).amounts == ()
     assert solve(1e-8, []).amounts == ()
 

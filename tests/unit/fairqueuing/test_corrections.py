@@ -113,7 +113,7 @@ def test_surplus_queues_leave_the_others_where_they_are(*, strict: bool) -> None
     queueset.check()
 
 
-def test_a_surplus_queue_that_upstream_removes_twice_costs_nobody_a_place() -> None:
+def test_removing_a_surplus_queue_twice_loses_no_request() -> None:
     """Upstream, with two lingers in one surplus queue, removes another queue with who waits there, or panics."""
     queueset = QueueSet(QueueSetSettings(2, queues=4, hand_size=1), strict_upstream=True)
     lingering = [ticket(0, Work(1, 1, 10)), ticket(0, Work(1, 1, 20))]
@@ -132,7 +132,7 @@ def test_a_surplus_queue_that_upstream_removes_twice_costs_nobody_a_place() -> N
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_zero_is_zero_a_level_without_seats_and_queues_admits_nobody(*, strict: bool) -> None:
+def test_a_level_without_seats_and_queues_admits_no_request(*, strict: bool) -> None:
     """Upstream runs one at a time there, as too wide."""
     queueset, one = QueueSet(QueueSetSettings.without_queues(0), strict_upstream=strict), ticket()
 
@@ -143,7 +143,7 @@ def test_zero_is_zero_a_level_without_seats_and_queues_admits_nobody(*, strict: 
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_zero_is_zero_a_level_without_seats_lets_nobody_out_of_its_queues(*, strict: bool) -> None:
+def test_a_level_without_seats_seats_no_waiting_request(*, strict: bool) -> None:
     queueset = QueueSet(QueueSetSettings(0, queues=1, hand_size=1), strict_upstream=strict)
     queueset.arrive(0, one := ticket())
 

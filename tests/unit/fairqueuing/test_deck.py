@@ -94,7 +94,7 @@ def test_the_place_of_an_idle_flow_goes_to_one_that_comes() -> None:
     level.queueset.check()
 
 
-def test_who_is_rejected_takes_nobodys_place() -> None:
+def test_a_rejected_request_takes_no_place() -> None:
     level = Level(exact=1, seats=1)
     level.arrive(1)
     for _ in range(10):
@@ -106,7 +106,7 @@ def test_who_is_rejected_takes_nobodys_place() -> None:
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
-def test_what_an_elephant_owes_is_forgotten_with_its_queue(discipline: str) -> None:
+def test_the_debt_of_a_heavy_flow_is_forgotten_with_its_queue(discipline: str) -> None:
     level = Level(exact=1, seats=1, discipline=discipline)
     elephant = level.arrive(1)
     level.now += 10**10
@@ -134,7 +134,7 @@ def test_the_flow_that_came_alone_has_its_place() -> None:
     shared.check()
 
 
-def test_upstreams_defects_have_no_say_in_places() -> None:
+def test_exact_queues_stay_in_place_also_with_strict_upstream() -> None:
     level = Level(exact=2, strict=True)
     seated, waiting = level.arrive(1), level.arrive(2)
     level.queueset.abandon(level.now, waiting)
@@ -185,7 +185,7 @@ def test_a_guest_is_not_forgotten_because_of_what_it_has_where_its_own_queue_was
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_queue_in_which_somebody_is_parked_is_not_closed(strict: bool) -> None:  # noqa: FBT001
+def test_a_queue_with_a_parked_request_is_not_closed(strict: bool) -> None:  # noqa: FBT001
     """Also not as upstream closes queues, which knows nobody who is parked."""
     queueset = QueueSet(QueueSetSettings(1, 4, 1, 10), strict_upstream=strict)
     parked, seated = Ticket("flow", 1, Work()), Ticket("flow", 1, Work())

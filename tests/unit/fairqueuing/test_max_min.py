@@ -50,7 +50,7 @@ def test_every_scenario_of_kubernetes_is_fair_within_its_margin(
 
 
 @BOTH
-def test_nobody_winds_up_in_either_direction(discipline: type[Discipline[Any]]) -> None:
+def test_no_queue_saves_up_credit_or_debt(discipline: type[Discipline[Any]]) -> None:
     outcome = play(CASES["windup, lower bound"].scenario, discipline=discipline)
     assert outcome.averages[1] == pytest.approx([1.5, 1.5], rel=0.001)
 
@@ -153,7 +153,7 @@ class Mortal(Ticket):
 
 
 @BOTH
-def test_of_who_is_over_only_a_ghost_remains(discipline: type[Discipline[Any]]) -> None:
+def test_of_a_finished_request_only_its_virtual_end_remains(discipline: type[Discipline[Any]]) -> None:
     queueset = QueueSet(QueueSetSettings(2, 2, 1, queue_length_limit=10), discipline=discipline)
     mortals: list[Ticket] = [Mortal("flow 0", 0, Work()) for _ in range(2)]
     for ticket in mortals:
@@ -171,7 +171,7 @@ def test_of_who_is_over_only_a_ghost_remains(discipline: type[Discipline[Any]]) 
 
 
 @BOTH
-def test_of_who_had_no_more_than_its_share_nothing_remains(discipline: type[Discipline[Any]]) -> None:
+def test_of_a_request_within_its_share_nothing_remains(discipline: type[Discipline[Any]]) -> None:
     queueset = QueueSet(QueueSetSettings(2, 2, 1, queue_length_limit=10), discipline=discipline)
     mortal: Ticket = Mortal("flow 0", 0, Work())
     queueset.arrive(0, mortal)
@@ -184,7 +184,7 @@ def test_of_who_had_no_more_than_its_share_nothing_remains(discipline: type[Disc
 
 
 @BOTH
-def test_in_whichever_order_they_end_nobody_is_remembered(discipline: type[Discipline[Any]]) -> None:
+def test_in_whichever_order_requests_end_nothing_remains(discipline: type[Discipline[Any]]) -> None:
     queueset = QueueSet(QueueSetSettings(4, 2, 1, queue_length_limit=10), discipline=discipline)
     mortals: list[Ticket] = [Mortal("flow 0", 0, Work()) for _ in range(4)]
     others = [Ticket("flow 1", 1, Work()) for _ in range(4)]
@@ -215,7 +215,7 @@ def test_however_wide_it_was_its_ghost_is_as_wide(discipline: type[Discipline[An
 
 
 @BOTH
-def test_a_level_without_seats_keeps_who_waits_until_it_has_some(discipline: type[Discipline[Any]]) -> None:
+def test_requests_wait_in_a_level_without_seats_until_it_has_some(discipline: type[Discipline[Any]]) -> None:
     queueset = QueueSet(QueueSetSettings(0, 2, 1, queue_length_limit=5), discipline=discipline)
     tickets = [Ticket(f"flow {flow}", flow, Work()) for flow in (0, 1)]
     for ticket in tickets:

@@ -21,7 +21,7 @@ def test_weights_divide_what_all_want() -> None:
     assert whole(30, *queues, SeatDemand(2, GREEDY, 10)) == [6, 6, 6, 12]
 
 
-def test_who_wants_less_leaves_the_rest_to_the_others() -> None:
+def test_a_claim_for_less_leaves_the_rest_to_the_others() -> None:
     assert whole(30, SeatDemand(1, 3), SeatDemand(1, 99), SeatDemand(4, 6)) == [3, 21, 6]
 
 
@@ -85,7 +85,7 @@ def test_a_parent_deserves_no_more_than_its_children_want_and_no_less_than_they_
 @pytest.mark.parametrize(
     ("arguments", "name"), [((-1, 0), "weight"), ((1, -1), "demand"), ((1, 1, -1), "least"), ((1, 1, 3, 2), "most")]
 )
-def test_what_nobody_can_ask_for_is_refused(arguments: tuple[int, ...], name: str) -> None:
+def test_invalid_demands_are_refused(arguments: tuple[int, ...], name: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         SeatDemand(*arguments)  # type: ignore[arg-type]
     assert caught.value.name == name

@@ -98,7 +98,7 @@ def test_a_ticket_arrives_once() -> None:
 # Levels without queues
 
 
-def test_without_queues_who_does_not_fit_is_rejected() -> None:
+def test_without_queues_a_request_that_does_not_fit_is_rejected() -> None:
     queueset, first, second = QueueSet(QueueSetSettings.without_queues(2)), ticket(0, Work(2)), ticket()
     queueset.arrive(0, first)
     queueset.arrive(1, second)
@@ -200,7 +200,7 @@ def test_any_call_ends_the_lingers_that_are_due() -> None:
     queueset.check()
 
 
-def test_who_gives_up_after_a_linger_was_due_has_been_seated_by_it() -> None:
+def test_a_ticket_abandoned_after_a_linger_was_due_has_been_seated() -> None:
     """Otherwise those that the linger's end seats would be lost, and hang."""
     queueset = QueueSet(QueueSetSettings(2, queues=1, hand_size=1))
     lingering, waiting = [ticket(0, Work(1, 1, 10)) for _ in range(2)], [ticket(), ticket()]
@@ -245,7 +245,7 @@ def test_final_seats_are_cut_to_the_level() -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.TIME_OUT, Reason.CANCELLED])
-def test_who_gives_up_leaves_the_queue(reason: Reason) -> None:
+def test_an_abandoned_ticket_leaves_the_queue(reason: Reason) -> None:
     queueset, first, second, third = QueueSet(ONE_QUEUE), ticket(), ticket(), ticket()
     for now, one in enumerate((first, second, third)):
         queueset.arrive(now, one)
@@ -313,7 +313,7 @@ def test_more_seats_are_taken_at_once() -> None:
     queueset.check()
 
 
-def test_fewer_seats_take_nobody_s_away() -> None:
+def test_a_lower_limit_takes_no_seat_from_a_running_request() -> None:
     queueset = QueueSet(QueueSetSettings(3, queues=1, hand_size=1))
     tickets = [ticket() for _ in range(4)]
     for now, one in enumerate(tickets):
@@ -353,7 +353,7 @@ def test_exempt_and_limited_do_not_turn_into_each_other() -> None:
         QueueSet(ONE_QUEUE).reconfigure(1, QueueSetSettings.without_limit())
 
 
-def test_a_quiescing_queue_set_admits_nobody_and_serves_who_waits() -> None:
+def test_a_quiescing_queue_set_admits_no_request_and_serves_waiting_ones() -> None:
     queueset, first, waiting, late = QueueSet(ONE_QUEUE), ticket(), ticket(), ticket()
     queueset.arrive(0, first)
     queueset.arrive(1, waiting)

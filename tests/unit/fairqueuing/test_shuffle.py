@@ -97,7 +97,7 @@ def test_entropy_is_64_bits(entropy: int) -> None:
         (32, 12, "4.4e-09", "1.14e-01", "9.935e-01"),
     ],
 )
-def test_elephants_cover_a_mouse_as_often_as_the_kep_says(
+def test_heavy_flows_cover_a_light_one_as_often_as_the_kep_says(
     deck: int, hand: int, one: str, four: str, sixteen: str
 ) -> None:
     covered = collision_probabilities(deck, hand, elephants=16)
@@ -111,7 +111,7 @@ def test_a_whole_deck_in_hand_is_always_covered() -> None:
     assert collision_probabilities(4, 4, elephants=3) == [1, 1, 1]
 
 
-def test_collisions_only_grow_with_the_elephants() -> None:
+def test_collisions_only_grow_with_the_heavy_flows() -> None:
     covered = collision_probabilities(64, 6, elephants=64)
 
     assert covered == sorted(covered)
@@ -119,6 +119,6 @@ def test_collisions_only_grow_with_the_elephants() -> None:
     assert covered[-1] < 1
 
 
-def test_collisions_need_an_elephant() -> None:
+def test_collisions_need_a_heavy_flow() -> None:
     with pytest.raises(InvalidValueError, match="elephants is 0"):
         collision_probabilities(64, 6, elephants=0)

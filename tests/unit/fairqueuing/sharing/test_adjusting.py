@@ -145,14 +145,14 @@ def test_any_call_makes_up_for_an_adjustment_that_was_due(call: str) -> None:
     assert level.current == 15
 
 
-def test_while_nobody_waits_there_is_nothing_to_be_ticked_for() -> None:
+def test_while_no_request_waits_no_tick_is_due() -> None:
     sharing = adjusting(20, TWO)
     fill(sharing, 0, "a", 3)
 
     assert sharing.next_event_at() is None
 
 
-def test_the_end_of_a_linger_is_an_event_where_nobody_waits() -> None:
+def test_the_end_of_a_linger_is_an_event_where_no_request_waits() -> None:
     sharing = adjusting(2, {"a": LevelShares(1)})
     level = sharing.levels["a"]
     lingers = Ticket("flow", 1, Work(1, 1, SECOND))
@@ -166,7 +166,7 @@ def test_the_end_of_a_linger_is_an_event_where_nobody_waits() -> None:
     assert sharing.next_event_at() is None
 
 
-def test_a_linger_that_somebody_waits_for_is_an_event() -> None:
+def test_a_linger_for_which_a_request_waits_is_an_event() -> None:
     sharing = adjusting(2, {"a": LevelShares(1)})
     level = sharing.levels["a"]
     first, second, third = (Ticket("flow", 1, Work(1, 1, SECOND)) for _ in range(3))
@@ -243,7 +243,7 @@ def test_forgetting_in_one_step_is_forgetting_step_by_step() -> None:
 # Levels
 
 
-def test_a_jail_rejects_everything_at_once() -> None:
+def test_a_level_that_can_have_no_seats_rejects_everything_at_once() -> None:
     sharing = adjusting(20, TWO | {"jail": LevelShares(0)})
     [ticket] = fill(sharing, 0, "jail", 1)
 

@@ -133,7 +133,7 @@ def test_two_borrowers_together_do_not_eat_a_third_one_s_guarantee() -> None:
     assert seated(arrive(lending, "c", 4)) == 2
 
 
-def test_a_guarantee_of_all_seats_lets_nobody_else_in_even_while_they_idle() -> None:
+def test_a_min_of_all_seats_keeps_other_levels_out_even_while_idle() -> None:
     lending = Lending(4, {"all": (QUEUED, limits(4, 4)), "other": (QUEUED, limits(1, 0))})
 
     [ticket] = arrive(lending, "other")
@@ -218,7 +218,7 @@ BOTH = pytest.mark.parametrize("kind", [Lending, Adjusting])
 
 
 @BOTH
-def test_a_level_that_is_held_seats_nobody_and_lets_those_wait_who_come(kind: Callable[..., Sharing]) -> None:
+def test_in_a_level_that_is_held_new_requests_wait(kind: Callable[..., Sharing]) -> None:
     sharing = kind(4, {"a": (QUEUED, limits(4, 0))})
     [running] = arrive(sharing, "a")
     level = sharing.levels["a"]
@@ -232,7 +232,7 @@ def test_a_level_that_is_held_seats_nobody_and_lets_those_wait_who_come(kind: Ca
 
 
 @BOTH
-def test_a_level_that_closes_serves_those_who_wait_and_takes_nobody_in(kind: Callable[..., Sharing]) -> None:
+def test_a_level_that_closes_serves_waiting_requests_and_rejects_new_ones(kind: Callable[..., Sharing]) -> None:
     sharing = kind(1, {"a": (QUEUED, limits(1, 0))})
     [running, waits] = arrive(sharing, "a", 2)
     level = sharing.levels["a"]

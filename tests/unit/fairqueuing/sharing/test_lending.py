@@ -48,7 +48,7 @@ def seated(tickets: list[Ticket]) -> int:
 # Limits
 
 
-def test_a_level_borrows_what_nobody_is_promised() -> None:
+def test_a_level_borrows_seats_that_no_other_is_promised() -> None:
     lending = Lending(20, {"a": (QUEUED, limits(10, 10)), "b": (QUEUED, limits(10, 4))})
 
     assert seated(arrive(lending, "a", 30)) == 16
@@ -82,14 +82,14 @@ def test_exempt_load_counts_and_is_never_limited() -> None:
     assert seated(arrive(lending, "a", 10)) == 4
 
 
-def test_a_jail_rejects_everything_at_once() -> None:
+def test_a_level_that_can_have_no_seats_rejects_everything_at_once() -> None:
     lending = Lending(10, {"jail": (QUEUED, limits(0, 0, 0)), "a": (QUEUED, limits(10, 4))})
     [ticket] = arrive(lending, "jail")
 
     assert ticket.reason is Reason.CONCURRENCY_LIMIT
 
 
-def test_a_level_to_which_the_others_mins_leave_nothing_is_a_jail_too() -> None:
+def test_a_level_to_which_the_others_mins_leave_no_seat_rejects_everything_too() -> None:
     lending = Lending(10, {"left out": (QUEUED, limits(3, 0)), "a": (QUEUED, limits(10, 10))})
     [ticket] = arrive(lending, "left out")
 
@@ -99,7 +99,7 @@ def test_a_level_to_which_the_others_mins_leave_nothing_is_a_jail_too() -> None:
 # Turns
 
 
-def test_who_is_under_its_min_comes_before_who_is_under_its_nominal_seats_and_that_before_a_borrower() -> None:
+def test_levels_under_their_min_come_first_then_those_under_their_nominal_seats() -> None:
     lending = Lending(
         6,
         {
@@ -128,7 +128,7 @@ def test_within_a_group_the_smaller_part_of_the_nominal_seats_comes_first() -> N
     assert order == ["a", "b", "b"] * 4
 
 
-def test_who_has_no_nominal_seats_comes_last() -> None:
+def test_a_level_without_nominal_seats_comes_last() -> None:
     lending = Lending(8, {"none": (QUEUED, limits(0, 0)), "a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))})
     running = arrive(lending, "a", 8)
     arrive(lending, "none", 2)
@@ -147,7 +147,7 @@ def test_a_wide_request_that_is_first_has_seats_saved_up_for_it() -> None:
     assert wide.is_seated
 
 
-def test_behind_a_wide_request_only_those_pass_who_stay_within_their_min() -> None:
+def test_only_levels_within_their_min_pass_a_wide_request() -> None:
     lending = Lending(
         7,
         {
@@ -205,7 +205,7 @@ def test_final_seats_are_cut_to_the_level_s_max() -> None:
     assert (ticket.work.final_seats, ticket.work.linger_ns) == (4, 20)
 
 
-def test_a_ticket_that_is_passed_over_is_told() -> None:
+def test_a_ticket_that_does_not_fit_counts_that_it_is_passed_over() -> None:
     lending = Lending(4, {"a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))})
     [one, *_] = arrive(lending, "b", 3)
     wide = Counting(Work(2))
@@ -249,7 +249,7 @@ def test_a_late_call_ends_lingers_first() -> None:
 
 
 @pytest.mark.parametrize("call", ["arrive", "release"])
-def test_a_late_call_that_would_be_told_later_ends_lingers_too(call: str) -> None:
+def test_the_late_call_of_a_request_that_is_alone_ends_lingers_too(call: str) -> None:
     lending = Lending(2, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0)), "c": (QUEUED, limits(1, 1))})
     [lingers] = arrive(lending, "a", 1, Work(1, 1, 50))
     release(lending, lingers, now=10)
@@ -296,7 +296,7 @@ def test_a_level_that_goes_keeps_its_seats_until_it_has_drained() -> None:
     assert lending.ledger.total == 4
 
 
-def test_a_level_that_drains_takes_nobody_in_and_comes_back_when_it_is_wanted_again() -> None:
+def test_a_draining_level_admits_no_request_until_it_is_wanted_again() -> None:
     wanted: Wanted = {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))}
     lending = Lending(4, wanted)
     level = lending.levels["a"]
@@ -324,7 +324,7 @@ def test_a_level_that_becomes_exempt_is_another_one_of_the_same_name() -> None:
     assert lending.draining == []
 
 
-def test_an_idle_level_that_goes_is_gone_and_admits_nobody() -> None:
+def test_an_idle_level_that_is_removed_is_forgotten_at_once() -> None:
     lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
     gone = lending.levels["a"]
     lending.reconfigure(1, 4, {"b": (QUEUED, limits(2, 2))})
@@ -363,7 +363,7 @@ def test_a_clock_that_runs_backwards_is_refused_across_levels() -> None:
         lending.tick(11.0)  # type: ignore[arg-type]
 
 
-def test_a_sharing_says_what_it_is() -> None:
+def test_the_repr_of_a_sharing() -> None:
     lending = Lending(4, {"a": (QUEUED, limits(2, 2))})
 
     assert repr(lending) == "<Lending of 4 seats among 1 levels>"

@@ -32,7 +32,7 @@ LEVELS: Wanted = {
 }
 
 
-def lone(sharing: Sharing, name: str, now: int, work: Work = ONE) -> tuple[SharedLevel, Ticket]:
+def arrive_alone(sharing: Sharing, name: str, now: int, work: Work = ONE) -> tuple[SharedLevel, Ticket]:
     level, ticket = sharing.levels[name], Ticket("flow", 5, work)
     assert list(sharing.arrive(now, level, ticket)) == [ticket]
     return level, ticket
@@ -120,22 +120,22 @@ def test_resting_changes_no_decision_of_the_max_min_disciplines(name: str, seed:
         assert level.queueset.dispatched == plain.sharing.levels[level_name].queueset.dispatched
 
 
-def test_who_is_alone_is_told_to_the_queue_set_when_a_second_one_comes() -> None:
+def test_a_request_that_is_alone_arrives_in_the_queue_set_before_a_second_one() -> None:
     lending = Lending(6, LEVELS)
-    level, first = lone(lending, "queued", 10)
+    level, first = arrive_alone(lending, "queued", 10)
     assert level.queueset.executing == 0
 
-    lone(lending, "queued", 25)
+    arrive_alone(lending, "queued", 25)
 
     assert level.queueset.executing == 2
     assert (first.arrived_at, first.seated_at) == (10, 10)
 
 
-def test_who_came_and_went_alone_is_counted() -> None:
+def test_requests_that_came_and_went_alone_are_counted() -> None:
     lending = Lending(6, LEVELS)
     level = lending.levels["queued"]
     for now in (0, 100, 200):
-        _, ticket = lone(lending, "queued", now)
+        _, ticket = arrive_alone(lending, "queued", now)
         assert list(lending.release(now + 30, level, ticket)) == []
     assert (level.alone_count, level.alone_ns) == (3, 90)
     assert level.queueset.dispatched == 0
@@ -148,11 +148,11 @@ def test_who_came_and_went_alone_is_counted() -> None:
 
 def test_looking_does_not_wake_a_level_for_good() -> None:
     lending = Lending(6, LEVELS)
-    level, ticket = lone(lending, "queued", 0)
+    level, ticket = arrive_alone(lending, "queued", 0)
     lending.release(1, level, ticket)
     lending.snapshot()
 
-    _, ticket = lone(lending, "queued", 2)
+    _, ticket = arrive_alone(lending, "queued", 2)
 
     assert level.alone is ticket
 
@@ -162,8 +162,8 @@ def test_looking_does_not_wake_a_level_for_good() -> None:
     [("queued", Work(2)), ("queued", Work(1, 1, 1)), ("promised nothing", ONE)],
     ids=["wide", "lingering", "promised nothing"],
 )
-def test_only_a_request_for_one_promised_seat_can_be_told_later(name: str, work: Work) -> None:
-    level, _ = lone(Lending(6, LEVELS), name, 0, work)
+def test_only_a_request_for_one_promised_seat_can_be_alone(name: str, work: Work) -> None:
+    level, _ = arrive_alone(Lending(6, LEVELS), name, 0, work)
 
     assert level.alone is None
     assert level.queueset.executing == 1
@@ -173,7 +173,7 @@ def test_an_exempt_request_that_is_alone_counts_for_the_others() -> None:
     lending = Lending(3, {"exempt": LEVELS["exempt"], "promised nothing": LEVELS["promised nothing"]})
     other = lending.levels["promised nothing"]
     assert other.current == 3
-    level, ticket = lone(lending, "exempt", 0)
+    level, ticket = arrive_alone(lending, "exempt", 0)
     assert level.alone is ticket
     assert other.current == 2
 
@@ -182,9 +182,9 @@ def test_an_exempt_request_that_is_alone_counts_for_the_others() -> None:
     assert other.current == 3
 
 
-def test_when_an_exempt_request_that_was_alone_ends_who_waits_elsewhere_is_seated() -> None:
+def test_the_end_of_an_exempt_request_that_was_alone_seats_one_of_another_level() -> None:
     lending = Lending(1, {"exempt": LEVELS["exempt"], "promised nothing": LEVELS["promised nothing"]})
-    level, ticket = lone(lending, "exempt", 0)
+    level, ticket = arrive_alone(lending, "exempt", 0)
     waits = Ticket("flow", 5, ONE)
     assert list(lending.arrive(1, lending.levels["promised nothing"], waits)) == []
 
@@ -194,7 +194,7 @@ def test_when_an_exempt_request_that_was_alone_ends_who_waits_elsewhere_is_seate
 @pytest.mark.parametrize("way", [Lending, Adjusting])
 def test_calls_out_of_turn_are_refused_as_everywhere(way: Callable[..., Sharing]) -> None:
     sharing = way(6, LEVELS)
-    level, ticket = lone(sharing, "queued", 10)
+    level, ticket = arrive_alone(sharing, "queued", 10)
 
     with pytest.raises(TicketStateError, match="has already arrived"):
         sharing.arrive(11, level, ticket)
@@ -213,7 +213,7 @@ def test_calls_out_of_turn_are_refused_as_everywhere(way: Callable[..., Sharing]
 @pytest.mark.parametrize("way", [Lending, Adjusting])
 def test_a_clock_that_runs_backwards_is_refused_by_a_level_at_rest(way: Callable[..., Sharing]) -> None:
     sharing = way(6, LEVELS)
-    level, ticket = lone(sharing, "queued", 10)
+    level, ticket = arrive_alone(sharing, "queued", 10)
     sharing.release(20, level, ticket)
 
     with pytest.raises(ClockError):
@@ -222,7 +222,7 @@ def test_a_clock_that_runs_backwards_is_refused_by_a_level_at_rest(way: Callable
         sharing.arrive(21.0, level, Ticket("flow", 5, ONE))  # type: ignore[arg-type]
 
 
-def test_with_upstream_s_defects_nothing_is_told_later() -> None:
-    level, _ = lone(Lending(6, LEVELS, strict_upstream=True), "queued", 0)
+def test_with_strict_upstream_no_request_is_alone() -> None:
+    level, _ = arrive_alone(Lending(6, LEVELS, strict_upstream=True), "queued", 0)
 
     assert level.alone is None
