@@ -8,10 +8,10 @@ One `RequestBody` calls the server's ``receive`` in the app's place and keeps th
 - *while the app waits for more of a long body*: if nothing comes for a while (`HELD_NS`), the seats are given back,
   more is received as before, and the request asks for seats again in its flow's queue (`Upload`).
 
-The app receives the same messages in the same order, and after its response ``http.disconnect``, as the ASGI
-specification has it and as if the server had kept them. Memory, number and time are bounded by `IncomingBodies`, which
-interrupts a request that has to end. A client that sent ``Expect: 100-continue`` is not asked for its body before its
-request has seats, so nothing is received for it.
+The app receives the same messages in the same order, and ``http.disconnect`` after its response, as the ASGI
+specification requires. Memory, number and time are bounded by `IncomingBodies`, which interrupts a request that has to
+end. A client that sent ``Expect: 100-continue`` must not be asked for its body before its request has seats, so nothing
+is received for it until then.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ LONGEST_BODY: Final = 64 * 1024
 """The longest body, in bytes, that is read for an estimate."""
 
 MOST_MESSAGES: Final = 256
-"""No more is received when so many messages are kept, however short they are."""
+"""The maximum number of messages that are kept, however short they are."""
 
 _MESSAGE_BYTES: Final = 256  # of memory, for each message that isn't the last of its body
 _NO_BODY: Final = frozenset({b"0", b""})
@@ -64,11 +64,11 @@ _running_loop: Final = asyncio._get_running_loop  # noqa: SLF001 - the public on
 
 
 class RequestBody:
-    """The messages of one request, as far as they were received; `receive` gives them to the app.
+    """The messages of one request that have been received; the app gets them from `receive`.
 
-    ``is_whole`` means that the body is complete or its client has gone. With ``is_silent`` nothing is received before
-    the app asks. ``is_ahead`` means that the body comes before the request asks for seats, so that an app doesn't hold
-    seats while it waits for the rest.
+    ``is_whole`` means that the body is complete or its client has disconnected. With ``is_silent`` nothing is received
+    before the app asks. ``is_ahead`` means that the body is received before the request asks for seats, so that an app
+    doesn't hold seats while it waits for the rest.
     """
 
     __slots__ = (
@@ -113,15 +113,15 @@ class RequestBody:
         self._receive = receive
         self._send: Send | None = None
         self._incoming: Incoming | None = None  # made when the request has to wait
-        self._kept: tuple[Message, ...] = ()  # a list takes more memory, and many requests may wait
+        self._kept: tuple[Message, ...] = ()  # a list takes more memory for each waiting request
         self._length = self._cost = 0  # bytes of content, and of memory
         self._pending: tuple[Any, Any] | None = None  # a call of ``receive`` that has made its first step
-        self._task: tuple[asyncio.Task[Any], int] | None = None  # to interrupt, and its cancellations so far
-        self._error: Exception | None = None  # of the server's ``receive``, for the app's
+        self._task: tuple[asyncio.Task[Any], int] | None = None  # to interrupt, and its cancellations before
+        self._error: Exception | None = None  # from the server's ``receive``, to be raised in the app's
         self._news: anyio.Event | None = None  # set when the watching task has received or ended
         self._watching: Cancellable | None = None  # the watching task
         self._waiter: Waiter | None = None
-        self._is_asking = self._is_watched = False  # the watching task calls ``receive``; it is wanted to
+        self._is_asking = self._is_watched = False  # whether the watching task calls ``receive``, and should
         self._has_room = True
         self._has_content = self._has_ended = self._has_trailers = self._is_answered = False
         self.is_silent: bool = is_silent
@@ -131,12 +131,12 @@ class RequestBody:
 
     @classmethod
     def of(cls, bodies: IncomingBodies, messages: "Receive | RequestBody", place: "Classification") -> "RequestBody":
-        """Return the body that comes by ``messages``, of which some may have been received already."""
+        """Return the body that ``messages`` are received into; it exists already if some were received before."""
         return messages if isinstance(messages, RequestBody) else cls(bodies, place, messages)
 
     @property
     def reason(self) -> Reason | None:
-        """Why the request has to end: its body was too slow, its client has gone, …; None if it needn't."""
+        """The reason why the request has to end, such as a body that was too slow; None if it may continue."""
         if self.has_gone:
             return Reason.CANCELLED
         return None if self._incoming is None else self._incoming.reason
@@ -157,14 +157,14 @@ class RequestBody:
 
     def _keep(self, message: Message) -> None:
         kind, more = message.get("type"), message.get("more_body", False)
-        size = len(message.get("body") or message.get("bytes") or message.get("text") or b"")
+        size = _size_of(message)
         self._kept += (message,)
         if size:
             self._has_content = True
             self._length += size
         self._cost += size + _MESSAGE_BYTES if more else size
-        # Beyond the end of the body one message more is kept, the hang-up. A server that says something else there
-        # (a second request) doesn't wait for the client, and would be called in a loop.
+        # After the end of the body one more message is kept, the hang-up. A server that sends another message there (a
+        # second request) doesn't wait for the client, so calls of its ``receive`` would form a busy loop.
         if self.is_whole or kind not in _BEGINNINGS:
             self._has_ended = True
             self.has_gone = self.has_gone or kind in _HANG_UPS
@@ -176,21 +176,21 @@ class RequestBody:
             self._charge()
 
     def _charge(self) -> None:
-        """Count what is kept: the request waits, so it may be kept for long."""
+        """Charge the kept messages to the request, which waits and may keep them for a long time."""
         incoming = self._incoming
         owed = self._cost if incoming is None else self._cost - incoming.kept
         if owed:
             self._has_room = self._bodies.keep(self.incoming, owed)
 
     def _may_receive(self, limit: int) -> bool:
-        """Whether more of the body may be kept."""
+        """Return whether more of the body may be kept."""
         return self._length <= limit and len(self._kept) < MOST_MESSAGES and self._has_room
 
     def _forget(self, messages: tuple[Message, ...], rest: tuple[Message, ...]) -> None:
         """Keep ``rest`` without ``messages``."""
         self._kept = rest
         for message in messages:
-            size = len(message.get("body") or message.get("bytes") or message.get("text") or b"")
+            size = _size_of(message)
             self._length -= size
             self._cost -= size + _MESSAGE_BYTES if message.get("more_body", False) else size
         if self._incoming is not None:
@@ -206,15 +206,15 @@ class RequestBody:
     def receive_at_once(self) -> None:
         """Receive what has arrived already, without waiting.
 
-        Most bodies have arrived when they are asked for. Whether a call of ``receive`` has to wait shows when its first
-        step is taken by hand; then `gather` continues that call. On trio everything is left to `gather`, because calls
-        must be made in its cancel scope.
+        Most bodies arrive with their request. The first step of a call of ``receive``, taken by hand, shows whether it
+        has to wait; then `gather` continues that call. On trio `gather` makes all calls, because they must be made in
+        its cancel scope.
         """
         if _running_loop() is not None:
             self._call()
 
     def _call(self) -> bool:
-        """Call ``receive``; False if that has to wait."""
+        """Call ``receive``, and return whether it had a message at once; otherwise the call is pending."""
         steps = self._receive().__await__()
         try:
             self._pending = steps, next(steps)
@@ -224,10 +224,10 @@ class RequestBody:
         return False
 
     async def gather(self, limit: int, begin_to_wait: Callable[[], None] | None = None) -> None:
-        """Receive until the body is whole, or more than ``limit`` bytes or as much as may be are kept.
+        """Receive until the body is whole, more than ``limit`` bytes are kept, or no more may be kept.
 
-        If ``begin_to_wait`` is given, it is called in place of counting the request among the incoming ones when it
-        has to wait. Unless it is counted by the time that a message has come, that one is enough.
+        When the request has to wait, it is counted among the incoming ones; or ``begin_to_wait``, if given, is called
+        instead, and one message suffices unless the request is counted by the time that it arrives.
         """
         if _running_loop() is None:
             with anyio.CancelScope() as scope:
@@ -246,9 +246,9 @@ class RequestBody:
             while not self.is_whole and self._may_receive(limit):
                 if self._is_asking:
                     begin()
-                    await self._next_news()
+                    await self._wait_for_news()
                     if self._error is not None:
-                        break  # the app hears of it
+                        break  # `receive` raises it in the app
                 elif self._pending is not None or not self._call():
                     begin()
                     self._keep(await self._finish_call())
@@ -261,7 +261,7 @@ class RequestBody:
     @coroutine
     def _finish_call(self) -> Generator[Any, Any, Message]:
         """Return what the pending call of ``receive`` returns."""
-        assert self._pending is not None, "otherwise there is nothing to finish"
+        assert self._pending is not None, "`_call` has left a call that has to wait"
         (steps, waits_for), self._pending = self._pending, None
         try:
             while True:
@@ -284,12 +284,12 @@ class RequestBody:
             self.count()
 
     def count(self) -> None:
-        """Count the request among the incoming ones: its body hasn't arrived."""
+        """Count the request among the incoming ones, whose bodies haven't arrived."""
         self._charge()
         self._bodies.begin(self.incoming)
 
     def note_task(self) -> None:
-        """Have the running task interrupted if the request has to end."""
+        """Let `IncomingBodies` interrupt the running task if the request has to end."""
         if _running_loop() is None:  # trio's task has a scope
             return
         task = asyncio.current_task()
@@ -298,14 +298,15 @@ class RequestBody:
             self.incoming.interrupt = task.cancel
 
     def _is_interrupted(self) -> bool:
-        """Whether `IncomingBodies` has cancelled the task, and nothing else has."""
+        """Return whether only `IncomingBodies` has cancelled the task."""
         if self._task is None or self._incoming is None or self._incoming.reason is None:
             return False
         task, cancelling = self._task
+        # The task may have been cancelled from outside in the same turn of the event loop; then that must take effect.
         return task.uncancel() <= cancelling
 
     def parsed(self) -> Mapping[str, object]:
-        """Return the JSON object that the body is; nothing if it is none, or too long, or the client has gone."""
+        """Return the body as a JSON object; empty if it is another document or too long, or the client has gone."""
         if not self.is_whole or self._length > LONGEST_BODY or self.reason is not None:
             return NO_VALUES
         return _parsed(b"".join([message.get("body", b"") for message in self._kept]))
@@ -322,8 +323,8 @@ class RequestBody:
         if self.is_silent or self._has_ended or self._error is not None:
             return
         self._is_watched = True
-        self._charge()  # beside what is received from now on
-        if not self._is_asking:  # otherwise a call goes on that began in an earlier wait
+        self._charge()
+        if not self._is_asking:  # otherwise a call is still running that began in an earlier wait
             self._is_asking = True
             self._watching = start(self._watch)
 
@@ -331,23 +332,23 @@ class RequestBody:
         limit = self._bodies.settings.buffer
         try:
             while self._is_watched and not self._has_ended and (self.is_whole or self._may_receive(limit)):
-                # In this coroutine: one more would take its memory for each request that waits.
+                # Another coroutine would take memory for each waiting request, so `receive` is awaited here.
                 self._keep(await self._receive())
-        except Exception as error:  # noqa: BLE001 - it is raised where the app receives, as it would be without us
+        except Exception as error:  # noqa: BLE001 - `receive` raises it in the app, as the server would
             self._error = error
         finally:
             self._is_asking = False
-            self._tell()
+            self._notify()
         if self.has_gone and self._waiter is not None:
             self._waiter.hang_up()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         news, self._news = self._news, None
         if news is not None:
             news.set()
 
-    async def _next_news(self) -> None:
-        """Wait until the watching task has received something; its call goes on when this one is cancelled."""
+    async def _wait_for_news(self) -> None:
+        """Wait until the watching task has received or ended; a cancellation of the wait doesn't end that task."""
         if self._news is None:
             self._news = anyio.Event()
         await self._news.wait()
@@ -355,19 +356,19 @@ class RequestBody:
     # While the app runs
 
     def hand_over(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """Return the app's ``receive`` and ``send``: those given, which are the server's, if nothing was kept."""
+        """Return ``receive`` and ``send`` for the app: the server's, which are given, if nothing was kept."""
         self._send = send
         self._is_watched, self._waiter = False, None
         return (self.receive, self.send) if self._kept or self._is_asking or self._error else (receive, send)
 
     def stop_watching(self) -> None:
-        """Receive no more in the app's place; a call that has begun goes on, so that nothing is lost."""
+        """Stop receiving in the app's place; a call that has begun continues, because its message would be lost."""
         self._is_watched = False
         self._waiter = None
 
     @property
     def is_open(self) -> bool:
-        """Whether something is kept or received that ends with the request."""
+        """Whether messages are kept or a task receives, so that `close` is needed."""
         return self._watching is not None or bool(self._kept)
 
     async def receive(self) -> Message:
@@ -378,11 +379,11 @@ class RequestBody:
                 raise error
             if not self._is_asking:
                 return await self._receive()
-            await self._next_news()
+            await self._wait_for_news()
         if self._is_answered:
             return {"type": "http.disconnect"}
         if not self._has_content and self._kept[-1].get("type") == "http.disconnect":
-            # An app that looks once whether its client is there doesn't get an empty body first.
+            # An app that asks once whether its client is connected must not get an empty body first.
             self._forget(self._kept[:-1], self._kept[-1:])
         message, *later = self._kept
         if later or self._incoming is not None:
@@ -394,7 +395,7 @@ class RequestBody:
     def send(self, message: Message) -> Awaitable[None]:
         """Send a message of the app, and note whether its response is complete while something is kept."""
         assert self._send is not None, "the app sends after `hand_over`"
-        if self._kept or self._is_asking:  # otherwise it is the server's ``receive`` that knows what comes next
+        if self._kept or self._is_asking:  # otherwise the app receives from the server, which knows the response
             return self._send_and_note(self._send, message)
         return self._send(message)
 
@@ -412,26 +413,26 @@ class RequestBody:
             self.close()
 
     def close(self) -> None:
-        """Receive no more and keep nothing: the request is over."""
+        """Stop receiving and drop the kept messages, because the request is over."""
         self.stop_watching()
-        watching, self._watching = self._watching, None  # or the two hold each other until a collection
+        watching, self._watching = self._watching, None  # breaks a reference cycle with the task
         if watching is not None:
             watching.cancel()
             self._is_asking = False
         if self._kept:
             self._forget(self._kept, ())
-        self._tell()
+        self._notify()
 
     def __repr__(self) -> str:
         return f"<RequestBody: {len(self._kept)} messages kept>"
 
 
 Client = tuple[Admission, Scope, Receive, RequestBody | None]
-"""A request that waits for seats, how to receive what its client sends, and what was received before."""
+"""A waiting request: its admission, its scope, the server's ``receive``, and the body if one was begun."""
 
 
 def watch_of_client(client: Client) -> RequestBody:
-    """Return what watches the client of a waiting request."""
+    """Return the body that watches the client of a waiting request."""
     admission, scope, receive, body = client
     if body is not None:
         return body
@@ -442,20 +443,18 @@ def watch_of_client(client: Client) -> RequestBody:
 
 
 Wait = Callable[[Admission, Scope, Receive, RequestBody], Awaitable[object]]
-"""Wait for seats, and watch the client meanwhile."""
+"""A function that waits for seats and watches the client meanwhile."""
 
 Reject = Callable[[Admission, Scope, Send], Awaitable[None]]
-"""Tell a client why its request isn't served."""
+"""A function that sends the response to a rejected request."""
 
 
 class Upload:
     """The rest of a long ``body``, which the app of ``admission`` receives itself.
 
-    A client that sends the beginning at once and the rest very slowly would hold the seats of its request all the
-    time. They are therefore given back while the app waits for more. A request that gets no seats again, or whose body
-    is too slow, is ended: the client gets an error unless a response has begun, and the app ``http.disconnect``.
-
-    ``wait`` waits for seats, ``reject`` answers a request that gets none.
+    A client that sends the beginning at once and the rest very slowly would hold the seats of its request all the time.
+    They are therefore given back while the app waits for more. A request that gets no seats again, or whose body is too
+    slow, is ended: the client gets an error unless a response has begun, and the app gets ``http.disconnect``.
     """
 
     __slots__ = ("_admission", "_body", "_exchange", "_has_begun", "_is_cut", "_is_suspended", "_reject", "_wait")
@@ -495,7 +494,7 @@ class Upload:
         return await body.receive()
 
     def _may_be_suspended(self) -> bool:
-        """Whether the request has seats that can be given back and asked for again."""
+        """Return whether the request has seats that it can give back and ask for again."""
         admission = self._admission
         destination = admission.destination
         if self._has_begun or admission.state is not _SEATED or destination.gates:
@@ -507,7 +506,7 @@ class Upload:
         self._admission.destination.controller.bodies.held.begin(self)
 
     def suspend(self) -> None:
-        """Give the seats back, because nothing can be done until more of the body has come."""
+        """Give the seats back until more of the body has arrived."""
         if self._may_be_suspended():
             self._is_suspended = True
             self._admission.destination.controller.release(self._admission)
@@ -515,7 +514,7 @@ class Upload:
             self._body.count()
 
     async def _resume(self) -> bool:
-        """Ask for seats again; False if there are none for this request."""
+        """Ask for seats again, and return whether the request may continue."""
         admission, body = self._admission, self._body
         destination = admission.destination
         controller = destination.controller
@@ -524,7 +523,7 @@ class Upload:
             controller.refuse(controller.now(), admission, body.reason)
             return False
         if controller.is_closing or controller.registry.levels.get(admission.level) is not destination.runtime:
-            return True  # no request can arrive there any more: this one finishes like others that run
+            return True  # the level takes no new requests; this one finishes like others that run
         admission.renew()
         controller.arrive(controller.now(), admission)
         if admission.state is _WAITING:
@@ -534,7 +533,7 @@ class Upload:
         return admission.state is _SEATED
 
     async def _cut(self) -> Message:
-        """End the request, though its app runs."""
+        """End the request while its app runs."""
         self._is_cut = True
         scope, _, send = self._exchange
         if not self._has_begun:
@@ -552,6 +551,10 @@ class Upload:
         return f"<Upload of {self._body!r}>"
 
 
+def _size_of(message: Message) -> int:
+    return len(message.get("body") or message.get("bytes") or message.get("text") or b"")
+
+
 def _parsed(raw: bytes) -> Mapping[str, object]:
     try:
         found = json.loads(raw)
@@ -561,12 +564,12 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 
 
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
-    """Return whether a request announces a body that is coming, or one that it sends when it is asked to."""
+    """Return whether a request announces a body: one that is coming, or one that is sent when the server asks."""
     is_coming = is_expected = False
-    if scope["type"] != "http":  # a WebSocket's handshake may have such headers, and has no body
+    if scope["type"] != "http":  # the handshake of a WebSocket has no body, whatever its headers say
         return ""
     for name, value in headers_of(scope):
-        if name in _ANNOUNCING:  # one look for most headers
+        if name in _ANNOUNCING:  # one test for most headers
             if name == b"expect":
                 is_expected = value.lower() == b"100-continue"
             elif value in _NO_BODY:
@@ -579,12 +582,12 @@ def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
 
 
 def expects_continue(scope: Scope) -> bool:
-    """Return whether the client waits to be asked for its body; HTTP knows no other expectation."""
+    """Return whether the client waits for ``100 Continue`` before it sends its body."""
     return any(name == b"expect" and value.lower() == b"100-continue" for name, value in headers_of(scope))
 
 
 def is_readable(scope: Scope) -> bool:
-    """Return whether this request has a body of JSON that isn't known to be too long, and that may be asked for."""
+    """Return whether a request has a JSON body that may be received now and isn't known to be too long."""
     if scope["type"] != "http" or expects_continue(scope):
         return False
     headers = {name: value for name, value in headers_of(scope)}  # noqa: C416 - a pair may be a list

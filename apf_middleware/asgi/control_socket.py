@@ -1,12 +1,13 @@
 """The control socket of one worker: operators reach it while no other request may get through.
 
 Each worker has a file of its own, so that each can be addressed, and only the owner of the server's process can open
-it. The socket is there from the beginning of the lifespan to its end. Errors are logged and end at most the socket: the
-server goes on.
+it. The socket exists from the beginning of the lifespan to its end. An error is logged and ends at most the socket: the
+server continues.
 
-A `ControlConnection` speaks HTTP/1.1 by h11 to an ASGI application. Its peer may do everything, but its requests are
-checked as any client's are, because it may be a program with a mistake. A connection has one request at a time, and all
-are bounded in length and in time.
+A `ControlConnection` serves an ASGI application over HTTP/1.1 with h11, on asyncio and on trio. Its peer is authorized
+for everything, but requests are checked like any client's, because a faulty program may send them. A connection serves
+one request at a time. Requests are bounded in length and in time, and connections in number. uvicorn's protocol class,
+which runs on asyncio only, has no such bounds on connections and on the time that a request may take to arrive.
 """
 
 import logging
@@ -35,11 +36,11 @@ __all__ = ["ControlConnection", "ControlSocket", "Peer", "Responder", "peer_of"]
 _MODE: Final = 0o600
 _MOST_CONNECTIONS: Final = 32
 _BACKLOG: Final = 128
-_GRACE_S: Final = 0.5  # a connection that has just been made has had no time to say anything
-_PAUSE_S: Final = 0.1  # when no file descriptor or no connection is free, one may be after it
+_GRACE_S: Final = 0.5  # a new connection gets this time to send its request before it counts as idle
+_PAUSE_S: Final = 0.1  # the time between two attempts when no file descriptor or no connection is free
 _HEAD_BYTES: Final = 16 * 1024
 _PART_BYTES: Final = 64 * 1024
-_PATIENCE_S: Final = 30.0
+_TIMEOUT_S: Final = 30.0
 """The time limit for a request with its response, and between two requests."""
 
 _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
@@ -65,8 +66,8 @@ def peer_of(stream: SocketStream) -> Peer:
 class ControlConnection:
     """The requests on ``stream``, answered by ``respond``.
 
-    ``since`` is when the server began to wait for the current request. ``is_idle`` is whether it waits for the client:
-    to send a request or the rest of it, or to read the answer.
+    ``since`` is the time at which the server began to wait for the current request. ``is_idle`` is whether the server
+    waits for the client: for a request or the rest of it, or until the client reads the answer.
     """
 
     __slots__ = ("_connection", "_peer", "_respond", "_scope", "_stream", "is_idle", "since")
@@ -81,18 +82,18 @@ class ControlConnection:
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
 
     async def run(self) -> None:
-        """Serve until the peer has no more requests, or sends something that isn't HTTP, or `end` is called."""
+        """Serve until the peer closes, sends something that isn't HTTP, or is too slow, or until `end` is called."""
         with self._scope, suppress(*_GONE):
             try:
                 self._peer = peer_of(self._stream)
                 is_over = False
                 while not is_over:
                     is_over = True
-                    with anyio.move_on_after(_PATIENCE_S):
+                    with anyio.move_on_after(_TIMEOUT_S):
                         is_over = not await self._exchange()
                     self.since = anyio.current_time()
             except h11.RemoteProtocolError as error:
-                await self._complain(error)
+                await self._answer_malformed(error)
 
     def end(self) -> None:
         """End the connection at once."""
@@ -113,9 +114,9 @@ class ControlConnection:
             return False
         await self._respond(_scope(event), self._receive, self._send, self._peer)
         connection = self._connection
-        while connection.their_state is h11.SEND_BODY:  # a body that the app hasn't read
+        while connection.their_state is h11.SEND_BODY:  # skip a body that the app hasn't read
             if connection.next_event() is h11.NEED_DATA:
-                return False  # the rest hasn't arrived, and isn't awaited
+                return False  # the rest may never arrive, so the connection is closed instead
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return False
         connection.start_next_cycle()
@@ -125,7 +126,7 @@ class ControlConnection:
         while True:
             event = self._connection.next_event()
             if event is not h11.NEED_DATA:
-                return event  # type: ignore[return-value]  # NEED_DATA is what is left out
+                return event  # type: ignore[return-value]  # the type can't exclude NEED_DATA
             if self._connection.they_are_waiting_for_100_continue:
                 await self._write(h11.InformationalResponse(status_code=100, headers=[]))
             try:
@@ -153,13 +154,13 @@ class ControlConnection:
         if not message.get("more_body", False):
             await self._write(h11.EndOfMessage())
 
-    async def _complain(self, error: h11.RemoteProtocolError) -> None:
-        """Answer that this isn't HTTP, as far as the state of the connection allows."""
+    async def _answer_malformed(self, error: h11.RemoteProtocolError) -> None:
+        """Answer with the error of the protocol, unless a response has begun."""
         if self._connection.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             return
         body = f"{error}\n".encode("ascii", "backslashreplace")
         headers = [("content-type", "text/plain"), ("content-length", str(len(body))), ("connection", "close")]
-        with anyio.move_on_after(_PATIENCE_S), suppress(*_GONE):
+        with anyio.move_on_after(_TIMEOUT_S), suppress(*_GONE):
             await self._write(h11.Response(status_code=error.error_status_hint, headers=headers))
             await self._write(h11.Data(data=body))
             await self._write(h11.EndOfMessage())
@@ -192,11 +193,11 @@ class ControlSocket:
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Open the socket, report that to ``task_status``, and serve until cancelled.
 
-        It doesn't raise: a server works without a control socket too.
+        Errors are logged and not raised, because a server can work without a control socket.
         """
         try:
             listener = await self._open()
-        except Exception as error:  # noqa: BLE001 - a system without such sockets says so in ways of its own
+        except Exception as error:  # noqa: BLE001 - systems without such sockets raise different errors
             log_event(logging.ERROR, "apf.socket-failed", app=self._app, directory=self._directory, error=str(error))
             task_status.started()
             return
@@ -205,18 +206,19 @@ class ControlSocket:
         try:
             async with listener:
                 await self._accept(listener)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it ends the socket and not the server
+        except Exception as error:  # noqa: BLE001 - any error ends the socket only, not the server
             log_event(logging.ERROR, "apf.socket-failed", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
             self.remove()
 
     async def _open(self) -> SocketListener:
         path = self._choose()
-        # Under another name until the socket is listened to: one that refuses connections is taken for a dead worker's.
+        # The file has another name until the socket listens: a worker that starts at this moment removes files whose
+        # sockets refuse connections. Nobody can connect between the bind and the change of the mode, because the socket
+        # doesn't listen yet.
         unready = path.with_name(f".{path.name}_")
         listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_BACKLOG)
-        told = unready.lstat()
-        self._inode = told.st_dev, told.st_ino
+        self._inode = _inode_of(unready)
         unready.replace(path)
         self._path = path
         return listener
@@ -228,11 +230,11 @@ class ControlSocket:
         path = socket_path(self._directory, self._app, os.getpid())
         if os.path.lexists(path) and not is_refused(path):
             hint = "Give each middleware of a process an admin.app of its own, and each container a directory"
-            raise InvalidValueError("socket", str(path), "somebody else listens there", hint)
+            raise InvalidValueError("socket", str(path), "another process or middleware listens there", hint)
         return path
 
     async def _accept(self, listener: SocketListener) -> None:
-        """Accept connections; the listener's own ``serve`` ends when the process runs out of file descriptors."""
+        """Accept connections, also after the process ran out of file descriptors, which ends a listener's ``serve``."""
         async with anyio.create_task_group() as tasks:
             while True:
                 try:
@@ -251,9 +253,9 @@ class ControlSocket:
                 tasks.start_soon(self._serve_one, stream, connection)
 
     async def _make_room(self) -> None:
-        """If there are as many connections as there may be, end the one that has been idle for the longest time.
+        """Wait until there is room for another connection; end the one that has been idle for the longest time.
 
-        So connections that say nothing can't keep out one that does. A request that is being answered is left alone.
+        Connections that send nothing therefore can't keep the owner out. A request that is being answered is not ended.
         """
         while len(self._connections) >= _MOST_CONNECTIONS:
             before = anyio.current_time() - _GRACE_S
@@ -261,31 +263,35 @@ class ControlSocket:
             if idle:
                 longest = min(idle, key=attrgetter("since"))
                 longest.end()
-                self._connections.remove(longest)
+                self._connections.remove(longest)  # at once: its task runs only after the next connection is counted
             else:
                 await anyio.sleep(_PAUSE_S)
 
     async def _serve_one(self, stream: SocketStream, connection: ControlConnection) -> None:
         try:
             await connection.run()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it concerns this connection alone
+        except Exception as error:  # noqa: BLE001 - any error ends this connection only
             log_event(logging.ERROR, "apf.socket-error", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
             self._connections.discard(connection)
             await anyio.aclose_forcefully(stream)
 
     def remove(self) -> None:
-        """Remove the socket's file, unless another one is in its place."""
+        """Remove the socket's file, unless another file has its name; this may be called in a signal handler."""
         path, self._path = self._path, None
         if path is None:
             return
         with suppress(OSError):
-            told = path.lstat()
-            if (told.st_dev, told.st_ino) == self._inode:
+            if _inode_of(path) == self._inode:
                 path.unlink()
 
     def __repr__(self) -> str:
         return f"<ControlSocket at {self._path or self._directory}{'' if self._path else ', closed'}>"
+
+
+def _inode_of(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino
 
 
 def _scope(request: h11.Request) -> Scope:

@@ -49,9 +49,9 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 _SEATED: Final = TicketState.SEATED
 _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
-_SENT_AT_ONCE: Final = 16 * 1024  # bytes: no server waits until a client has read so few
-_E: Final = frozenset(b"eE")  # of text/event-stream
-_Reply = tuple[Send, Headers, Admission]  # senders are its methods: a partial's calls cost more
+_SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer so much without waiting for the client
+_E: Final = frozenset(b"eE")  # the sixth letter of text/event-stream
+_Reply = tuple[Send, Headers, Admission]  # senders are bound to it as methods: calls of a partial cost more
 
 
 class APFMiddleware:
@@ -83,7 +83,7 @@ class APFMiddleware:
         allow_empty: bool = False,
     ) -> None:
         self._app = app
-        self.app: ASGIApp = app  # what is called: ``app``, wrapped where requests are to be observed
+        self.app: ASGIApp = app  # the app that is called: ``app``, wrapped where telemetry needs it
         sources = _sources(config)
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
         self._service = Service(
@@ -102,7 +102,7 @@ class APFMiddleware:
         """Answer every request 503, because of ``error``."""
         self._app = self.app = app
         self._failure = Failure(app, error)
-        self._senders = {}  # so that requests take the way of `_other`
+        self._senders = {}  # every request is then passed to `_other`
 
     @property
     def service(self) -> Service:
@@ -136,6 +136,7 @@ class APFMiddleware:
             if resolved.gates:
                 sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
+        # There is no await from here to `arrive`: nothing may come between the decision and the count.
         controller, policy = service.controller, resolved.policy
         admission = Admission(resolved)
         try:
@@ -156,6 +157,7 @@ class APFMiddleware:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
+            # A rejected request has no seats, and a stream or the app may have released them early.
             if admission.state is _SEATED:
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
@@ -182,7 +184,7 @@ class APFMiddleware:
                 now = service.now()
                 if service.resolver is resolver and resolved.until > now:
                     return resolved, body
-                resolved = None  # it took so long that the request may belong elsewhere now
+                resolved = None  # while the body arrived, the configuration was reloaded or the credential ended
         except BaseException:
             if body is not None:
                 body.close()
@@ -278,9 +280,9 @@ class APFMiddleware:
                     living() if service.control_socket is None else live_beside(service.control_socket.serve, living)
                 )
             finally:
-                service.controller.open()  # a request after the end comes from a test's client, not from a server's
+                service.controller.open()  # requests after the end come from test clients, which use no server
         elif self._service.admin.is_for(scope):
-            raise NotImplementedError(f"The admin can't be asked by a scope of type {scope['type']!r}")
+            raise NotImplementedError(f"The admin doesn't answer scopes of type {scope['type']!r}")
         else:
             await self._app(scope, receive, send)
 
@@ -291,7 +293,7 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
         return ()
     if isinstance(source, str | PathLike):
         return (source,)
-    given: object = source  # which the types don't keep callers from
+    given: object = source  # untyped callers may pass anything
     if not isinstance(given, Sequence) or not all(isinstance(one, str | PathLike) for one in given):
         raise InvalidValueError("config", source, "it must be a Configuration, or the paths to read one from")
     return tuple(source)
@@ -300,7 +302,7 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
 def _may_arrive(
     now: int, admission: Admission, policy: StreamPolicy | None, body: RequestBody | None, scope: Scope
 ) -> bool:
-    """Return whether a request asks for seats; it is refused otherwise."""
+    """Return whether a request may ask for seats; refuse it otherwise."""
     if body is not None and body.reason is not None:
         admission.destination.controller.refuse(now, admission, body.reason)
         return False
@@ -308,7 +310,7 @@ def _may_arrive(
 
 
 def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> RequestBody | None:
-    """Return the body of a request as far as it has arrived; None if no body is announced."""
+    """Return the part of a request's body that has arrived; None if no body is announced."""
     announced = announcement(scope)
     if not announced:
         return None
@@ -331,7 +333,7 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
 
 
 async def _send_http(reply: _Reply, message: Message) -> None:
-    """Send a message of the app; the start of its response gets our headers, and shows whether it is a stream."""
+    """Send a message of the app; add headers to the start of the response, which shows whether it is a stream."""
     if message["type"] != "http.response.start":
         if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
             writes = reply[2].destination.runtime.streams.writes
@@ -343,10 +345,10 @@ async def _send_http(reply: _Reply, message: Message) -> None:
     send, extra, admission = reply
     if message["status"] >= 500:
         admission.fail()
-    headers = [*message.get("headers", ())]  # read once, for it may be an iterator
+    headers = [*message.get("headers", ())]  # they may be an iterator, which can be read once
     for name, value in headers:
         if len(name) == 12 and name.lower() == b"content-type":
-            if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # most aren't looked at twice
+            if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # excludes most types
                 begin_response(admission, is_stream=is_event_stream(value))
             break
     else:
@@ -372,7 +374,7 @@ def _with_headers(message: Message, headers: Headers, extra: Headers) -> Message
     """Return the start of a response with ``headers``, which were read from it, and ``extra``."""
     if not extra and ("headers" not in message or isinstance(message["headers"], list | tuple)):
         return message
-    message = {**message}  # the app's own stays as it is
+    message = {**message}  # the app may use its own again
     message["headers"] = headers + extra
     return message
 

@@ -21,32 +21,33 @@ __all__ = ["LONGEST_KEY", "REMEMBERED", "CacheKeys", "Key", "RequestCache", "len
 Key = tuple[object, ...]
 
 LONGEST_KEY: Final = 2048
-"""The longest key in bytes; requests with longer ones aren't cached, because clients choose the parts of a key."""
+"""The longest key in bytes. Longer keys aren't cached: clients choose the parts, so the cache must bound their size."""
 
 REMEMBERED: Final = 4096
-"""At least so many recent requests and callers are cached, at most twice as many."""
+"""The minimum number of recent requests and callers that are cached; the maximum is twice as large."""
 
 V = TypeVar("V")
 
-_MOST_METHODS: Final = 32  # of which a set of headers is cached: clients may invent methods
+_MOST_METHODS: Final = 32  # a set of headers is cached for so many: clients may invent methods
 _HOST: Final = b"host"
 
 
 class CacheKeys:
-    """Makes keys of what this ``chain``, the schemas of this configuration and estimates of ``costs`` read.
+    """A maker of keys from the parts of a scope that the ``chain``, the schemas and estimates of ``costs`` read.
 
-    ``plain_methods`` are methods, of those seen so far, whose keys are method, path and peer, unless a scope has a root
+    ``plain_methods`` are the methods seen so far whose keys consist of method, path and peer, unless a scope has a root
     path or the key ``user``.
     """
 
     __slots__ = (
+        "_always",
         "_asks_always",
         "_by_method",
+        "_by_rule",
         "_certificate",
         "_chain",
         "_credentials",
         "_query",
-        "_wanted",
         "is_memorable",
         "plain_methods",
         "user",
@@ -55,7 +56,7 @@ class CacheKeys:
     def __init__(self, configuration: Configuration, chain: Chain, costs: Dependence = STEADY) -> None:
         self._chain = chain
         self._credentials = chain.headers
-        # The key of a scope that may name the caller. Nothing is ever found under the empty string.
+        # The key in a scope that may name the caller; no scope has the empty string as a key.
         self.user: str = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
         self._asks_always = chain.reads_more
@@ -65,7 +66,8 @@ class CacheKeys:
             facts.always.add(_bytes(configuration.server.queues.header))
         self._query = facts.query or costs.query or configuration.server.resolver == "kubernetes"
         self.is_memorable: bool = chain.memorable and facts.are_known
-        self._wanted = _Wanted(facts, chain.headers)
+        self._always = frozenset(facts.always | chain.headers)
+        self._by_rule = facts.by_methods
         self._by_method: dict[str, frozenset[bytes]] = {}
         self.plain_methods: set[str] = set()
 
@@ -75,7 +77,7 @@ class CacheKeys:
         key: Key = (method, scope["path"], client[0] if client else None)
         wanted = self._by_method.get(method)
         if wanted is None:
-            wanted = self._want(method)
+            wanted = self._headers_for(method)
         if wanted:
             headers = scope.get("headers")
             if headers.__class__ is not list:
@@ -99,8 +101,10 @@ class CacheKeys:
             key += self._chain.caller_facts(scope)
         return key
 
-    def _want(self, method: str) -> frozenset[bytes]:
-        wanted = self._wanted.headers(method)
+    def _headers_for(self, method: str) -> frozenset[bytes]:
+        """Return the headers that are part of the keys of this method, and cache them for most methods."""
+        by_rule = [names for methods, names in self._by_rule if not methods or method.upper() in methods]
+        wanted = self._always.union(*by_rule)
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
             if not (wanted or self._query or self._certificate or self._asks_always):
@@ -109,7 +113,7 @@ class CacheKeys:
 
 
 def length_of(key: Iterable[object]) -> int:
-    """Return about how many bytes a key holds."""
+    """Return the approximate size of a key in bytes."""
     total = 0
     for part in key:
         if part.__class__ is str or part.__class__ is bytes:
@@ -130,7 +134,7 @@ class RequestCache(BoundedCache[Key, V]):
         self._plain_methods, self._user = keys.plain_methods, keys.user
 
     def recall(self, scope: Scope) -> V | None:
-        """Return what was cached for requests like this one; None also for a scope that lacks a part of the key.
+        """Return the result that is cached for requests like this one; None also if the scope lacks a part of the key.
 
         Most keys are method, path and peer. They are made here, in the one call that looks them up.
         """
@@ -158,7 +162,7 @@ class _Facts:
                     for http in rule.http_rules:
                         self._add(http)
                 else:
-                    self.always.add(_HOST)  # which a conjunction may read
+                    self.always.add(_HOST)  # a conjunction may read it
             self._add_distinguisher(schema.distinguisher)
             self._add_distinguisher(schema.queue)
 
@@ -176,21 +180,6 @@ class _Facts:
             self.always.add(_bytes(distinguisher.argument))
         self.query = self.query or distinguisher.source is Source.QUERY
         self.are_known = self.are_known and distinguisher.source is not Source.CALLABLE
-
-
-class _Wanted:
-    """The headers that are part of the key, by method."""
-
-    def __init__(self, facts: _Facts, credentials: frozenset[bytes]) -> None:
-        self._always = facts.always | credentials
-        self._by_methods = facts.by_methods
-
-    def headers(self, method: str) -> frozenset[bytes]:
-        found = set(self._always)
-        for methods, names in self._by_methods:
-            if not methods or method.upper() in methods:
-                found |= names
-        return frozenset(found)
 
 
 def _bytes(name: str) -> bytes:

@@ -1,8 +1,9 @@
 """Resolve requests: from an ASGI scope to the caller, the level and the work.
 
-Authentication, digest, classification and estimate take some microseconds, and callers come back. So the result is
-cached, by exactly what it depends on (see `request_cache`); the cache is bounded in entries and in their length, and an
-entry ends with the credential that it depends on. A new configuration has a new resolver.
+Authentication, digest, classification and estimate take some microseconds, and most callers send many requests. The
+result is therefore cached, under exactly the facts that it depends on (see `request_cache`). The cache is bounded in
+entries and in their length, and an entry ends with the credential that it depends on. A new configuration has a new
+resolver.
 """
 
 import time
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from copy import copy
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from starlette.types import Receive, Scope
@@ -116,9 +117,9 @@ NO_DETAILS: Final = Details("", "", None)
 
 
 class ResolvedRequest(Destination):
-    """The destination of requests like one that was resolved; it is valid ``until`` then.
+    """The destination of requests like one that was resolved; it must not be used after ``until``.
 
-    ``headers`` go back with their responses. ``policy`` are there where a request may be more than a seat.
+    ``headers`` are added to their responses. ``policy`` is None unless they may be streams or watches, or were cut.
     """
 
     __slots__ = ("awaits_body", "body", "details", "headers", "policy", "until")
@@ -139,7 +140,7 @@ class ResolvedRequest(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.policy: StreamPolicy | None = None
-        self.body: RequestBody | None = None  # as far as it was read for an estimate; it belongs to one request
+        self.body: RequestBody | None = None  # the part that was read for an estimate; it belongs to one request
         self.awaits_body: bool = False  # whether the body is received before the request asks for seats
 
 
@@ -148,14 +149,25 @@ class GatedRequest(ResolvedRequest):
 
     __slots__ = ("digest", "gates", "scope")
 
-    def told(self, gates: tuple[str, ...], digest: RequestDigest, scope: Scope) -> Self:
-        self.gates: Sequence[str] = gates
-        self.digest: RequestDigest | None = digest
-        self.scope: Mapping[str, Any] = scope
-        return self
+    def __init__(
+        self,
+        controller: Controller,
+        classification: Classification,
+        caller: "_Caller",
+        headers: Headers,
+        work: Work,
+        *,
+        writes: bool,
+        facts: tuple[tuple[str, ...], RequestDigest, Scope],
+    ) -> None:
+        super().__init__(controller, classification, caller, headers, work, writes=writes)
+        self.gates: Sequence[str]
+        self.digest: RequestDigest | None
+        self.scope: Mapping[str, Any]
+        self.gates, self.digest, self.scope = facts
 
     def forget_scope(self) -> None:
-        """Drop the scope when the request is over: it refers to the admission, which refers to this, in a cycle."""
+        """Drop the scope when the request is over: scope, admission and destination refer to each other in a cycle."""
         self.scope = Destination.scope
 
 
@@ -164,7 +176,7 @@ Found = ResolvedRequest | Refused | UnknownQueue | Unseated
 
 
 def _with_body(found: Found, body: RequestBody | None) -> Found:
-    """Return the result of another resolver for a request of which ``body`` was read before."""
+    """Return the result of another resolver for a request whose ``body`` was read before."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
     alone = copy(found)  # ``found`` may be cached, for requests whose bodies haven't been read
@@ -205,7 +217,7 @@ class _Costs:
         body: Callable[[Classification], RequestBody],
     ) -> "_Cost":
         """Estimate the work of a request, for which its body may have to be read."""
-        assert self._estimation is not None, "then what it costs is usual"
+        assert self._estimation is not None, "otherwise the cost is `usual`"
         choice, read = self._estimation.choose(digest, classification), None
         if choice.wants_body(digest) and is_readable(scope):
             read = body(classification)
@@ -259,20 +271,22 @@ class RequestResolver:
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
         """Resolve a request that isn't in the cache, and cache the result where it may be.
 
-        Some of ``messages`` may have been received before.
+        ``messages`` is the server's ``receive``, or the body if a part of it was received before.
         """
         key = self._key(scope)
         known = None if key is None else self._cache.get(key)
         if known is not None and known.until > now:
             return known
-        caller = self._known_caller(scope, now)
+        caller = self._cached_caller(scope, now)
         if caller is None:
-            met = await self._meet(scope, now)
+            verdict = await self._authenticate(scope, now)
+            # A reload may have come while the authenticator was awaited. Its resolver starts again from the beginning,
+            # because the chain may be another one, too.
             if self.successor is not None:
                 return await self.successor.resolve(scope, now, messages)
-            if isinstance(met, Refused):
-                return self._refuse(met)
-            caller = met
+            if isinstance(verdict, Refused):
+                return self._count_refused(verdict)
+            caller = verdict
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         classification = self._place(scope, digest, remembers=key is not None)
         if not isinstance(classification, Classification):
@@ -281,7 +295,7 @@ class RequestResolver:
         body_of = partial(RequestBody.of, self._controller.bodies, messages)
         choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
         messages = messages if body is None else body
-        if self.successor is not None:
+        if self.successor is not None:  # the same, while the body was received or the estimate was awaited
             return _with_body(await self.successor.resolve(scope, now, messages), body)
         resolved = self._resolved(digest, classification, caller, estimate, scope)
         resolved.body = body
@@ -292,26 +306,26 @@ class RequestResolver:
     def _place(
         self, scope: Scope, digest: RequestDigest, *, remembers: bool
     ) -> Classification | UnknownQueue | Unseated:
-        """Classify a request, by its facts and by the queue that it names."""
+        """Classify a request by its facts, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return Unseated.LONG_RUNNING
         classification = self._decide(digest) if remembers else self._classify(digest)
         if self._naming is None:
             return classification
         placed = self._naming.place(scope, digest, classification)
-        return self._miss(placed) if isinstance(placed, UnknownQueue) else placed
+        return self._count_unknown(placed) if isinstance(placed, UnknownQueue) else placed
 
     def _resolved(
         self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope
     ) -> ResolvedRequest:
-        """Return the resolved request with everything that the middleware needs for it."""
+        """Return the resolved request."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
         headers, work, writes = self._response_headers.of(classification), estimate.work, digest.verb not in _READING
+        common = self._controller, classification, caller, headers, work
         if gates:
-            gated = GatedRequest(self._controller, classification, caller, headers, work, writes=writes)
-            resolved: ResolvedRequest = gated.told(gates, digest, scope)
+            resolved: ResolvedRequest = GatedRequest(*common, writes=writes, facts=(gates, digest, scope))
         else:
-            resolved = ResolvedRequest(self._controller, classification, caller, headers, work, writes=writes)
+            resolved = ResolvedRequest(*common, writes=writes)
         if self._controller.running is not None:  # the admin may be asked for running requests
             resolved.details = Details(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
@@ -331,16 +345,16 @@ class RequestResolver:
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
         """Authenticate the caller, and nothing else."""
-        caller = self._known_caller(scope, now) or await self._meet(scope, now)
+        caller = self._cached_caller(scope, now) or await self._authenticate(scope, now)
         if self.successor is not None:
             return await self.successor.identify(scope, now)
-        return self._refuse(caller) if isinstance(caller, Refused) else caller.identity
+        return self._count_refused(caller) if isinstance(caller, Refused) else caller.identity
 
-    def _miss(self, unknown: UnknownQueue) -> UnknownQueue:
+    def _count_unknown(self, unknown: UnknownQueue) -> UnknownQueue:
         self.unknown_queues[unknown.reason] += 1
         return unknown
 
-    def _refuse(self, refused: Refused) -> Refused:
+    def _count_refused(self, refused: Refused) -> Refused:
         self.refused[refused.reason] += 1
         return refused
 
@@ -355,14 +369,14 @@ class RequestResolver:
             return None
         return key if length_of(key) <= LONGEST_KEY else None
 
-    def _known_caller(self, scope: Scope, now: int) -> _Caller | None:
+    def _cached_caller(self, scope: Scope, now: int) -> _Caller | None:
         """Return the caller if it is cached and its credential is still valid."""
         if not self._chain.memorable:
             return None
         known = self._callers.get(self._keys.of_caller(scope))
         return known if known is not None and known.until > now else None
 
-    async def _meet(self, scope: Scope, now: int) -> _Caller | Refused:
+    async def _authenticate(self, scope: Scope, now: int) -> _Caller | Refused:
         """Authenticate the caller and cache the result."""
         verdict = self._chain.identify(scope)
         if not isinstance(verdict, Authenticated | Refused):
@@ -389,4 +403,4 @@ class RequestResolver:
             self._callers.clear()
 
     def __repr__(self) -> str:
-        return f"<RequestResolver: {len(self._cache)} requests and {len(self._callers)} callers remembered>"
+        return f"<RequestResolver: {len(self._cache)} requests and {len(self._callers)} callers cached>"

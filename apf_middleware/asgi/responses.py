@@ -39,12 +39,12 @@ _KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # the WebSocket close code "Try Again Later"
 _REFUSED: Final = 1008  # the WebSocket close code for a violated policy
 _STATUS: Final = {Reason.QUEUE_CLOSED: 503, Reason.QUEUE_CLOSING: 503, Reason.SLOW_BODY: 408}
-_BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # the connection is closed before the rest
+_BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # the rest of the body is never received
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
     Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and they are not queued.",
     Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
-    Reason.CANCELLED: "The client has gone.",
+    Reason.CANCELLED: "The client has disconnected.",
     Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
     Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
     Reason.STREAM_LIMIT: "The maximum number of streams like this one is open.",
@@ -78,15 +78,8 @@ def answer_rejected(admission: Admission, response_headers: ResponseHeaders, now
     seconds = _retry_after(admission, settings, now, chance)
     if refusal is not None and refusal.retry_after is not None:
         seconds = max(1, ceil(refusal.retry_after))
-    problem: dict[str, object] = {
-        "type": f"urn:apf:{reason.value}",
-        "title": HTTPStatus(status).phrase if status in _KNOWN else "Rejected",
-        "status": status,
-        "detail": "The server is shutting down." if ends else _DETAILS[reason],
-        "reason": reason.value,
-        "waited": round(admission.waited, 3),
-        "retry_after": seconds,
-    }
+    problem = _problem(status, reason.value, "The server is shutting down." if ends else _DETAILS[reason])
+    problem |= {"waited": round(admission.waited, 3), "retry_after": seconds}
     if reason is Reason.QUEUE_FULL and runtime.shared.queueset.settings.queues > 1:
         problem["own_flow"] = _is_own_flow(admission)
     if refusal is not None and response_headers.are_names:
@@ -125,31 +118,23 @@ def _is_own_flow(admission: Admission) -> bool:
 
 def answer_unknown_queue(status: int, reason: str, response_headers: ResponseHeaders) -> Answer:
     """Return the answer to a request that names a queue that it can't use."""
-    problem: dict[str, object] = {
-        "type": f"urn:apf:{reason}",
-        "title": "Service Unavailable" if status == 503 else "Not Found",
-        "status": status,
-        "detail": "The queue that the request names takes no requests itself."
-        if reason == "not-leaf"
-        else "There is no queue of the name that the request gives.",
-        "reason": reason,
-    }
+    is_parent = reason == "not-leaf"
+    detail = "takes no requests itself" if is_parent else "does not exist"
     headers = [_PROBLEM]
     if status == 503:
         headers.append((b"retry-after", b"%d" % response_headers.settings.retry_after.least_s))
-    return _answer(status, headers, problem)
+    return _answer(status, headers, _problem(status, reason, f"The queue that the request names {detail}."))
 
 
 def answer_unauthenticated(challenge: str, reason: str) -> Answer:
     """Return the answer to bad credentials."""
-    problem: dict[str, object] = {
-        "type": "urn:apf:unauthenticated",
-        "title": "Unauthorized",
-        "status": 401,
-        "detail": "The credentials aren't valid.",
-        "reason": reason,
-    }
+    problem = _problem(401, reason, "The credentials aren't valid.") | {"type": "urn:apf:unauthenticated"}
     return _answer(401, [_PROBLEM, (b"www-authenticate", challenge.encode("latin-1", "replace"))], problem)
+
+
+def _problem(status: int, reason: str, detail: str) -> dict[str, object]:
+    title = HTTPStatus(status).phrase if status in _KNOWN else "Rejected"
+    return {"type": f"urn:apf:{reason}", "title": title, "status": status, "detail": detail, "reason": reason}
 
 
 def _answer(status: int, headers: Headers, problem: Mapping[str, object]) -> Answer:

@@ -165,7 +165,7 @@ async def test_invalid_http_is_refused_and_the_next_request_is_served(
 
 
 async def test_a_silent_connection_is_closed_after_a_while(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apf_middleware.asgi.control_socket._PATIENCE_S", 0.05)
+    monkeypatch.setattr("apf_middleware.asgi.control_socket._TIMEOUT_S", 0.05)
     async with living(guarded(directory)):
         assert await run_sync(said, directory / f"shop.{os.getpid()}.sock", b"GET / HTTP/1.1\r\n") == b""
 
@@ -317,7 +317,7 @@ async def test_two_middlewares_with_one_name_have_their_own_sockets(
         path = directory / f"shop.{os.getpid()}.sock"
         inode = path.stat().st_ino
         async with living(guarded(directory)):
-            assert "somebody else listens there" in caplog.text
+            assert "another process or middleware listens there" in caplog.text
         assert path.stat().st_ino == inode, "who came second doesn't take it away either"
         async with living(guarded(directory, app="stock")):
             assert len(contents(directory)) == 2
