@@ -18,7 +18,7 @@ from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failu
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import live, live_beside
 from apf_middleware.asgi.reload import Origin
-from apf_middleware.asgi.resolver import GatedRequest, ResolvedRequest, Unseated
+from apf_middleware.asgi.resolver import ResolvedRequest, Unseated
 from apf_middleware.asgi.responses import (
     answer_gone,
     answer_rejected,
@@ -157,8 +157,7 @@ class APFMiddleware:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
-            # A rejected request has no seats, and a stream or the app may have released them early.
-            if admission.state is _SEATED:
+            if admission.state is _SEATED:  # not rejected, and its seats not released early by a stream or the app
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
                 _end(admission, body)
@@ -324,7 +323,7 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
     """Release what a request holds beside its seats."""
     destination = admission.destination
     destination.controller.release_leases(admission)
-    if isinstance(destination, GatedRequest):
+    if destination.gates and isinstance(destination, ResolvedRequest):
         destination.forget_scope()
     if admission.stream is not None:
         admission.stream.close()

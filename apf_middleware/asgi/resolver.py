@@ -43,7 +43,6 @@ __all__ = [
     "NO_DETAILS",
     "Details",
     "Found",
-    "GatedRequest",
     "RequestResolver",
     "ResolvedRequest",
     "ResponseHeaders",
@@ -120,9 +119,10 @@ class ResolvedRequest(Destination):
     """The destination of requests like one that was resolved; it must not be used after ``until``.
 
     ``headers`` are added to their responses. ``policy`` is None unless they may be streams or watches, or were cut.
+    ``gates`` and the facts that they may read belong to a single request, which is never cached.
     """
 
-    __slots__ = ("awaits_body", "body", "details", "headers", "policy", "until")
+    __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
 
     details: Details
 
@@ -142,29 +142,9 @@ class ResolvedRequest(Destination):
         self.policy: StreamPolicy | None = None
         self.body: RequestBody | None = None  # the part that was read for an estimate; it belongs to one request
         self.awaits_body: bool = False  # whether the body is received before the request asks for seats
-
-
-class GatedRequest(ResolvedRequest):
-    """A single request that has gates to pass, with the facts that gates may read."""
-
-    __slots__ = ("digest", "gates", "scope")
-
-    def __init__(
-        self,
-        controller: Controller,
-        classification: Classification,
-        caller: "_Caller",
-        headers: Headers,
-        work: Work,
-        *,
-        writes: bool,
-        facts: tuple[tuple[str, ...], RequestDigest, Scope],
-    ) -> None:
-        super().__init__(controller, classification, caller, headers, work, writes=writes)
-        self.gates: Sequence[str]
-        self.digest: RequestDigest | None
-        self.scope: Mapping[str, Any]
-        self.gates, self.digest, self.scope = facts
+        self.gates: Sequence[str] = ()
+        self.digest: RequestDigest | None = None
+        self.scope: Mapping[str, Any] = Destination.scope
 
     def forget_scope(self) -> None:
         """Drop the scope when the request is over: scope, admission and destination refer to each other in a cycle."""
@@ -321,11 +301,9 @@ class RequestResolver:
         """Return the resolved request."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
         headers, work, writes = self._response_headers.of(classification), estimate.work, digest.verb not in _READING
-        common = self._controller, classification, caller, headers, work
+        resolved = ResolvedRequest(self._controller, classification, caller, headers, work, writes=writes)
         if gates:
-            resolved: ResolvedRequest = GatedRequest(*common, writes=writes, facts=(gates, digest, scope))
-        else:
-            resolved = ResolvedRequest(*common, writes=writes)
+            resolved.gates, resolved.digest, resolved.scope = gates, digest, scope
         if self._controller.running is not None:  # the admin may be asked for running requests
             resolved.details = Details(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)

@@ -117,7 +117,7 @@ class Destination:
 
     __slots__ = ("classification", "controller", "identity", "route", "runtime", "tally", "work")
 
-    # For requests with gates. These are resolved one by one, and have a subclass that sets these.
+    # For requests with gates, which are resolved one by one; a subclass may set them.
     gates: Sequence[str] = ()
     digest: RequestDigest | None = None
     scope: Mapping[str, Any] = MappingProxyType({})
