@@ -1,12 +1,13 @@
 """Workers' replies as tests need them."""
 
+from dataclasses import replace
 from typing import Any
 
-from apf_middleware.asgi.admin.documents import NamedQueueList, Worker
+from apf_middleware.asgi.admin.documents import GateList, NamedQueueList, Worker
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.snapshots import NamedQueueSnapshot
+from apf_middleware.snapshots import GateSnapshot, NamedQueueSnapshot
 
-__all__ = ["WORKER", "queue", "refuses", "says", "silent"]
+__all__ = ["TWO_WORKERS", "WORKER", "gate", "has_gates", "queue", "refuses", "says", "silent"]
 
 WORKER = Worker(1, "shop", "1.0")
 _QUEUE: dict[str, Any] = {
@@ -52,3 +53,22 @@ def silent(worker: str, why: str = "connection refused") -> Reply[Any]:
 
 def refuses(worker: str, status: int, detail: str) -> Reply[Any]:
     return Reply(worker, status, detail=detail)
+
+
+def gate(name: str, key: str | None = None, **more: Any) -> GateSnapshot:  # noqa: ANN401 - fields of several types
+    gate = GateSnapshot(name, key, "capacity", "passing", 0, None, acquired=1, limit=5, events=10, rescues=0)
+    return replace(gate, **more)
+
+
+def has_gates(worker: str, *gates: GateSnapshot, kicked: int = 0) -> Reply[GateList]:
+    return Reply(worker, 200, GateList(WORKER, gates, kicked))
+
+
+TWO_WORKERS = [
+    has_gates(
+        "1", gate("db", "shard-3", state="blocking", parked=15, oldest=2.14), gate("quota", acquired=None, limit=None)
+    ),
+    has_gates(
+        "2", gate("db", "shard-3", parked=2, oldest=0.5), gate("db", "shard-4", parked=1, oldest=1.0), gate("quota")
+    ),
+]

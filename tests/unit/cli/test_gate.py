@@ -1,75 +1,32 @@
-"""Several workers' gates as one table, and the command that asks for it."""
+"""The commands for gates, and the requests that they send."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from apf_middleware.asgi.admin.documents import GateList
-from apf_middleware.cli.control.merging import gate_disagreements, merge_gates
-from apf_middleware.cli.control.rendering import gate_table
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.snapshots import GateSnapshot
 from tests.support.command_line import invoke
-from tests.support.worker_replies import WORKER, refuses, silent
-
-
-def gate(name: str, key: str | None = None, **more: Any) -> GateSnapshot:  # noqa: ANN401 - fields of several types
-    gate = GateSnapshot(name, key, "capacity", "passing", 0, None, acquired=1, limit=5, events=10, rescues=0)
-    return replace(gate, **more)
-
-
-def has(worker: str, *gates: GateSnapshot, kicked: int = 0) -> Reply[GateList]:
-    return Reply(worker, 200, GateList(WORKER, gates, kicked))
-
-
-TWO = [
-    has("1", gate("db", "shard-3", state="blocking", parked=15, oldest=2.14), gate("quota", acquired=None, limit=None)),
-    has("2", gate("db", "shard-3", parked=2, oldest=0.5), gate("db", "shard-4", parked=1, oldest=1.0), gate("quota")),
-]
-
-
-def test_parked_requests_of_a_key_are_added_up() -> None:
-    assert [" ".join(line.split()) for line in gate_table(merge_gates(TWO))] == [
-        "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES",
-        "db shard-3 blocking 17 2.1s 2/10 20 0",
-        "db shard-4 passing 1 1.0s 1/5 10 0",
-        "quota - passing 0 - 1/5 20 0",
-    ]
-
-
-def test_a_worker_without_parked_requests_adds_no_row() -> None:
-    found = merge_gates([has("1", gate("db", "shard-3", parked=1)), has("2", gate("db"))])
-
-    assert [(one.total.gate, one.total.key) for one in found] == [("db", "shard-3")]
-
-
-def test_a_gate_that_some_workers_hold_is_mixed() -> None:
-    found = merge_gates([has("1", gate("db", state="held")), has("2", gate("db", state="blocking"))])
-
-    assert [one.total.state for one in found] == ["Mixed"]
-    assert gate_disagreements(found) == ["db: worker 1 has it held, worker 2 has it blocking"]
-    assert gate_disagreements(merge_gates(TWO)) == []
+from tests.support.worker_replies import TWO_WORKERS, has_gates, refuses, silent
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-    """Return the requests that a server got that only exists by name; it answers as ``TWO``."""
-    heard: list[tuple[object, ...]] = []
+    """Return the requests to a server that exists only by name, and answers as ``TWO_WORKERS``."""
+    requests: list[tuple[object, ...]] = []
 
     def ask(_server: Server, *question: object) -> Sequence[Reply[Any]]:
         method, path, _kind, *body = question
-        heard.append((method, path, *body))
+        requests.append((method, path, *body))
         if "nobody" in str(question[1]):
             return [refuses("1", 404, "There is no gate 'nobody'.")]
         if "hangs" in str(question[1]):
-            return [silent("1"), TWO[1]]
-        return [has(one.worker, *one.document.gates, kicked=4) for one in TWO if one.document]
+            return [silent("1"), TWO_WORKERS[1]]
+        return [has_gates(one.worker, *one.document.gates, kicked=4) for one in TWO_WORKERS if one.document]
 
     monkeypatch.setattr(Server, "ask", ask)
-    return heard
+    return requests
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""Several workers' answers as one."""
+"""The merged answers of several workers."""
 
 import pytest
 
 from apf_middleware.asgi.admin.documents import NamedQueueDocument
-from apf_middleware.cli.control.merging import disagreements, merge_queues
+from apf_middleware.cli.control.merging import disagreements, gate_disagreements, merge_gates, merge_queues
 from apf_middleware.cli.control.workers import Reply
-from tests.support.worker_replies import WORKER, queue, refuses, says, silent
+from tests.support.worker_replies import TWO_WORKERS, WORKER, gate, has_gates, queue, refuses, says, silent
 
 
 def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
@@ -98,3 +98,20 @@ def test_a_change_in_one_worker_is_a_live_change() -> None:
 
 def test_silent_workers_have_no_queues() -> None:
     assert merge_queues([silent("1"), silent("2")]) == []
+
+
+# Gates
+
+
+def test_a_worker_without_parked_requests_adds_no_row() -> None:
+    found = merge_gates([has_gates("1", gate("db", "shard-3", parked=1)), has_gates("2", gate("db"))])
+
+    assert [(one.total.gate, one.total.key) for one in found] == [("db", "shard-3")]
+
+
+def test_a_gate_that_some_workers_hold_is_mixed() -> None:
+    found = merge_gates([has_gates("1", gate("db", state="held")), has_gates("2", gate("db", state="blocking"))])
+
+    assert [one.total.state for one in found] == ["Mixed"]
+    assert gate_disagreements(found) == ["db: worker 1 has it held, worker 2 has it blocking"]
+    assert gate_disagreements(merge_gates(TWO_WORKERS)) == []

@@ -1,8 +1,8 @@
-"""Queues as a table."""
+"""Queues and gates as tables."""
 
-from apf_middleware.cli.control.merging import merge_queues
-from apf_middleware.cli.control.rendering import queue_table
-from tests.support.worker_replies import queue, says
+from apf_middleware.cli.control.merging import merge_gates, merge_queues
+from apf_middleware.cli.control.rendering import gate_table, queue_table
+from tests.support.worker_replies import TWO_WORKERS, queue, says
 
 QUEUES = merge_queues(
     [
@@ -52,3 +52,12 @@ def test_names_are_escaped_and_shortened() -> None:
 
     assert [line for line in queue_table([found]) if not line.isprintable()] == []
     assert max(len(line) for line in queue_table([found], width=80)) <= 80
+
+
+def test_parked_requests_of_a_key_are_added_up() -> None:
+    assert [" ".join(line.split()) for line in gate_table(merge_gates(TWO_WORKERS))] == [
+        "GATE KEY STATE PARKED OLDEST ACQUIRED/LIMIT EVENTS RESCUES",
+        "db shard-3 blocking 17 2.1s 2/10 20 0",
+        "db shard-4 passing 1 1.0s 1/5 10 0",
+        "quota - passing 0 - 1/5 20 0",
+    ]
