@@ -111,7 +111,7 @@ def test_the_number_of_queues_determines_the_kind_of_level(queues: int, settings
         (document(events=[{**ARRIVAL, "seats": 1.5}]), r"events\[0\].seats is 1.5, but it must be an integer"),
         (document(events=[{**ARRIVAL, "t_ns": -1}]), r"events\[0\].t_ns is -1"),
         (document(events=[ARRIVAL, ARRIVAL]), r"events\[1\].id is 7, but that request has already arrived"),
-        (document(events=[{"t_ns": 1, "op": "cancel", "id": 9}]), r"events\[0\].id is 9, but that one has not"),
+        (document(events=[{"t_ns": 1, "op": "cancel", "id": 9}]), r"events\[0\].id is 9, but that request has not"),
         (document(events=[ARRIVAL, {**ARRIVAL, "id": 8, "t_ns": 1}]), r"events\[1\].t_ns is 1, but events must be in"),
         (document(events=[{"t_ns": 1, "op": "reconfig"}]), r"config is missing in events\[0\]"),
         (document(results={"columns": ["id"]}), "rows is missing in results"),
