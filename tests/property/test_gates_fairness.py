@@ -19,7 +19,7 @@ from tests.support.examples import examples
 from tests.support.gate_world import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
-    from tests.support.gate_world import Asker
+    from tests.support.gate_world import GatedTicket
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -70,7 +70,7 @@ class _Crowd:
         self._note(self.world.served[before:])
 
     def _place(self, name: str) -> tuple[str, str]:
-        ticket: Asker = self.world.tickets[name]
+        ticket: GatedTicket = self.world.tickets[name]
         return ticket.level.name, ticket.flow
 
     def end_one(self, which: int) -> None:

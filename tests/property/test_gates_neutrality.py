@@ -28,7 +28,7 @@ from tests.support.examples import examples
 from tests.support.gate_world import MS, SECOND, GateWorld, level
 
 if TYPE_CHECKING:
-    from tests.support.gate_world import Asker
+    from tests.support.gate_world import GatedTicket
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -103,7 +103,7 @@ class _World(GateWorld):
 
     def __init__(self, *gates: Gate, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
         super().__init__(*gates, careful=False, **more)
-        self.everybody: dict[str, Asker] = {}
+        self.everybody: dict[str, GatedTicket] = {}
         self.is_well = True
 
     def _of(self, which: int, is_meant: Callable[[Ticket], bool]) -> str | None:
@@ -251,7 +251,7 @@ _gated_ways = st.sampled_from(
     ((), ("db",), ("memory",), ("memory", "db"), ("breaker",), ("breaker", "memory"), ("quota", "db"))
 )
 _one_gate = st.sampled_from(((), ("db",), ("memory",), ("breaker",), ("quota",)))
-_heard = st.builds(
+_answered = st.builds(
     _Tell, st.sampled_from(("db", "memory", "breaker", "quota")), st.sampled_from((None, "", "x", "nowhere"))
 )
 _unheard = st.sampled_from((_Tell("nobody", None), _Tell("db", "nowhere"), _Tell("quota", "nowhere")))
@@ -300,7 +300,7 @@ def _crowded(seed: int) -> list[object]:
     return [step() for _ in range(80)]
 
 
-@given(_shares, _disciplines, _exact, st.one_of(_steps_and(_heard, _one_gate), st.builds(_crowded, _seeds)))
+@given(_shares, _disciplines, _exact, st.one_of(_steps_and(_answered, _one_gate), st.builds(_crowded, _seeds)))
 @examples(60)
 def test_events_without_listeners_change_counters_only(
     share: Any,  # noqa: ANN401 - a class

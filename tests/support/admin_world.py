@@ -132,7 +132,7 @@ class AdminWorld:
             sent.append(message)
 
         async def receive() -> Message:
-            raise AssertionError("nobody asks for a body")
+            raise AssertionError("the admin receives no body here")
 
         scope = http_scope(f"{PATH}/{page}" if page else PATH, method, headers)
         assert self.admin.is_for(scope)

@@ -1,4 +1,4 @@
-"""ASGI by hand: a client that says exactly what a test wants said, when it wants it, and notes all that it is told."""
+"""ASGI exchanges by hand: the test decides what the client sends and when, and all messages of the app are recorded."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ def websocket_scope(path: str = "/", **more: object) -> Scope:
 
 
 class Exchange:
-    """One request to ``app``, run in ``tasks``; what is said is heard in order, and asked counts how often."""
+    """One request to ``app``, run in ``tasks``. Messages are received in the order of delivery."""
 
     def __init__(self, app: ASGIApp, scope: Scope, tasks: TaskGroup) -> None:
         self.app = app
         self.scope = scope
         self.tasks = tasks
         self.sent: list[Message] = []
-        self.receive_calls = 0
+        self.receive_calls = 0  # how often the app has called receive
         self.error: BaseException | None = None
         self.ended = anyio.Event()
         self.cancel_scope = anyio.CancelScope()
@@ -82,13 +82,13 @@ class Exchange:
         try:
             with self.cancel_scope:
                 await self.app(self.scope, self.receive, self.send)
-        except Exception as error:  # noqa: BLE001 - a server notes whatever an app raises
+        except Exception as error:  # noqa: BLE001 - a server logs whatever an app raises
             self.error = error
         finally:
             self.ended.set()
 
     async def end(self) -> Self:
-        """Until the app has returned."""
+        """Wait until the app has returned."""
         with anyio.fail_after(60):
             await self.ended.wait()
         return self

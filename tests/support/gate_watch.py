@@ -17,14 +17,14 @@ from apf_middleware.fairqueuing import Reason, Ticket
 from apf_middleware.gates import Acquisition, Check, Gate, GateRequest, Hold, Reject, Stage, Terms
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Slot
-from tests.support.gate_world import Asker, GateWorld
+from tests.support.gate_world import GatedTicket, GateWorld
 
 Place = tuple[str, Hashable]
 """A slot: its gate's name and its key."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Answered:
     """What a gate has answered."""
 
     name: str
@@ -42,7 +42,7 @@ class _Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _ParkedAt:
     """Where one was kept waiting at the end of a step."""
 
     slot: Slot
@@ -88,14 +88,14 @@ class WatchedWorld(GateWorld):
 
     def __init__(self, *gates: Gate, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
         super().__init__(*gates, **more)
-        self._everybody: dict[str, Asker] = {}
+        self._tickets: dict[str, GatedTicket] = {}
         self._forced: set[str] = set()  # by an operator, and not tried yet
-        self._heard: list[_Told] = []
+        self._answered: list[_Answered] = []
         self._refused_at: dict[Place, _Refused] = {}
         self._openings: dict[Place, tuple[Slot, int, int | None]] = {}  # how often it was opened, and when it is due
         self._causes: Counter[Place] = Counter()
         self._told_all: Counter[str] = Counter()
-        self._standing: dict[str, _Standing] = {}
+        self._standing: dict[str, _ParkedAt] = {}
         self._first: dict[Place, tuple[Acquisition, int]] = {}  # whose turn is next, and how many have passed it
         for gate in gates:
             if not gate.is_async:
@@ -110,7 +110,7 @@ class WatchedWorld(GateWorld):
     ) -> object:
         answer = acquire(now, request, key, cost)
         name = request.state["me"]
-        self._heard.append(_Told(name, (gate.name, key), answer))
+        self._answered.append(_Answered(name, (gate.name, key), answer))
         if isinstance(answer, Hold) and name not in self._forced:
             self._count_refused(gate, key, cost)
         return answer
@@ -139,7 +139,7 @@ class WatchedWorld(GateWorld):
         """Return the answer of ``gate`` without counting a request; a lease must be taken back."""
         return type(gate).acquire(gate, self.now, request, key, cost)
 
-    def arrive(self, name: str, *gates: str, **more: Any) -> Asker:  # noqa: ANN401 - see GateWorld
+    def arrive(self, name: str, *gates: str, **more: Any) -> GatedTicket:  # noqa: ANN401 - see GateWorld
         return super().arrive(name, *gates, me=name, **more)
 
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
@@ -156,15 +156,15 @@ class WatchedWorld(GateWorld):
 
     def note(self, seated: Iterable[Ticket]) -> list[str]:
         names = super().note(seated)
-        self._everybody.update(self.tickets)
-        heard, self._heard = self._heard, []
+        self._tickets.update(self.tickets)
+        heard, self._answered = self._answered, []
         self._check_openings()
         self._check_deadlines(heard)
         self._check_order(names)
         self._check_bypasses(names)
         self._forced = {name for name, acquisition in self._waiting() if name in self._forced and acquisition.is_forced}
         self._standing = {
-            name: _Standing(acquisition.slot, acquisition.parked_at)
+            name: _ParkedAt(acquisition.slot, acquisition.parked_at)
             for name, acquisition in self._waiting()
             if acquisition.slot is not None and acquisition.stage is Stage.PARKED and acquisition.candidate_of is None
         }
@@ -200,10 +200,10 @@ class WatchedWorld(GateWorld):
         self._causes.clear()
         self._told_all.clear()
 
-    def _check_deadlines(self, heard: list[_Told]) -> None:
+    def _check_deadlines(self, heard: list[_Answered]) -> None:
         """Whom a gate can't let pass in time is told so, and doesn't wait."""
         for told in heard:
-            ticket = self._everybody[told.name]
+            ticket = self._tickets[told.name]
             late = isinstance(told.answer, Hold) and (told.answer.retry_at or 0) > ticket.arrived_at + ticket.limit_ns
             if late or isinstance(told.answer, Reject):
                 assert ticket.reason is Reason.GATE, f"{told.name} waits, although it can't pass in time"
@@ -214,11 +214,11 @@ class WatchedWorld(GateWorld):
             (name, acquisition, acquisition.slot)
             for name, acquisition in self._waiting()
             if acquisition.slot is not None
-            and self._standing.get(name) == _Standing(acquisition.slot, acquisition.parked_at)
+            and self._standing.get(name) == _ParkedAt(acquisition.slot, acquisition.parked_at)
             if not acquisition.slot.gate.is_async  # whose answers come in an order of their own
         ]
         for name in names:
-            acquisition = self.scheduler.acquisition(self._everybody[name])
+            acquisition = self.scheduler.acquisition(self._tickets[name])
             if acquisition is None or name in self._forced:
                 continue
             for other, earlier, slot in standing:
@@ -236,7 +236,7 @@ class WatchedWorld(GateWorld):
         as often.
         """
         for name in names:
-            acquisition = self.scheduler.acquisition(self._everybody[name])
+            acquisition = self.scheduler.acquisition(self._tickets[name])
             if acquisition is None or name in self._forced:
                 continue
             for need in acquisition.needs:

@@ -43,8 +43,8 @@ MS = 1_000_000
 SECOND = 1_000 * MS
 
 
-class Asker(Ticket):
-    """A request that knows its gates."""
+class GatedTicket(Ticket):
+    """A ticket with the gates that its request passes."""
 
     __slots__ = ("gates", "level", "limit_ns", "name", "state_of_request")
 
@@ -72,7 +72,7 @@ def level(
 
 
 def _cannot_ask(_now: int, check: Check) -> None:
-    raise AssertionError(f"{check!r} has nobody to answer it")
+    raise AssertionError(f"{check!r} has no answer set by the test")
 
 
 class GateWorld:
@@ -106,7 +106,7 @@ class GateWorld:
         self.served: list[str] = []
         self.refused: list[str] = []
         self.refusals: dict[str, Refusal | None] = {}
-        self.tickets: dict[str, Asker] = {}
+        self.tickets: dict[str, GatedTicket] = {}
         self.careful = careful
 
     def _ask(self, now: int, check: Check) -> None:
@@ -114,7 +114,7 @@ class GateWorld:
 
     @staticmethod
     def _describe(ticket: Ticket) -> GateRequirements | None:
-        assert isinstance(ticket, Asker)
+        assert isinstance(ticket, GatedTicket)
         if not ticket.gates and not ticket.level.queueset.settings.fifo:
             return None
         request = GateRequest(
@@ -125,13 +125,13 @@ class GateWorld:
     def _refused(self, now: int, acquisition: Acquisition, is_newcomer: bool) -> None:  # noqa: FBT001
         assert now == self.now
         ticket = acquisition.ticket
-        assert isinstance(ticket, Asker)
+        assert isinstance(ticket, GatedTicket)
         self.refusals[ticket.name] = acquisition.refusal
         if not is_newcomer:
             self.refused.append(ticket.name)
 
     def note(self, seated: Iterable[Ticket]) -> list[str]:
-        names = [ticket.name for ticket in seated if isinstance(ticket, Asker)]
+        names = [ticket.name for ticket in seated if isinstance(ticket, GatedTicket)]
         self.served += names
         if self.careful:
             self.sharing.check()
@@ -148,8 +148,8 @@ class GateWorld:
         width: int = 1,
         limit_ns: int | None = None,
         **state: object,
-    ) -> Asker:
-        ticket = Asker(flow, flow_hash("schema", flow), Work(width))
+    ) -> GatedTicket:
+        ticket = GatedTicket(flow, flow_hash("schema", flow), Work(width))
         ticket.name, ticket.gates, ticket.state_of_request = name, gates, state
         ticket.level = self.plain.levels[to]
         ticket.limit_ns = self.limit_ns if limit_ns is None else limit_ns

@@ -62,7 +62,7 @@ spec:
 
 
 class ProtectedApp:
-    """An app behind the middleware that keeps each request until it is let go, and notes who came."""
+    """An app behind the middleware that holds requests until the test ends them, and records their paths."""
 
     def __init__(self, tasks: TaskGroup, config: Configuration | None = None) -> None:
         self.tasks = tasks
@@ -95,7 +95,7 @@ class ProtectedApp:
         return Exchange(self.middleware, scope, self.tasks)
 
     async def holder(self, path: str = "/hold") -> Exchange:
-        """Start a request that keeps its seats until `finish`."""
+        """Start a request that holds its seats until `finish`."""
         self.may_finish[path] = anyio.Event()
         exchange = self.request(path, user="holder")
         await settle()
@@ -110,7 +110,7 @@ class ProtectedApp:
         return self.middleware.service.controller.levels["crowd"].shared.queueset.waiting
 
     def is_idle(self) -> bool:
-        """Whether nobody has a seat or a place in a queue, and all sums add up."""
+        """Return whether no request has a seat or a place in a queue; check that all sums add up."""
         controller = self.middleware.service.controller
         controller.sharing.check()
         return all(
@@ -131,7 +131,7 @@ async def _read(receive: Receive) -> list[Message]:
 
 
 async def settle() -> None:
-    """Let everybody do what can be done now, without any time passing to speak of."""
+    """Let all tasks run until they wait for something."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
 
