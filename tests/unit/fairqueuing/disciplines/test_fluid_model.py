@@ -1,4 +1,4 @@
-"""What the max-min disciplines promise, in small worlds. Random ones are in tests/property/test_disciplines.py."""
+"""The fluid model of the max-min disciplines, in small worlds; random ones are in property/test_disciplines.py."""
 
 import weakref
 from dataclasses import replace
@@ -135,7 +135,7 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
     level.queueset.check()
 
 
-def test_behind_one_that_stays_nothing_piles_up_either() -> None:
+def test_behind_a_request_that_stays_nothing_piles_up() -> None:
     level = Level(MaxMinConcurrent, seats=2, flows=2)
     for flow in (0, 0, 1):
         level.arrive(0, flow)
@@ -200,7 +200,7 @@ def test_in_whichever_order_requests_end_nothing_remains(discipline: type[Discip
 
 
 @BOTH
-def test_however_wide_it_was_its_ghost_is_as_wide(discipline: type[Discipline[Any]]) -> None:
+def test_the_virtual_end_of_a_request_keeps_its_width(discipline: type[Discipline[Any]]) -> None:
     level = Level(discipline, seats=1 << 33, flows=2)
     giant = level.arrive(0, 0, seats=1 << 33)
     other = level.arrive(0, 1, seats=1 << 33)
@@ -226,7 +226,7 @@ def test_requests_wait_in_a_level_without_seats_until_it_has_some(discipline: ty
 
 
 @BOTH
-def test_a_discipline_pictures_itself(discipline: type[Discipline[Any]]) -> None:
+def test_the_repr_and_meters_of_a_discipline(discipline: type[Discipline[Any]]) -> None:
     level = Level(discipline, seats=1, flows=2)
     level.arrive(0, 0)
     level.arrive(1, 1)
