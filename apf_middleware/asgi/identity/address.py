@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values
 from apf_middleware.asgi.scope import peer_address
+from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config.authentication import TrustedProxySettings, network
 
 __all__ = ["MAX_HOPS", "TrustedNetworks", "TrustedProxies"]
@@ -62,7 +63,7 @@ class TrustedNetworks:
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         self._networks = [network(f"networks[{place}]", one) for place, one in enumerate(networks)]
-        self._known: dict[str, bool] = {}
+        self._known: BoundedCache[str, bool] = BoundedCache(_MOST_REMEMBERED // 2)
 
     def __repr__(self) -> str:
         return f"TrustedNetworks([{', '.join(map(str, self._networks))}])"
@@ -76,9 +77,7 @@ class TrustedNetworks:
         known = self._known.get(address)
         if known is None:
             known = self._looked_up(address)
-            if len(self._known) >= _MOST_REMEMBERED:
-                self._known.clear()
-            self._known[address] = known
+            self._known.put(address, known)
         return known
 
     def _looked_up(self, address: str) -> bool:

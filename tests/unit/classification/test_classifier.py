@@ -24,7 +24,6 @@ from apf_middleware.classification import (
     UserSubject,
     ValueMatch,
 )
-from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import flow_hash
 
@@ -224,7 +223,6 @@ def test_the_repr_shows_the_number_of_schemas() -> None:
         (lambda: classifier(masters_fallback="x"), "masters_fallback is 'x'"),
         (lambda: classifier(remembered=0), "remembered is 0, but it must be at least 1"),
         (lambda: classifier(flowless_levels="exempt"), "flowless_levels is 'exempt'"),
-        (lambda: BoundedCache(0), "generation is 0, but it must be at least 1"),
     ],
 )
 def test_invalid_arguments_are_refused(make: Callable[[], object], told: str) -> None:
@@ -232,15 +230,3 @@ def test_invalid_arguments_are_refused(make: Callable[[], object], told: str) ->
         make()
 
     assert told in str(caught.value)
-
-
-def test_the_cache_keeps_used_keys() -> None:
-    cache: BoundedCache[str, int] = BoundedCache(2)
-    cache.put("hot", 1)
-    for n in range(10):
-        cache.put(f"cold-{n}", n)
-        assert cache.get("hot") == 1
-
-    assert cache.get("cold-0") is None
-    assert len(cache) <= 4
-    assert repr(cache).startswith("BoundedCache(2)")
