@@ -9,7 +9,7 @@ from apf_middleware.metrics import Tally
 from apf_middleware.runtime import request_kinds
 from apf_middleware.runtime.level import RequestKinds
 from apf_middleware.runtime.request_kinds import KindSampler
-from tests.unit.runtime.test_level import Turned, configuration
+from tests.support.level_world import LevelWorld, configuration
 
 MS = 10**6
 SECOND = 10**9
@@ -90,7 +90,7 @@ def test_requests_shorter_than_a_period_are_met_as_often_as_they_deserve(clock: 
 
 
 def test_a_level_counts_readers_and_writers_apart_and_shows_their_sum() -> None:
-    level = Turned(configuration()).crowd
+    level = LevelWorld(configuration()).crowd
     reads, writes = level.tally("all"), level.tally("all", writes=True)
     reads.at_once, reads.waiting = 5, 1
     writes.at_once, writes.waiting, writes.widths = 3, 2, {4: 2}

@@ -4,16 +4,15 @@ import random
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 
 from apf_middleware.classification import Classification, Resource
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.estimation import WatchTracker
-from apf_middleware.exceptions import InvalidValueError, TicketStateError
+from apf_middleware.exceptions import TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
-from apf_middleware.runtime import Admission, Controller, Deadlines, OpenStreams
+from apf_middleware.runtime import Admission, Controller, OpenStreams
 from apf_middleware.runtime.streams import Stream, StreamRegistry
 
 if TYPE_CHECKING:
@@ -231,40 +230,6 @@ def test_a_rejection_for_too_many_streams_is_counted_as_such() -> None:
     assert tally.estimated_widths() == {1: 0, 3: 1}
 
 
-class Released:
-    """Stands in for an admission whose writes are timed."""
-
-    def __init__(self) -> None:
-        self.times = 0
-        self.happened = anyio.Event()
-
-    def release(self) -> bool:
-        self.times += 1
-        self.happened.set()
-        return True
-
-
-@pytest.mark.anyio
-async def test_whose_write_lasts_too_long_gives_seats_back_and_nobody_else() -> None:
-    time = 0
-    writes: Deadlines[Released] = Deadlines(10_000_000, lambda: time, Released.release)
-    slow, quick, late = Released(), Released(), Released()
-    writes.begin(slow)
-    writes.begin(quick)
-    writes.end(quick)
-    time = 9_000_000
-    writes.begin(late)
-    time = 10_000_000
-    with anyio.fail_after(60):
-        await slow.happened.wait()
-        assert (slow.times, quick.times, late.times) == (1, 0, 0)
-        time = 20_000_000
-        await late.happened.wait()
-    writes.end(slow)
-    assert (slow.times, late.times) == (1, 1)
-    assert repr(writes) == "<Deadlines of 0, each 10000000 ns after its beginning>"
-
-
 def test_writes_are_timed_only_where_that_is_wanted() -> None:
     streams = open_streams()
     assert not streams.writes
@@ -286,11 +251,5 @@ def test_a_server_speaks_for_levels_that_say_nothing() -> None:
     assert settings == StreamSettings(False, 10**9)  # noqa: FBT003
 
 
-@pytest.mark.parametrize("seats", [-1, 10_001, float("nan"), True, "3"])
-def test_a_charge_is_a_sensible_number(seats: object) -> None:
-    with pytest.raises(InvalidValueError, match="seats is"):
-        House(configuration("a")).comes().charge(seats)  # type: ignore[arg-type]
-
-
-def test_a_book_of_nothing() -> None:
+def test_a_registry_without_streams_has_no_counts() -> None:
     assert dict(StreamRegistry(lambda: 0).counts({})) == {}

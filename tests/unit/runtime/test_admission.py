@@ -1,0 +1,26 @@
+"""What an app may do with its admission."""
+
+import pytest
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import Work
+from apf_middleware.runtime import Admission, NamedQueues
+from tests.support.level_world import PLACE, LevelWorld
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_what_never_arrived_has_not_failed_either(aborted: bool) -> None:  # noqa: FBT001
+    world = LevelWorld()
+    admission = Admission(world.controller.destination(PLACE, Work()))
+    admission.fail(aborted=aborted)
+    served = world.arrive()
+    world.release(served)
+
+    status = NamedQueues(world.controller).status("crowd")
+    assert (status.arrived, status.completed, status.failed, status.aborted) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("seats", [-1, 10_001, float("nan"), True, "3"])
+def test_a_charge_is_a_sensible_number(seats: object) -> None:
+    with pytest.raises(InvalidValueError, match="seats is"):
+        LevelWorld().arrive().charge(seats)  # type: ignore[arg-type]

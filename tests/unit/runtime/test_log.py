@@ -1,0 +1,40 @@
+"""Rejections are logged in sums."""
+
+import logging
+
+import anyio
+import pytest
+
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Admission, RejectionLog
+from tests.support.level_world import LevelWorld
+from tests.support.virtual_loop import VirtualLoop
+
+
+def rejected(world: LevelWorld) -> Admission:
+    """Return an admission that is rejected on arrival."""
+    admission = world.arrive()
+    world.release(admission)
+    admission.renew()
+    world.controller.refuse(world.time, admission, Reason.TIME_OUT)
+    return admission
+
+
+@pytest.mark.parametrize(("level", "single"), [(logging.WARNING, 0), (logging.DEBUG, 3)])
+def test_rejections_are_summed_up_for_ten_seconds(caplog: pytest.LogCaptureFixture, level: int, single: int) -> None:
+    caplog.set_level(level, "apf_middleware")
+    admission = rejected(LevelWorld())
+
+    async def reject() -> None:
+        log = RejectionLog(lambda: round(anyio.current_time() * 10**9))
+        for _ in range(3):
+            log.note(admission)
+            await anyio.sleep(3)
+        assert not [one for one in caplog.records if one.levelno > logging.DEBUG]
+        await anyio.sleep(2)
+        log.summarize()
+
+    anyio.run(reject, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
+    messages = [one.getMessage() for one in caplog.records]
+    assert messages[-1] == "apf.rejections level=crowd schema=all reason=time-out count=3"
+    assert len(messages) == single + 1
