@@ -157,7 +157,7 @@ class Admission(Ticket):
     refusal: "Refusal | None"
 
     def __init__(self, destination: Destination) -> None:
-        # Ticket's constructor isn't called: its checks would repeat those of the classification and the estimate.
+        # Ticket's constructor isn't called, for speed: its checks would repeat those of classification and estimate.
         classification = destination.classification
         self.destination: Destination = destination
         self.flow: str = classification.flow
@@ -208,6 +208,7 @@ class Admission(Ticket):
 
         Return False if the request keeps them, because its level or flow has as many open streams as it may.
         """
+        # The place among the streams is taken first: with the seats gone, nothing would bound the request.
         if self.state is _SEATED and self.long_term().enter():
             self.destination.controller.release(self, long_lived=True)
         return self.state is not _SEATED
@@ -238,7 +239,7 @@ class Admission(Ticket):
             self.stream.forget(watch)
 
     def long_term(self) -> Stream:
-        """Return what is kept of the request until its response has ended; it is made when it is needed."""
+        """Return the request's stream, which lasts until its response has ended; it is made when it is needed."""
         stream = self.stream
         if stream is None and self.state in {_NEW, _SEATED}:
             destination = self.destination

@@ -1,7 +1,7 @@
-"""A call at a later time, on whichever event loop runs: the one timer that isn't a waiting request's own.
+"""A timer that works on asyncio and on trio.
 
-It is set only while there is something that time alone changes: seats that linger, a limit that is to be adjusted,
-numbers to be published. Nothing runs otherwise, and nothing is set where no event loop runs.
+An alarm is set only while there is something that time alone changes: seats that linger, a limit that is to be
+adjusted, numbers to be published. An idle server therefore has no timers. Without an event loop nothing is set.
 """
 
 import asyncio
@@ -14,13 +14,15 @@ _SECOND: Final = 10**9
 
 
 class AnyAlarm(Protocol):
-    """What calls at a later time, wherever time comes from."""
+    """An alarm for any clock, also a virtual one."""
 
-    def ask(self, at: int) -> None: ...
+    def ask(self, at: int) -> None:
+        """Ring at ``at``, unless it rings sooner anyway."""
+        ...
 
 
 class Alarm:
-    """Calls ``ring`` once at the earliest of the times that were asked for; ``now`` is the clock, in nanoseconds."""
+    """Call ``ring`` once at the earliest of the times that were asked for; ``now`` is the clock, in nanoseconds."""
 
     __slots__ = ("_at", "_handle", "_loop", "_now", "_ring")
 
@@ -38,7 +40,8 @@ class Alarm:
         except RuntimeError:
             self._ask_trio(at)
             return
-        if self._at is not None and self._loop is loop:  # another loop may have ended with its timers
+        # A timer of another loop doesn't count: that loop may have ended, and its timers with it.
+        if self._at is not None and self._loop is loop:
             if self._at <= at:
                 return
             if self._handle is not None:
@@ -47,7 +50,7 @@ class Alarm:
         self._handle = loop.call_later(max(0, at - self._now()) / _SECOND, self._fire, at)
 
     def _fire(self, at: int) -> None:
-        if self._at == at:
+        if self._at == at:  # otherwise an earlier time was asked for since, or the alarm was cancelled
             self._at = None
             self._handle = None
             self._ring()
@@ -71,7 +74,7 @@ class Alarm:
         self._fire(at)
 
     def cancel(self) -> None:
-        """Don't ring."""
+        """Forget the time that was asked for."""
         if self._handle is not None:
             self._handle.cancel()
         self._at = self._handle = None

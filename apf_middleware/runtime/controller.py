@@ -55,9 +55,8 @@ _RESTLESS_NS: Final = 10_000_000
 class Controller:
     """Drive the levels of ``configuration``; ``now`` is the clock, in integer nanoseconds.
 
-    ``alarm`` makes the timer that calls at a later time; where time is virtual, it isn't the event loop's. ``gates``
-    are the app's, and those of the configuration are added to them. ``gate_runner`` asks them; without any gates there
-    is none, until a configuration has some.
+    ``alarm`` makes the timer for later calls, which is another one under virtual time. ``gates`` are the app's; those
+    of the configuration are added to them. ``gate_runner`` is None until there are gates.
 
     ``costs`` learn what requests of a route take; a destination without a route teaches nothing. ``running`` records
     running requests; without it they aren't recorded.
@@ -145,8 +144,8 @@ class Controller:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         width = admission.width
-        # A lone request of a resting level is seated here, without a call of the sharing; but the seat of an exempt
-        # level must be counted there.
+        # A lone request of a resting level is seated here, without a call of the sharing. Not so before a linger ends
+        # (`quick_until`), which the sharing must see, nor at an exempt level, whose seats it must count.
         if (
             width <= shared.quick_width
             and now < self._gated.quick_until
@@ -166,7 +165,7 @@ class Controller:
             return
         destination.runtime.observe(now)
         self._count_arrived(now, admission, width)
-        if seated:  # lingers that ended by now may have seated others
+        if seated:  # lingers that have ended by now may have seated requests of any level
             self._wake(now, seated, admission)
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
@@ -209,6 +208,7 @@ class Controller:
                 self.running.note_released(admission, billed)
             if destination.route is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
+        # Whether the request is alone may have changed since it arrived: another one's arrival ends that.
         if shared.alone is admission:
             if now < self._gated.quick_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)
@@ -258,7 +258,7 @@ class Controller:
         return None if self.gates is None else self.gates.holding(admission)
 
     def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
-        """Count and wake a request that a gate has refused; a newcomer is counted by `arrive`."""
+        """Count and wake a request that a gate has refused, unless it is a newcomer, which `arrive` counts."""
         if not is_newcomer:
             admission.destination.runtime.observe(now)
             self._count_left(admission)
@@ -282,7 +282,7 @@ class Controller:
             if self.running is not None:
                 self.running.note_seated(admission)
         elif admission.state is _WAITING:
-            admission.waiter = None
+            admission.waiter = None  # its task sets it before anything else can happen
             admission.queued_width = width
             tally.waiting += 1
             self.backlog.waiting += 1
@@ -351,6 +351,7 @@ class Controller:
 
     def tick(self) -> None:
         """Do what is due by now: lingers that end, events of gates, counters."""
+        # The alarm rings on the loop that serves requests, which may run in another thread than the one before.
         self._thread = threading.get_ident()
         if self.gates is not None:
             self.gates.read_inbox()
@@ -396,7 +397,7 @@ class Controller:
             gates = gates or Gates()
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         now = self.now()
-        self.look(now)
+        self.look(now)  # so that what has happened is counted under the levels where it happened
         limits = derive_limits(configuration)  # may raise, and so comes before anything changes
         seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
         seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)

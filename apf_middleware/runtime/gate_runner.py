@@ -75,7 +75,7 @@ class GateRunner:
         self.sharing: GatedSharing = GatedSharing(plain, gates.scheduler, _requirements, hooks, is_early=_is_early)
         self.chance: Callable[[], float] = Random().random  # noqa: S311 - it spreads pauses and guards nothing
         self._log_errors_at = 0
-        self._questions: set[asyncio.Task[None]] = set()  # or they might be forgotten before they end
+        self._questions: set[asyncio.Task[None]] = set()  # a loop refers to its tasks weakly
         self._loop: asyncio.AbstractEventLoop | None = None
         self._trio_token: Any = None
         gates.bind(self)
@@ -127,7 +127,7 @@ class GateRunner:
     # Time, and other threads
 
     def settle(self) -> None:
-        """Let requests try for which something may have changed."""
+        """Let requests try where something may have changed."""
         now = self.now()
         self._wake(now, self.sharing.settle(now))
 
@@ -165,7 +165,7 @@ class GateRunner:
         except RuntimeError:
             from trio.lowlevel import spawn_system_task  # noqa: PLC0415 - only an app on trio must have it
 
-            spawn_system_task(_waited_for, question, name=_CHECKING)
+            spawn_system_task(_wait_for, question, name=_CHECKING)
             return
         task = loop.create_task(question, name=_CHECKING)
         self._questions.add(task)
@@ -208,12 +208,12 @@ async def _close_gate(gate: Gate) -> None:
         log_event(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error="ignored", error=repr(error))
 
 
-async def _waited_for(question: Awaitable[None]) -> None:
+async def _wait_for(question: Awaitable[None]) -> None:
     await question
 
 
 def _keep_refusal(acquisition: Acquisition) -> None:
-    """Keep what the gate of a request whose time is up has answered last, for the response."""
+    """Keep the refusal of a request that has reached its wait limit, for its response."""
     if isinstance(acquisition.ticket, Admission):
         acquisition.ticket.refusal = acquisition.refusal
 
@@ -227,7 +227,7 @@ def _is_early(ticket: Ticket) -> bool:
 
 
 def _requirements(ticket: Ticket) -> GateRequirements | None:
-    """Return what gates have to know about a request; None if it has none to pass."""
+    """Return the requirements of a request for gates; None if it has no gates to pass."""
     if not isinstance(ticket, Admission):
         return None
     destination = ticket.destination

@@ -68,26 +68,26 @@ class LevelRuntime:
         self.occupancy: Occupancy = Occupancy(now, _EMPTY)
 
     def adopt(self, level: Level, streams: OpenStreams, *, request_timeout_ns: int) -> None:
-        """Put another configuration in force; requests that wait already keep their deadlines."""
+        """Put another configuration in force; requests that wait keep their deadlines."""
         self.level: Level = level
         self.streams: OpenStreams = streams
         limit_ns = level.wait_limit_ns
         self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelRuntime", now: int) -> None:
-        """Share the counters of the level that had this name ``before``, which goes on counting while it drains."""
+        """Share the counters of the level that had this name ``before``, which still counts while it drains."""
         self._tallies, self._writes = before._tallies, before._writes  # noqa: SLF001 - of the same class
         self.drain = DrainMeter(now, self.dispatched)
 
-    def forget_schemas(self, kept: Container[str], now: int) -> bool:
-        """Forget the counters of schemas that aren't ``kept`` and have no requests; return False if some have."""
-        others = {schema: tally for schema, tally in self.tallies.items() if schema not in kept}
+    def forget_schemas(self, current: Container[str], now: int) -> bool:
+        """Forget the counters of schemas that aren't ``current`` and have no requests; return False if some have."""
+        others = {schema: tally for schema, tally in self.tallies.items() if schema not in current}
         gone = [schema for schema, tally in others.items() if not (tally.waiting or tally.executing)]
         for schema in gone:
             del self._tallies[schema]
             self._writes.pop(schema, None)
         if gone:
-            self.drain = DrainMeter(now, self.dispatched)  # its count has become smaller
+            self.drain = DrainMeter(now, self.dispatched)  # the count has become smaller, and a rate can't be negative
         return len(gone) == len(others)
 
     @property

@@ -111,7 +111,7 @@ class LevelRegistry:
         self._draining = list(before.values())
         self._has_leftovers = True
 
-    # Looking
+    # Counting
 
     def look(self, now: int) -> None:
         """Bring all counters up to ``now``."""
@@ -122,14 +122,14 @@ class LevelRegistry:
 
     def _forget_leftovers(self, now: int) -> None:
         """Forget levels that have drained, and the counters of schemas that have gone and have no requests left."""
-        still = set(map(id, self.sharing.draining))
+        still = set(map(id, self.sharing.draining))  # by identity, as a new level may have the same name
         self._draining = [runtime for runtime in self._draining if id(runtime.shared) in still]
-        kept: dict[str, set[str]] = {name: set() for name in self.levels}
+        schemas: dict[str, set[str]] = {name: set() for name in self.levels}
         anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
         for schema in self.configuration.schemas:
-            for names in kept.values() if anywhere else (kept.setdefault(schema.level, set()),):
+            for names in schemas.values() if anywhere else (schemas.setdefault(schema.level, set()),):
                 names.add(schema.name)
-        done = [runtime.forget_schemas(kept[name], now) for name, runtime in self.levels.items()]
+        done = [runtime.forget_schemas(schemas[name], now) for name, runtime in self.levels.items()]
         self._has_leftovers = bool(self._draining) or not all(done)
 
     def __repr__(self) -> str:

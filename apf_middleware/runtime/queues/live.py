@@ -56,19 +56,22 @@ class LiveChanges:
 
     def still(self, files: Configuration) -> "LiveChanges":
         """Return the changes that hold over these files."""
-        kept = LiveChanges(
+        holding = LiveChanges(
             {
                 name: entry
                 for name, entry in self.entries.items()
                 if files.levels.get(name) == entry.base and entry.level != entry.base
             }
         )
-        while kept.entries:
-            conflicts = list(find_conflicts(kept.over(files)))
+        # A change may fit the files no more although they say nothing new of its own queue: a parent has become
+        # smaller, say. Each round drops the changes that conflict, at least one of them, so this ends.
+        while holding.entries:
+            configuration = holding.over(files)
+            conflicts = list(find_conflicts(configuration))
             if not conflicts:
                 break
-            kept = kept.without(_concerned(conflicts, kept.over(files)))
-        return kept
+            holding = holding.without(_concerned(conflicts, configuration))
+        return holding
 
     def without(self, names: set[str]) -> "LiveChanges":
         """Return the changes without those of these queues; without any, if these queues have none."""

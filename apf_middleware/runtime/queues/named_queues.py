@@ -86,7 +86,7 @@ class NamedQueues:
         check_changes(name, given)
         level = Level(name, LevelShares(1), Queuing(backfill=BACKFILL) if queuing is None else queuing)
         self._change(name, with_changes(level, given))
-        self._tell("created", name, by, given)
+        self._log("created", name, by, given)
         return self.status(name)
 
     def update(self, name: str, *, by: str = "", **changes: Any) -> NamedQueueSnapshot:  # noqa: ANN401 - as above
@@ -100,7 +100,7 @@ class NamedQueues:
             raise QueueConflictError(name, "an exempt level isn't limited, so there is nothing to change")
         check_changes(name, changes)
         self._change(name, with_changes(level, changes))
-        self._tell("updated", name, by, changes)
+        self._log("updated", name, by, changes)
         return self.status(name)
 
     def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> NamedQueueSnapshot:
@@ -123,7 +123,7 @@ class NamedQueues:
         if wish == "closed" and mode == "shed":
             for working in self._working(name):
                 self._controller.shed(working, Reason.QUEUE_CLOSING)
-        self._tell("operated", name, by, {"action": action, "mode": mode})
+        self._log("operated", name, by, {"action": action, "mode": mode})
         return self.status(name)
 
     def delete(self, name: str, *, cascade: bool = False, by: str = "") -> None:
@@ -150,7 +150,7 @@ class NamedQueues:
             self._controller.shed(working, Reason.QUEUE_CLOSED)
             self._controller.levels[working].shared.is_over = True
         self._adopt(changes)
-        self._tell("deleted", name, by, {"cascade": cascade})
+        self._log("deleted", name, by, {"cascade": cascade})
 
     # Files
 
@@ -208,7 +208,7 @@ class NamedQueues:
             raise
 
     @staticmethod
-    def _tell(what: str, name: str, by: str, fields: "dict[str, object]") -> None:
+    def _log(what: str, name: str, by: str, fields: "dict[str, object]") -> None:
         log_event(logging.INFO, f"apf.queue-{what}", queue=name, by=by or "-", **fields)
 
     def __repr__(self) -> str:

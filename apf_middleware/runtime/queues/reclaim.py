@@ -83,6 +83,7 @@ class Reclaimer:
 
         ``coming`` seats come free anyway.
         """
+        # Seats help in multiples of the width: fewer would make a request end without seating another.
         target = (coming // width + 1) * width
         if target > wanted:
             return []
@@ -106,8 +107,8 @@ class Reclaimer:
     def _left(self, level: str) -> int:
         """Return the seats that a queue has when the requests that were asked have gone."""
         shared = self._levels.levels[level].shared
-        asked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
-        return shared.queueset.seats_in_use + bool(shared.alone) - asked
+        revoked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
+        return shared.queueset.seats_in_use + bool(shared.alone) - revoked
 
     def _victims(self, claimant: "LevelRuntime", deserves: dict[str, Fraction]) -> Iterator[_Victim]:
         levels = self._levels.levels

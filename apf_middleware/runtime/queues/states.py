@@ -10,9 +10,9 @@ Closing  rejected              dispatched, or rejected if shed   finish  nothing
 Closed   rejected              none                              none    open, pause
 ======== ===================== ================================= ======= =====================================
 
-Only the wish of an operator is stored (open, paused or closed). Closing and Closed are the same wish, told apart by
-whether requests are still there: so no path by which the last request leaves can be forgotten. Likewise a child's state
-is its own or its parent's, whichever is more closed; when the parent opens again, its children are as they were.
+Only the wish of an operator is stored (open, paused or closed). Closing and Closed are the same wish, and differ by
+whether requests are still there. So no way in which the last request leaves needs to change a state. Likewise a child's
+state is its own or its parent's, whichever is more closed; when the parent opens again, its children are as they were.
 """
 
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The status of named queues: all that a table or a screen shows of them, found when it is asked for.
+"""The status of named queues, for tables and screens, computed at each call.
 
 Counts are sums of those that the server keeps anyway, so that always
 
