@@ -221,8 +221,8 @@ class _Lifespan:
 
 async def refuse_to_start(send: Send, error: Exception) -> None:
     """Report a failed startup and its reason to the server."""
-    told = str(error) if isinstance(error, APFError) else "".join(traceback.format_exception(error))
-    await send({"type": "lifespan.startup.failed", "message": told})
+    message = str(error) if isinstance(error, APFError) else "".join(traceback.format_exception(error))
+    await send({"type": "lifespan.startup.failed", "message": message})
 
 
 async def live_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:

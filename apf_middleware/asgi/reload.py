@@ -199,8 +199,8 @@ class Reloader:
     def _succeed(self, configuration: Configuration, warnings: tuple[Problem, ...]) -> None:
         self.loads["success"] += 1
         self.error, self.warnings = None, warnings
-        told = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
-        log_event(logging.INFO, "apf.reloaded", seats=configuration.server.seats, **told, warnings=len(warnings))
+        counts = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
+        log_event(logging.INFO, "apf.reloaded", seats=configuration.server.seats, **counts, warnings=len(warnings))
 
     def _fail(self, problems: tuple[Problem, ...]) -> None:
         self.loads["failure"] += 1

@@ -85,7 +85,7 @@ class Scrape:
 
     async def answer(self, scope: Scope, send: Send) -> None:
         if not self._settings.exposes_to(self._chain.client_address(scope)):
-            await send_answer(_NOT_FOR_YOU, scope, send)
+            await send_answer(_FORBIDDEN, scope, send)
             return
         headers = HeaderView(scope)
         accept = headers.get("accept", "")
@@ -96,8 +96,8 @@ class Scrape:
             body, content_type = render(accept, self._collector)
         body, is_gzip = compress(body, headers.get("accept-encoding", ""))
         more = [(b"content-encoding", b"gzip")] if is_gzip else []
-        told = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body)), *more]
-        await send_answer(Answer(200, [*told, (b"vary", b"accept, accept-encoding")], body), scope, send)
+        fields = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body)), *more]
+        await send_answer(Answer(200, [*fields, (b"vary", b"accept, accept-encoding")], body), scope, send)
 
 
-_NOT_FOR_YOU = Answer(403, [(b"content-type", b"text/plain; charset=utf-8")], b"Metrics are not exposed to you.\n")
+_FORBIDDEN = Answer(403, [(b"content-type", b"text/plain; charset=utf-8")], b"Metrics are not exposed to you.\n")

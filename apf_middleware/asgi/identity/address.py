@@ -94,11 +94,11 @@ class TrustedProxies:
     __slots__ = ("_forwarded", "_header", "_networks", "_unix", "headers")
 
     def __init__(self, settings: TrustedProxySettings | None = None) -> None:
-        told = TrustedProxySettings() if settings is None else settings
-        self._networks = TrustedNetworks(told.networks)
-        self._unix = told.unix
-        self._forwarded = told.header == "forwarded"
-        self._header = told.header.encode("ascii")
+        settings = TrustedProxySettings() if settings is None else settings
+        self._networks = TrustedNetworks(settings.networks)
+        self._unix = settings.unix
+        self._forwarded = settings.header == "forwarded"
+        self._header = settings.header.encode("ascii")
         self.headers: frozenset[bytes] = frozenset((self._header,)) if self._networks or self._unix else frozenset()
 
     def __repr__(self) -> str:
@@ -117,15 +117,15 @@ class TrustedProxies:
         here = peer_address(scope)
         if not self.headers or not (here in self._networks if here else self._unix):
             return here
-        for hops, told in enumerate(self._told(scope)):
-            if told is None or hops >= MAX_HOPS:
+        for hops, address in enumerate(self._addresses(scope)):
+            if address is None or hops >= MAX_HOPS:
                 break
-            here = told
+            here = address
             if here not in self._networks:
                 break
         return here
 
-    def _told(self, scope: Scope) -> Iterator[str | None]:
+    def _addresses(self, scope: Scope) -> Iterator[str | None]:
         """Yield the addresses in the header, the last first; None for an entry that isn't an address."""
         for raw in reversed(header_values(scope, self._header)):
             if len(raw) > MAX_CREDENTIAL:
@@ -150,23 +150,23 @@ def _forwarded(line: str) -> list[str | None]:
     """
     found: list[str | None] = []
     node: str | None = None
-    told = False
+    has_node = False
     place = 0
     while True:
         pair = _PAIR.match(line, place)
         if pair is None:
             return [None]
         if pair[1].lower() == "for":
-            if told:
+            if has_node:
                 return [None]
-            told, node = True, _strict_node(pair[2] if pair[3] is None else _ESCAPED.sub(r"\1", pair[3]))
+            has_node, node = True, _strict_node(pair[2] if pair[3] is None else _ESCAPED.sub(r"\1", pair[3]))
         place = pair.end()
         delimiter = line[place : place + 1]
         if delimiter not in ("", ",", ";"):
             return [None]
         if delimiter != ";":
             found.append(node)
-            node, told = None, False
+            node, has_node = None, False
         if not delimiter:
             return found[::-1]
         place += 1

@@ -30,40 +30,40 @@ def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -
     A configuration without authenticators uses ``scope["user"]``.
     """
     chain = list(extra)
-    for place, told in enumerate(settings.authentication or (UserSettings(),)):
+    for place, one in enumerate(settings.authentication or (UserSettings(),)):
         try:
-            chain.append(build_authenticator(told))
+            chain.append(build_authenticator(one))
         except InvalidValueError as error:
             name = f"authentication[{place}].{error.name}"
             raise InvalidValueError(name, error.value, error.rule, error.hint) from error
     return Chain(chain, trusted_proxies=TrustedProxies(settings.trusted_proxies))
 
 
-def build_authenticator(told: AuthenticatorSettings) -> Authenticator:
+def build_authenticator(settings: AuthenticatorSettings) -> Authenticator:
     """Build one authenticator.
 
     Raises:
         InvalidValueError: a file or a function is missing or unusable.
         MissingExtraError: PyJWT is not installed.
     """
-    match told:
+    match settings:
         case UserSettings():
-            return UserAuthenticator(told)
+            return UserAuthenticator(settings)
         case TokenSettings():
-            return TokenAuthenticator(told)
+            return TokenAuthenticator(settings)
         case JwtSettings():
-            return _jwt(told)
+            return _jwt(settings)
         case ProxySettings():
-            return ProxyAuthenticator(told)
+            return ProxyAuthenticator(settings)
         case CertificateSettings():
             return CertificateAuthenticator()
         case FunctionSettings():
-            return FunctionAuthenticator.of(told)
+            return FunctionAuthenticator.of(settings)
         case _:
-            assert_never(told)
+            assert_never(settings)
 
 
-def _jwt(told: JwtSettings) -> Authenticator:
+def _jwt(settings: JwtSettings) -> Authenticator:
     try:
         from apf_middleware.asgi.identity.jwt import JwtAuthenticator  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:
@@ -71,4 +71,4 @@ def _jwt(told: JwtSettings) -> Authenticator:
         if package not in {"jwt", "cryptography"}:
             raise
         raise MissingExtraError(package, "jwt") from error
-    return JwtAuthenticator(told)
+    return JwtAuthenticator(settings)

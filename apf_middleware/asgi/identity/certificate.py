@@ -29,16 +29,16 @@ _ONLY_SPACES: Final = re.compile(r" *")
 def certificate_facts(scope: Scope) -> Hashable | None:
     """Return the name and the error of the client's certificate, as text; None if there is neither."""
     extensions = scope.get("extensions")
-    told = extensions.get("tls") if isinstance(extensions, Mapping) else None
-    if not isinstance(told, Mapping):
+    connection = extensions.get("tls") if isinstance(extensions, Mapping) else None
+    if not isinstance(connection, Mapping):
         return None
-    name, error = told.get("client_cert_name"), told.get("client_cert_error")
+    name, error = connection.get("client_cert_name"), connection.get("client_cert_error")
     if name is None and error is None:
         return None
     return ("certificate", name if isinstance(name, str) else None, None if error is None else str(error))
 
 
-def _told(scope: Scope) -> tuple[str | None, bool]:
+def _verified_name(scope: Scope) -> tuple[str | None, bool]:
     """Return the name in the certificate, and whether the certificate was verified."""
     facts = certificate_facts(scope)
     return (facts[1], facts[2] is None) if isinstance(facts, tuple) else (None, True)
@@ -46,7 +46,7 @@ def _told(scope: Scope) -> tuple[str | None, bool]:
 
 def common_name(scope: Scope) -> str | None:
     """Return the common name of a verified certificate; None without one."""
-    name, verified = _told(scope)
+    name, verified = _verified_name(scope)
     if name is None or not verified or len(name) > _MAX_NAME:
         return None
     return next((value for kind, value in parse_name(name) or () if kind == "CN"), None)
@@ -69,7 +69,7 @@ class CertificateAuthenticator:
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
         """Return the certificate's owner; None without a certificate or without a common name."""
-        name, verified = _told(scope)
+        name, verified = _verified_name(scope)
         if not verified:
             return refuse("bad-certificate", _SCHEME)
         if name is None:

@@ -141,8 +141,8 @@ class Chain:
         self._authenticators = tuple(authenticators)
         self._asked = tuple(one.authenticate for one in self._authenticators)
         self._proxies = TrustedProxies() if trusted_proxies is None else trusted_proxies
-        told = [(one, getattr(one, "facts", _ANY_FACTS)) for one in self._authenticators]
-        facts = [fact for _, facts in told for fact in facts]
+        by_authenticator = [(one, getattr(one, "facts", _ANY_FACTS)) for one in self._authenticators]
+        facts = [fact for _, facts in by_authenticator for fact in facts]
         self._facts: tuple[Facts, ...] = tuple(dict.fromkeys(facts))
         self.headers: frozenset[bytes] = self._proxies.headers.union(*(one.headers for one in self._authenticators))
         self.memorable: bool = all(one.memorable for one in self._authenticators)
@@ -152,7 +152,7 @@ class Chain:
         # on scope["auth"] without a user. Only `UserAuthenticator` is known never to read scope["auth"] on its own.
         self.reads_more: bool = any(
             fact is not certificate_facts and not (fact is user_facts and isinstance(one, UserAuthenticator))
-            for one, facts in told
+            for one, facts in by_authenticator
             for fact in facts
         )
 

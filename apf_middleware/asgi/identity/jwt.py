@@ -68,13 +68,13 @@ class JwtAuthenticator:
         self._source = self._opened(monotonic)
 
     def _opened(self, monotonic: Callable[[], float]) -> WatchedFile[Keys] | FetchedKeys:
-        told, algorithms = self._settings, self._algorithms
-        if told.key_file:
-            return WatchedFile("key_file", told.key_file, lambda raw: read_key(raw, algorithms))
-        if told.jwks_file:
-            return WatchedFile("jwks_file", told.jwks_file, lambda raw: read_jwks(raw, algorithms))
-        interval = told.jwks_interval_ns / 10**9
-        return FetchedKeys(told.jwks_url, lambda raw: read_jwks(raw, algorithms), interval, monotonic)
+        settings, algorithms = self._settings, self._algorithms
+        if settings.key_file:
+            return WatchedFile("key_file", settings.key_file, lambda raw: read_key(raw, algorithms))
+        if settings.jwks_file:
+            return WatchedFile("jwks_file", settings.jwks_file, lambda raw: read_jwks(raw, algorithms))
+        interval = settings.jwks_interval_ns / 10**9
+        return FetchedKeys(settings.jwks_url, lambda raw: read_jwks(raw, algorithms), interval, monotonic)
 
     def __repr__(self) -> str:
         return f"JwtAuthenticator(issuer={self._settings.issuer!r}, {self._source!r})"
@@ -153,23 +153,23 @@ class JwtAuthenticator:
                 raise _BadTokenError("missing-claim")
 
     def _identity(self, claims: _Claims) -> Identity:
-        told = self._settings
-        name = claim_at(claims, told.username_claim)
+        settings = self._settings
+        name = claim_at(claims, settings.username_claim)
         if isinstance(name, int) and not isinstance(name, bool):
             name = str(name)
         if not isinstance(name, str) or not name:
             raise _BadTokenError("missing-claim")
-        if told.username_claim == "email" and claims.get("email_verified", True) is not True:
+        if settings.username_claim == "email" and claims.get("email_verified", True) is not True:
             raise _BadTokenError("unverified-email")
-        groups = claim_at(claims, told.groups_claim) if told.groups_claim else None
+        groups = claim_at(claims, settings.groups_claim) if settings.groups_claim else None
         listed = [groups] if isinstance(groups, str) else [] if groups is None else groups
         if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
             raise _BadTokenError("malformed")
         if not all(map(is_plain, (name, *listed))):
             raise _BadTokenError("malformed")
-        name = told.username_prefix + name
-        names = [told.groups_prefix + one for one in listed if one]
-        if not told.system_names:
+        name = settings.username_prefix + name
+        names = [settings.groups_prefix + one for one in listed if one]
+        if not settings.system_names:
             if name.startswith("system:"):
                 raise _BadTokenError("reserved-name")
             names = [one for one in names if not one.startswith("system:")]

@@ -122,10 +122,10 @@ def read_jwks(raw: bytes, algorithms: frozenset[str]) -> Keys:
     allow HS algorithms together with a URL.
     """
     try:
-        told = json.loads(raw)
+        document = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise BrokenLineError(f"it must be JSON: {error}", getattr(error, "lineno", 0)) from None
-    keys = told.get("keys") if isinstance(told, dict) else None
+    keys = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(keys, list):
         raise BrokenLineError('it must be a JWKS: {"keys": [...]}')
     found = tuple(_understood(keys[:_MOST_KEYS], algorithms))
@@ -151,10 +151,10 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
             yield VerificationKey(key, fitting, kid)
 
 
-def _from_jwk(told: Mapping[str, object]) -> object:
+def _from_jwk(jwk: Mapping[str, object]) -> object:
     """Read the public part of a key only, so that a private key in the set is never loaded; None if that fails."""
     try:
-        return jwt.PyJWK.from_dict({key: value for key, value in told.items() if key in _PUBLIC}).key
+        return jwt.PyJWK.from_dict({key: value for key, value in jwk.items() if key in _PUBLIC}).key
     except Exception:  # noqa: BLE001 - malformed keys raise exceptions of many types
         return None
 
@@ -162,7 +162,7 @@ def _from_jwk(told: Mapping[str, object]) -> object:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Reject redirects: only the configuration decides where keys come from."""
 
-    def redirect_request(self, *_told: Any) -> Never:  # noqa: ANN401 (urllib's arguments)
+    def redirect_request(self, *_arguments: Any) -> Never:  # noqa: ANN401 (urllib's arguments)
         raise urllib.error.URLError("it must not redirect; configure the URL to which it does")
 
 

@@ -116,9 +116,10 @@ class TokenAuthenticator:
         header: str = "authorization",
         scheme: str | None = None,
     ) -> None:
-        told = tokens if isinstance(tokens, TokenSettings) else TokenSettings("-", header, scheme)  # for its rules
-        self._credential = HeaderCredential(told.header, credential_scheme(told.header, told.scheme))
-        self.headers: frozenset[bytes] = frozenset((told.header.encode("ascii"),))
+        # The settings check header and scheme, also where the tokens don't come from a file.
+        checked = tokens if isinstance(tokens, TokenSettings) else TokenSettings("-", header, scheme)
+        self._credential = HeaderCredential(checked.header, credential_scheme(checked.header, checked.scheme))
+        self.headers: frozenset[bytes] = frozenset((checked.header.encode("ascii"),))
         self._key = secrets.token_bytes(32)
         self._file: WatchedFile[_Digests] | None = None
         if isinstance(tokens, TokenSettings):
