@@ -1,8 +1,8 @@
 """The oracles of the disciplines: what they promise, as plainly as it stands.
 
 For the max-min disciplines these are the KEP's equations. What the KEP leaves open is decided here as there (see the
-disciplines' modules): nothing ends virtually before it has ended, guesses are doubled, who leaves takes its demand
-along.
+disciplines' modules): nothing ends virtually before it has ended, guesses are averages of what requests took and grow
+by the level's, a request that leaves takes its demand along, a queue owes no more than C requests.
 
 A plain twin keeps lists, looks at all of them for every question, and divides the seats anew with fractions each time.
 It has no agendas, no categories and no common meter: every queue's meter is simply moved on by its share. From our code
@@ -41,10 +41,11 @@ class Stay:
 class PlainQueue(Queue):
     """A queue whose stays are a plain list in order of arrival."""
 
-    __slots__ = ("next_start", "position", "stays")
+    __slots__ = ("guess_ns", "next_start", "position", "stays")
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
+        self.guess_ns = guess_ns
         self.stays: list[Stay] = []
         self.position = 0
         self.next_start = 0
@@ -76,14 +77,14 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
 
     def __init__(self, concurrency: int, guess_ns: int) -> None:
         self.concurrency = concurrency
-        self.guess_ns = guess_ns
+        self.guess_ns = self.first_guess_ns = guess_ns
         self.now = 0
         self.turn = 0
         self.queues: list[PlainQueue] = []
         self.orphans: list[Stay] = []  # upstream closes queues whose seats linger
 
     def open_queue(self, index: int) -> PlainQueue:
-        queue = PlainQueue(index)
+        queue = PlainQueue(index, self.guess_ns)
         self.queues = [other for other in self.queues if other.index != index]
         self.queues.append(queue)
         self.queues.sort(key=lambda other: other.index)
@@ -128,14 +129,24 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
     def is_over(queue: PlainQueue, stay: Stay) -> bool:
         return stay.is_gone and stay.end is not None and stay.end <= queue.position
 
+    def longer(self, guess_ns: int) -> int:
+        """Return the guess that follows ``guess_ns`` when that was too short."""
+        return guess_ns + max(self.guess_ns, guess_ns // 16)
+
+    def learn(self, queue: PlainQueue, took_ns: int) -> None:
+        """Average what requests took, for the queue and for the level."""
+        self.guess_ns = max(1, self.guess_ns + (took_ns - self.guess_ns) // 16)
+        queue.guess_ns = max(1, queue.guess_ns + (took_ns - queue.guess_ns) // 4)
+
     def outgrow(self) -> None:
-        """Whoever has run for longer than guessed is taken to last twice as long."""
+        """Raise the guesses of requests that have run for longer."""
         for queue in self.queues:
             for stay in queue.stays:
                 while stay.seated_at is not None and stay.end is None and self.now > stay.seated_at + stay.guess_ns:
                     seats = stay.ticket.work.seats
-                    more = seat_seconds(seats, 2 * stay.guess_ns) - seat_seconds(seats, stay.guess_ns)
-                    stay.guess_ns *= 2
+                    longer = self.longer(stay.guess_ns)
+                    more = seat_seconds(seats, longer) - seat_seconds(seats, stay.guess_ns)
+                    stay.guess_ns = longer
                     stay.work += more
                     queue.next_start += more * GRAINS_PER_UNIT
 
@@ -144,7 +155,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
     def arrive(self, queue: PlainQueue, ticket: Ticket) -> None:
         if not queue.length:
             queue.next_start = max(queue.next_start, queue.position)
-        queue.stays.append(Stay(ticket, ticket.width, ticket.total_work, queue.position))
+        queue.stays.append(Stay(ticket, ticket.width, 0, queue.position))
 
     def rejoin(self, queue: PlainQueue, ticket: Ticket) -> None:
         """Pay a request that arrived before those behind it what is owed to them."""
@@ -161,7 +172,8 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         stay = queue.stay_of(ticket)
         assert stay is not None
         stay.width = ticket.width
-        stay.seated_at, stay.guess_ns = self.now, self.guess_ns
+        stay.seated_at, stay.guess_ns = self.now, queue.guess_ns
+        stay.work = ticket.work.total(queue.guess_ns)
         queue.next_start += stay.work * GRAINS_PER_UNIT
         self.turn = queue.index
         self.lift(queue)
@@ -182,7 +194,11 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         known = seat_seconds(ticket.work.seats, duration_ns) + ticket.work.final_work
         queue.next_start += (known - stay.work) * GRAINS_PER_UNIT
         running = sum(other.work for other in queue.stays if other.seated_at is not None and other.end is None)
-        stay.end = queue.next_start - (running - stay.work) * GRAINS_PER_UNIT
+        behind = (running - stay.work) * GRAINS_PER_UNIT
+        work = max(known, seat_seconds(ticket.work.seats, self.guess_ns)) * GRAINS_PER_UNIT
+        stay.end = min(queue.next_start - behind, queue.position + self.concurrency * work)
+        queue.next_start = stay.end + behind
+        self.learn(queue, duration_ns)
         self.lift(queue)
         if not ticket.work.linger_ns:
             self.vacate(queue, ticket)
@@ -219,7 +235,8 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
     def left(self, queue: PlainQueue) -> int:
         """How far the queue's meter is from the end of its oldest waiting ticket."""
         assert queue.oldest is not None
-        return queue.next_start + queue.oldest.total_work * GRAINS_PER_UNIT - queue.position
+        guess_ns = self.first_guess_ns if queue.oldest.width == 1 else queue.guess_ns
+        return queue.next_start + queue.oldest.work.total(guess_ns) * GRAINS_PER_UNIT - queue.position
 
     def pick(self, widest: int | None = None) -> int:
         waiting = [
@@ -263,8 +280,8 @@ class PlainConcurrentQueue(PlainQueue):
 
     __slots__ = ("occupied", "progress_then", "since")
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
+    def __init__(self, index: int, guess_ns: int) -> None:
+        super().__init__(index, guess_ns)
         self.occupied = self.progress_then = self.since = 0
 
     def progress(self) -> int:
@@ -290,7 +307,7 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
     name = "max-min-concurrent"
 
     def open_queue(self, index: int) -> PlainQueue:
-        queue = PlainConcurrentQueue(index)
+        queue = PlainConcurrentQueue(index, self.guess_ns)
         self.queues = sorted([*(other for other in self.queues if other.index != index), queue], key=lambda q: q.index)
         return queue
 
@@ -325,7 +342,8 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
                 self.take_out(queue, stay)
             else:
                 assert stay.begin is not None
-                stay.until += stay.until - stay.begin
+                guess_ns = (stay.until - stay.begin) // GRAINS_PER_SEAT_NS
+                stay.until = stay.begin + self.longer(guess_ns) * GRAINS_PER_SEAT_NS
         return bool(due)
 
     def take_out(self, queue: PlainConcurrentQueue, stay: VirtualStay) -> None:
@@ -340,11 +358,13 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
             if isinstance(stay, VirtualStay) and stay.begin is None and queue.occupied < max(1, self.concurrency):
                 queue.occupy(stay.width)
                 stay.begin = queue.progress()
-                stay.until = stay.begin + self.length(stay)
+                is_known = stay.is_gone and stay.end is not None
+                stay.until = stay.begin + (stay.end or 0 if is_known else self.guess(queue, stay))
 
-    def length(self, stay: VirtualStay) -> int:
-        """Count the guess until the seats are free."""
-        return stay.end if stay.is_gone and stay.end is not None else self.guess_ns * GRAINS_PER_SEAT_NS
+    @staticmethod
+    def guess(queue: PlainQueue, stay: Stay) -> int:
+        """Return what the request counts as until its seats are free."""
+        return (queue.guess_ns + stay.ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
 
     def arrive(self, queue: PlainQueue, ticket: Ticket) -> None:
         assert isinstance(queue, PlainConcurrentQueue)
@@ -372,6 +392,7 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
         stay = queue.stay_of(ticket)
         assert stay is not None
         stay.end = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
+        self.learn(queue, duration_ns)
         if not ticket.work.linger_ns:
             self.vacate(queue, ticket)
 
@@ -383,10 +404,18 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
         assert isinstance(stay, VirtualStay)
         assert isinstance(queue, PlainConcurrentQueue)
         stay.is_gone = True
-        if stay.begin is not None and stay.end is not None:
+        if stay.begin is None and self.owed(queue) > self.concurrency:
+            queue.stays.remove(stay)
+        elif stay.begin is not None and stay.end is not None:
             stay.until = stay.begin + stay.end
             if stay.until <= queue.progress():
                 self.take_out(queue, stay)
+
+    @staticmethod
+    def owed(queue: PlainConcurrentQueue) -> int:
+        """Return the width of the requests that are over and have not begun virtually."""
+        stays = [stay for stay in queue.stays if isinstance(stay, VirtualStay)]
+        return sum(stay.width for stay in stays if stay.is_gone and stay.begin is None)
 
     def resize(self, concurrency: int) -> None:
         self.concurrency = concurrency
@@ -400,7 +429,7 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
         assert isinstance(stay, VirtualStay)
         assert isinstance(queue, PlainConcurrentQueue)
         begin = min(other.until for other in queue.running()) if stay.begin is None else stay.begin
-        return queue.when(begin + self.guess_ns * GRAINS_PER_SEAT_NS) - queue.position
+        return queue.when(begin + self.first_guess_ns * GRAINS_PER_SEAT_NS) - queue.position
 
 
 @dataclass(eq=False)

@@ -30,6 +30,12 @@ that really runs or waits always has.
 for. It moves its own queue's meter and the start of the next ticket alike; only their distance matters. So `catch_up`
 leaves both.
 
+**Expected durations.** Until a request has finished, its length is a guess. The KEP guesses the time that its server
+allows a request, and adds a constant when the guess is exceeded. Here the guess is what the latest requests of the
+queue took, and what is added is what the latest requests of the level took (`next_guess`). A new queue begins with the
+guess of its level, and a new level with a constant. Waiting requests are put in order with that constant alone: with
+the learned guesses, a queue that seldom has more than one request would wait behind the next ones of all others.
+
 **Capacity** is the level's concurrency, or the seats really in use where these are more: a request wider than its level
 runs alone, and seats that are cut stay taken. A model that gave less than the level really gives would fall behind for
 ever, and count what it owes as demand. Where seats are steered (`follow`), the capacity is the seats in use and no
@@ -68,13 +74,16 @@ TICKS_PER_NS: Final = 1 << 10
 NEVER: Final = 1 << 2048
 """Later than any time or position."""
 
+_OF_A_QUEUE: Final = 4  # the weight of one request in the average of its queue is one fourth
+_OF_THE_LEVEL: Final = 16
+
 WIDTH_BITS: Final = 32
 WIDEST: Final = (1 << WIDTH_BITS) - 1
 """The greatest width of one virtual end; a wider ticket has several."""
 
 
 class MaxMinQueue(Queue, ABC):
-    """A queue with its demand and its meter in the fluid model.
+    """A queue with its demand and its meter in the fluid model, and ``guess_ns``, what its requests took lately.
 
     ``rho``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed`` belong to `MaxMinShares`. While the queue is
     ``on_r``, ``base`` is the lead of its meter over R; else ``base`` is where the meter stood at the time ``mark``.
@@ -90,6 +99,7 @@ class MaxMinQueue(Queue, ABC):
         "end_is_stale",
         "finish_is_stale",
         "first",
+        "guess_ns",
         "has_end",
         "has_finish",
         "is_closed",
@@ -100,8 +110,9 @@ class MaxMinQueue(Queue, ABC):
         "virtual_ends",
     )
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
+        self.guess_ns: int = guess_ns
         self.rho: int = 0
         self.is_limited: bool = False
         self.at_least: int = 0
@@ -152,6 +163,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         "_waiting_in_time",
         "concurrency",
         "follows",
+        "guess_ns",
         "now",
         "queues",
         "r",
@@ -160,8 +172,9 @@ class FluidModel(Generic[MaxMinQueueT]):
         "used",
     )
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, guess_ns: int) -> None:
         self.concurrency: int = require_integer("concurrency", concurrency, least=0)
+        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)  # what requests of the level took lately
         self.now: int = 0
         self.r: int = 0
         self.turn: int = 0  # the index of the queue served last
@@ -253,6 +266,22 @@ class FluidModel(Generic[MaxMinQueueT]):
             queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
             queue.mark = self.now
         return queue.base
+
+    # Expected durations
+
+    def learn(self, queue: MaxMinQueueT, took_ns: int) -> None:
+        """Update the guesses with what a request of ``queue`` took."""
+        self.guess_ns = max(1, self.guess_ns + (took_ns - self.guess_ns) // _OF_THE_LEVEL)
+        queue.guess_ns = max(1, queue.guess_ns + (took_ns - queue.guess_ns) // _OF_A_QUEUE)
+
+    def next_guess(self, guess_ns: int) -> int:
+        """Return the guess for a request that has taken longer than ``guess_ns``.
+
+        It grows by the guess of the level, or by a sixteenth of itself if that is more. So the number of guesses
+        is no greater than the number of average requests in the same time, and where nothing is known yet, it is
+        logarithmic.
+        """
+        return guess_ns + max(self.guess_ns, guess_ns >> 4)
 
     # Shares
 

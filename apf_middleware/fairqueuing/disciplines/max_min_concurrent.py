@@ -11,9 +11,10 @@ on the work meter W of `fluid_model`, and each position on one is a position on 
 
 The KEP does not say what happens to requests that leave, to late events, and how the next ticket is found. Here:
 
-*Unknown lengths.* A request counts as the guess. When its guessed end comes and it has not really finished, or not even
-begun, the guess is doubled: nothing ends in the model before its length is known and its seats are free, so the past is
-never revised. A length that turns out to be shorter than the progress made ends the request at once.
+*Unknown lengths.* A request counts as what the latest requests of its queue took (see `fluid_model`), and its linger.
+When its guessed end comes and it has not really finished, or not even begun, the guess grows: nothing ends in the model
+before its length is known and its seats are free, so the past is never revised. A length that turns out to be shorter
+than the progress made ends the request at once.
 
 *One iterator.* The next ticket to serve is the one with the least expected end by its first guess. A queue serves in
 order of arrival, so only the expected end of its oldest waiting ticket is needed. Its start is known if it has started
@@ -21,6 +22,10 @@ virtually; otherwise it is expected to start when the next request of its queue 
 virtual ends are reached as time passes, and the queue's expected end moves along with them.
 
 *Virtual ends.* A request that is really over leaves nothing behind but its end on P and its width.
+
+*No windup.* A request that is really over before it has begun in the model, because its queue had more seats than its
+share, stays in line and is begun and ended later. So the queue pays for it, but for no more than C seats of such
+requests at once: the others are taken out of the line.
 
 *Entries that stay.* With more seats occupied, a limited queue's P runs slower, and the positions ahead are reached
 later. Then the entries of the queue stay where they are, and are stale (see `fluid_model`). With fewer seats occupied,
@@ -41,7 +46,6 @@ from collections import OrderedDict, deque
 from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar, Final
 
-from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.fluid_model import (
     GRAINS_PER_SEAT_NS,
@@ -73,18 +77,20 @@ class MaxMinConcurrentQueue(MaxMinQueue):
     entry that differs is outdated. A request of known length is really over, and only has a virtual end.
     """
 
-    __slots__ = ("guess", "guesses", "line", "occupied", "overdue", "progress", "since", "soonest")
+    __slots__ = ("first_guess", "guesses", "later_guesses", "line", "occupied", "owed", "progress", "since", "soonest")
 
-    def __init__(self, index: int, guess: int) -> None:
-        super().__init__(index)
-        self.guess: int = guess  # what a request is taken to last, in grains
+    def __init__(self, index: int, guess_ns: int, first_guess: int) -> None:
+        super().__init__(index, guess_ns)
+        self.first_guess: int = first_guess  # the same for all requests when they are put in order, in grains
         self.occupied: int = 0
         self.progress: int = 0  # P when ``occupied`` changed last
         self.since: int = 0  # W at that time, or R while it reads R
-        self.guesses: deque[tuple[int, Ticket]] = deque()  # ends on P by the first guess, which come in this order
-        self.overdue: list[tuple[int, int, Ticket]] = []  # a heap of (end on P by a later guess, serial, ticket)
+        # Ends on P: by first guesses, as far as they come in this order, and a heap of the others with serial numbers.
+        self.guesses: deque[tuple[int, Ticket]] = deque()
+        self.later_guesses: list[tuple[int, int, Ticket]] = []
         self.soonest: int = 0  # the first end when it was looked for last; the true one isn't before
         self.line: OrderedDict[Ticket, None] = _NO_LINE  # ordered, because tickets leave from anywhere
+        self.owed: int = 0  # the width of the tickets in line that are really over
 
     # A position P on the progress is this much on W, or on R: since + occupied * (P - progress).
 
@@ -92,7 +98,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         begin = first.start_r
         if begin == NOT_YET:  # when the next one of this queue ends
             begin = self.first_end() if self.occupied else 0
-        return self.since + self.occupied * (begin + self.guess - self.progress)
+        return self.since + self.occupied * (begin + self.first_guess - self.progress)
 
     def next_end(self) -> int | None:
         if not self.occupied:
@@ -126,13 +132,13 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         """Forget all requests."""
         self.virtual_ends.clear()
         self.guesses.clear()
-        self.overdue.clear()
+        self.later_guesses.clear()
         self.line = _NO_LINE
-        self.occupied = 0
+        self.occupied = self.owed = 0
 
     def first_end(self) -> int:
         """Return where the next request ends on P, and drop outdated entries that come up."""
-        ends, guesses, overdue = self.virtual_ends, self.guesses, self.overdue
+        ends, guesses, later = self.virtual_ends, self.guesses, self.later_guesses
         end = ends[0] >> WIDTH_BITS if ends else NEVER
         while guesses:
             guess, ticket = guesses[0]
@@ -141,11 +147,11 @@ class MaxMinConcurrentQueue(MaxMinQueue):
                     end = guess
                 break
             guesses.popleft()
-        while overdue:
-            guess, _, ticket = overdue[0]
+        while later:
+            guess, _, ticket = later[0]
             if ticket.charged == guess:
                 return min(guess, end)
-            heappop(overdue)
+            heappop(later)
         return end
 
     def tidy(self) -> None:
@@ -153,30 +159,29 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         guesses = self.guesses
         while guesses and guesses[0][1].charged != guesses[0][0]:
             guesses.popleft()
-        if len(guesses) + len(self.overdue) > 2 * self.occupied + _MOST_STALE:
+        if len(guesses) + len(self.later_guesses) > 2 * self.occupied + _MOST_STALE:
             self.guesses = deque(entry for entry in guesses if entry[1].charged == entry[0])
-            self.overdue = [entry for entry in self.overdue if entry[2].charged == entry[0]]
-            heapify(self.overdue)
+            self.later_guesses = [entry for entry in self.later_guesses if entry[2].charged == entry[0]]
+            heapify(self.later_guesses)
 
 
 class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     """The KEP's third solution. ``guess_ns`` is what a request is taken to last at first."""
 
-    __slots__ = ("_asked", "_guess", "_guess_ns", "_serial", "fluid")
+    __slots__ = ("_asked", "_first_guess", "_serial", "fluid")
 
     name: ClassVar[str] = "max-min-concurrent"
 
     is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
-        self.fluid: FluidModel[MaxMinConcurrentQueue] = FluidModel(concurrency)
-        self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
-        self._guess = self._guess_ns * GRAINS_PER_SEAT_NS
+        self.fluid: FluidModel[MaxMinConcurrentQueue] = FluidModel(concurrency, guess_ns)
+        self._first_guess = guess_ns * GRAINS_PER_SEAT_NS
         self._serial = 0
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
 
     def open_queue(self, index: int) -> MaxMinConcurrentQueue:
-        return self.fluid.open(MaxMinConcurrentQueue(index, self._guess))
+        return self.fluid.open(MaxMinConcurrentQueue(index, self.fluid.guess_ns, self._first_guess))
 
     # The fluid model
 
@@ -207,19 +212,30 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     def _begin(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
         ticket.start_r = begin = self._occupy(queue, ticket.width)
         if ticket.state is _RELEASED:
+            queue.owed -= ticket.width
             queue.finish(ticket, begin + ticket.settled)
         else:
-            ticket.charged = end = begin + self._guess
-            queue.guesses.append((end, ticket))
+            self._expect(queue, ticket, begin + (queue.guess_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS)
 
-    def _double_exceeded(self, queue: MaxMinConcurrentQueue, end: int) -> None:
-        """Double the guess of a request that has not ended by ``end``, where it was expected to."""
+    def _expect(self, queue: MaxMinConcurrentQueue, ticket: Ticket, end: int) -> None:
+        """Let ``ticket``, which has begun, be expected to end at ``end``."""
+        ticket.charged = end
         guesses = queue.guesses
-        ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.overdue)[2]
-        if ticket.charged == end:
-            ticket.charged = later = 2 * end - ticket.start_r
+        if not guesses or guesses[-1][0] <= end:
+            guesses.append((end, ticket))
+        else:
             self._serial += 1
-            heappush(queue.overdue, (later, self._serial, ticket))
+            heappush(queue.later_guesses, (end, self._serial, ticket))
+
+    def _raise_exceeded(self, queue: MaxMinConcurrentQueue, end: int) -> None:
+        """Raise the guess of a request that has not ended by ``end``, where it was expected to."""
+        guesses = queue.guesses
+        ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.later_guesses)[2]
+        if ticket.charged == end:
+            guess_ns = (end - ticket.start_r) // GRAINS_PER_SEAT_NS
+            ticket.charged = later = ticket.start_r + self.fluid.next_guess(guess_ns) * GRAINS_PER_SEAT_NS
+            self._serial += 1
+            heappush(queue.later_guesses, (later, self._serial, ticket))
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
         """Start the requests in line, as far as there are seats."""
@@ -247,7 +263,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             if ends and ends[0] >> WIDTH_BITS == end:
                 seats += heappop(ends) & WIDEST
             else:
-                self._double_exceeded(queue, end)
+                self._raise_exceeded(queue, end)
             end = queue.first_end()
         has_line = bool(queue.line)
         if seats:
@@ -281,8 +297,8 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied = occupied + width
-        ticket.charged = end = begin + self._guess
-        queue.guesses.append((end, ticket))
+        end = begin + (queue.guess_ns + work.linger_ns) * GRAINS_PER_SEAT_NS
+        self._expect(queue, ticket, end)
         queue.rho += width  # it stays limited, for it asks for more
         if end < queue.soonest:
             self._end_first(queue, end)
@@ -291,7 +307,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         first = queue.first
         if first is None:
             queue.first = ticket
-        elif first.width == 1 and first.start_r + self._guess >= begin:  # nor the finish, unless it is overdue
+        elif first.width == 1 and first.start_r + queue.first_guess >= begin:  # nor the finish, unless it is late
             queue.finish_is_stale = True
             return
         fluid.schedule_finish(queue)
@@ -335,11 +351,12 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             queue.mark, queue.since = fluid.now, queue.base
         queue.occupied = occupied + width
         ticket.start_r = begin = queue.progress
-        ticket.charged = end = begin + self._guess
-        queue.guesses.append((end, ticket))
+        guess_ns = queue.guess_ns + work.linger_ns
+        end = begin + guess_ns * GRAINS_PER_SEAT_NS
+        self._expect(queue, ticket, end)
         if end < queue.soonest or not queue.has_end:
             queue.soonest = end
-            fluid.end_at_time(queue, fluid.now + self._guess_ns)
+            fluid.end_at_time(queue, fluid.now + guess_ns)
         queue.end_is_stale = True
         crossed = fluid.shares.change(queue, queue.rho + width)  # as `_demand`, written out for speed
         if crossed:
@@ -374,6 +391,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
 
     def settle(self, queue: MaxMinConcurrentQueue, ticket: Ticket, duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
+        self.fluid.learn(queue, duration_ns)
         if not ticket.work.linger_ns:
             self.vacate(queue, ticket)
 
@@ -384,7 +402,10 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         fluid.used -= width  # `_give`, written out for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
-        if queue.is_closed or begin == NOT_YET:
+        if queue.is_closed:
+            return
+        if begin == NOT_YET:
+            self._owe(queue, ticket)
             return
         end = begin + ticket.settled
         position = fluid.r if queue.on_r else fluid.here(queue)
@@ -399,8 +420,23 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             if first is not None and first.start_r == NOT_YET:
                 fluid.schedule_finish(queue)
             return
+        queue.progress, queue.since = progress, position
+        self._end(queue, ticket, width)
+
+    def _owe(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+        """Keep ``ticket``, which is really over and has not begun, in line, unless the queue owes C seats already."""
+        fluid = self.fluid
+        if queue.owed + ticket.width <= fluid.concurrency:
+            queue.owed += ticket.width
+        else:
+            del queue.line[ticket]
+            fluid.demand_anew(queue, queue.rho - ticket.width)
+
+    def _end(self, queue: MaxMinConcurrentQueue, ticket: Ticket, width: int) -> None:
+        """End ``ticket``, now that its queue has come as far."""
+        fluid = self.fluid
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
-        queue.progress, queue.since = progress, position  # as `_take_out`, written out for speed
+        # as `_take_out`, written out for speed
         queue.occupied -= width
         ticket.charged = NOT_YET
         queue.tidy()
@@ -455,13 +491,15 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         for queue in self.fluid.queues:
             if queue.is_closed:
                 continue
-            entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.overdue)]
+            entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.later_guesses)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
             known, guessed = (
                 sum(end & WIDEST for end in queue.virtual_ends),
                 sum(ticket.width for ticket in running),
             )
             assert queue.occupied == known + guessed, f"occupied seats of {queue!r}"
+            owed = sum(ticket.width for ticket in queue.line if ticket.state is _RELEASED)
+            assert queue.owed == owed, f"what {queue!r} owes"
             asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
             assert queue.rho == asked, f"the demand of {queue!r}"
             assert not queue.line or queue.occupied >= self.fluid.concurrency, f"a request could start in {queue!r}"

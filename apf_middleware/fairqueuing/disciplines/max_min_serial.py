@@ -8,9 +8,9 @@ the earliest time is served first.
 
 The KEP does not say what happens to lengths that are learned late and to requests that leave. Here:
 
-*Unknown lengths.* A request counts as the guess. If it runs longer, the guess is doubled each time it is exceeded. (The
-KEP adds the guess again; the effect is the same, but a request that takes a thousand guesses would make a thousand
-events.) So a flow of long requests is charged while they run, to within a factor of two, and not only afterwards.
+*Unknown lengths.* A request counts as what the latest requests of its queue took (see `fluid_model`). If it runs
+longer, the guess grows each time it is exceeded. So a flow of long requests is charged for them when they begin, and
+while they run for what they have really taken, to within one request of the level or a sixteenth.
 
 *Held open.* Nothing ends in the model that has not really ended and given its seats back. The KEP lets a guessed end
 pass and revises the past afterwards. Held open, a request that takes longer than guessed has had demand all the time,
@@ -27,10 +27,12 @@ with it, and the next one starts where it would have started, but never before i
 demand was given meanwhile are not taken back: the model was right to set them aside.
 
 *No windup.* A queue that falls behind its meter keeps no credit: the start of its oldest ticket is raised to the
-arrival. A queue ahead of its meter pays, but only for what it really used beyond its share.
+arrival. A queue ahead of its meter pays, but only for what it really used beyond its share, and for no more than C
+requests: as many as this one, or average ones of the level if they are longer. Without that bound, a queue that has
+used seats which no other queue wanted would owe more, and be kept in more virtual ends, the longer it did.
 
 Agrees with `equal-serial` where all demands are equal or one queue is alone. Each call is O((1 + crossings) log n), and
-there are as many virtual ends and doublings as were caused.
+there are as many virtual ends and greater guesses as were caused.
 """
 
 from collections import deque
@@ -38,7 +40,6 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.fluid_model import (
     GRAINS_PER_UNIT,
@@ -64,13 +65,16 @@ class MaxMinSerialQueue(MaxMinQueue):
 
     __slots__ = ("next_dispatch_w", "running_work")
 
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
+    def __init__(self, index: int, guess_ns: int) -> None:
+        super().__init__(index, guess_ns)
         self.next_dispatch_w: int = 0
         self.running_work: int = 0  # in grains
 
     def finish_of(self, first: Ticket) -> int:
-        finish = self.next_dispatch_w + first.total_work * GRAINS_PER_UNIT
+        units = first.total_work
+        if first.width > 1:  # wide requests are put in order by what they are expected to take
+            units = (first.work.seats * self.guess_ns + 5) // 10 + first.work.final_work
+        finish = self.next_dispatch_w + units * GRAINS_PER_UNIT
         return finish - self.base if self.on_r else finish
 
     def next_end(self) -> int | None:
@@ -86,25 +90,24 @@ class MaxMinSerialQueue(MaxMinQueue):
 class MaxMinSerial(Discipline[MaxMinSerialQueue]):
     """The KEP's second solution. ``guess_ns`` is what a request is taken to last at first."""
 
-    __slots__ = ("_asked", "_due", "_guess_ns", "_guessed", "_later_guesses", "_serial", "fluid")
+    __slots__ = ("_asked", "_due", "_guessed", "_later_guesses", "_serial", "fluid")
 
     name: ClassVar[str] = "max-min-serial"
 
     is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
-        self.fluid: FluidModel[MaxMinSerialQueue] = FluidModel(concurrency)
-        self._guess_ns = require_integer("guess_ns", guess_ns, least=1)
+        self.fluid: FluidModel[MaxMinSerialQueue] = FluidModel(concurrency, guess_ns)
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
-        self._guessed: deque[Ticket] = deque()  # seated tickets, until they exceed the first guess
-        self._later_guesses: list[
-            tuple[int, int, Ticket]
-        ] = []  # a heap of (when the guess is exceeded, serial number, ticket)
+        # When the guesses of seated tickets are exceeded: first guesses, as far as they come in this order, and a heap
+        # of the others, with serial numbers.
+        self._guessed: deque[tuple[int, Ticket]] = deque()
+        self._later_guesses: list[tuple[int, int, Ticket]] = []
         self._due = NEVER  # no guess is exceeded before or at that time
         self._serial: Iterator[int] = count()
 
     def open_queue(self, index: int) -> MaxMinSerialQueue:
-        return self.fluid.open(MaxMinSerialQueue(index))
+        return self.fluid.open(MaxMinSerialQueue(index, self.fluid.guess_ns))
 
     # Time
 
@@ -115,38 +118,36 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         fluid = self.fluid
         fluid.advance(elapsed_ns, self._reach)
         if fluid.now > self._due:
-            self._double_exceeded()
+            self._raise_exceeded()
 
-    def _double_exceeded(self) -> None:
-        """Double the guesses that have been exceeded."""
-        fluid = self.fluid
-        guessed, later = self._guessed, self._later_guesses
-        latest = fluid.now - self._guess_ns
+    def _raise_exceeded(self) -> None:
+        """Raise the guesses that have been exceeded."""
+        now, guessed, later = self.fluid.now, self._guessed, self._later_guesses
         while guessed:
-            ticket = guessed[0]
+            exceeded_at, ticket = guessed[0]
             is_seated = ticket.state is _SEATED
-            if is_seated and ticket.seated_at >= latest:
+            if is_seated and exceeded_at >= now:
                 break
             guessed.popleft()
             if is_seated:
-                self._double(ticket, self._guess_ns)
-        while later and later[0][0] < fluid.now:
+                self._raise_guess(ticket, exceeded_at - ticket.seated_at)
+        while later and (later[0][0] < now or later[0][2].state is not _SEATED):
             exceeded_at, _, ticket = heappop(later)
             if ticket.state is _SEATED:
-                self._double(ticket, exceeded_at - ticket.seated_at)
-        self._due = guessed[0].seated_at + self._guess_ns if guessed else NEVER
+                self._raise_guess(ticket, exceeded_at - ticket.seated_at)
+        self._due = guessed[0][0] if guessed else NEVER
         if later and later[0][0] < self._due:
             self._due = later[0][0]
 
-    def _double(self, ticket: Ticket, guess_ns: int) -> None:
-        """Double the guess of ``ticket``, which has run for longer, until it is long enough."""
+    def _raise_guess(self, ticket: Ticket, guess_ns: int) -> None:
+        """Raise the guess of ``ticket``, which has run for longer, until it is long enough."""
         fluid = self.fluid
         queue, seats = ticket.queue, ticket.work.seats
         assert isinstance(queue, MaxMinSerialQueue), "only queued tickets have a guess"
         guess = guess_ns
         while ticket.seated_at + guess < fluid.now:
-            guess *= 2
-        more = seat_seconds(seats, guess) - seat_seconds(seats, guess_ns)
+            guess = fluid.next_guess(guess)
+        more = (seats * guess + 5) // 10 - (seats * guess_ns + 5) // 10
         ticket.charged += more
         queue.running_work += more * GRAINS_PER_UNIT
         queue.next_dispatch_w += more * GRAINS_PER_UNIT
@@ -191,17 +192,20 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         fluid.demand(queue, queue.rho + ticket.width)
 
     def _charge(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
+        fluid, work, guess = self.fluid, ticket.work, queue.guess_ns
         fluid.turn = queue.index
-        ticket.charged = units = ticket.total_work
-        work = units * GRAINS_PER_UNIT
+        ticket.charged = units = (work.seats * guess + 5) // 10 + work.final_work
+        grains = units * GRAINS_PER_UNIT
         ticket.start_r = start = queue.next_dispatch_w
-        queue.next_dispatch_w = start + work
-        queue.running_work += work
-        guessed = self._guessed
-        if not guessed and fluid.now + self._guess_ns < self._due:
-            self._due = fluid.now + self._guess_ns
-        guessed.append(ticket)
+        queue.next_dispatch_w = start + grains
+        queue.running_work += grains
+        exceeded_at, guessed = fluid.now + guess, self._guessed
+        if exceeded_at < self._due:  # noqa: PLR1730 - min() is slower
+            self._due = exceeded_at
+        if not guessed or guessed[-1][0] <= exceeded_at:
+            guessed.append((exceeded_at, ticket))
+        else:
+            heappush(self._later_guesses, (exceeded_at, next(self._serial), ticket))
         fluid.used = used = fluid.used + ticket.width  # `_take`, written out for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
@@ -228,17 +232,26 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         fluid.schedule_finish(queue)
 
     def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        charged, work, guessed = ticket.charged * GRAINS_PER_UNIT, ticket.work, self._guessed
-        if guessed and guessed[0] is ticket:  # mostly; others are dropped when their guess is exceeded
+        fluid, work, guessed = self.fluid, ticket.work, self._guessed
+        if guessed and guessed[0][1] is ticket:  # mostly; others are dropped when their guess is exceeded
             guessed.popleft()
         units = work.seats * duration_ns
         known = (units + 5) // 10 if 0 <= units < EXACT_BELOW else seat_seconds(work.seats, duration_ns)
-        queue.next_dispatch_w = start = queue.next_dispatch_w + (known + work.final_work) * GRAINS_PER_UNIT - charged
+        known += work.final_work
+        charged = ticket.charged * GRAINS_PER_UNIT
         queue.running_work = running = queue.running_work - charged
-        ticket.settled = start - running  # where all that is known so far ends
+        end = queue.next_dispatch_w + known * GRAINS_PER_UNIT - charged - running  # of all that is known so far
+        average = (work.seats * fluid.guess_ns + 5) // 10
+        most = fluid.concurrency * (known if known > average else average) * GRAINS_PER_UNIT  # noqa: FURB136 - faster
+        latest = (queue.base + fluid.r if queue.on_r else fluid.here(queue)) + most
+        if end > latest:  # noqa: PLR1730 - min() is slower
+            end = latest
+        ticket.settled = end
+        queue.next_dispatch_w = end + running
+        fluid.learn(queue, duration_ns)
         if queue.first is not None:
             self._find(queue)
-            self.fluid.schedule_finish(queue)
+            fluid.schedule_finish(queue)
         if not work.linger_ns:
             self.vacate(queue, ticket)
 

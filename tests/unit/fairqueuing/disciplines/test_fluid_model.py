@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Ticket, Work
-from apf_middleware.fairqueuing.disciplines.fluid_model import MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.fluid_model import FluidModel, MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
-from apf_middleware.testing import play
+from apf_middleware.testing import Caller, observe, play
 from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
 
 SECOND = 10**9
@@ -108,7 +108,68 @@ def test_a_long_request_is_charged_while_it_runs() -> None:
     queue = level.queueset.deck.queues[0]
     level.release(20 * GUESS, short)
     charged = queue.meters()["next_dispatch_w"]
-    assert 20 * GUESS <= charged / (1 << 20) <= 40 * GUESS + GUESS
+    # One request has run for 20 guesses, charged to within what the level's requests take; the other has a first guess.
+    level_guess = GUESS + 19 * GUESS // 16
+    assert 20 * GUESS <= charged / (1 << 20) <= 21 * GUESS + level_guess
+
+
+@BOTH
+def test_the_guess_is_what_requests_of_the_queue_took(discipline: type[Discipline[Any]]) -> None:
+    level = Level(discipline, seats=1, flows=3)
+    now = 0
+    for flow, took in ((0, 100 * GUESS), (1, GUESS)) * 20:
+        ticket = level.arrive(now, flow)
+        now += took
+        level.release(now, ticket)
+    queues: Any = level.queueset.deck.queues
+    guesses = [queue.guess_ns for queue in queues[:2]]
+    assert guesses == [pytest.approx(100 * GUESS, rel=0.01), pytest.approx(GUESS, rel=0.01)]
+
+
+def test_a_request_is_charged_for_what_those_before_it_took_as_soon_as_it_begins() -> None:
+    level = Level(MaxMinSerial, seats=1, flows=1)
+    for number in range(30):
+        level.release((number + 1) * SECOND, level.arrive(number * SECOND, 0))
+    ticket = level.arrive(30 * SECOND, 0)
+    assert ticket.charged == pytest.approx(100_000_000, rel=0.01)
+
+
+@BOTH
+def test_a_new_queue_begins_with_the_guess_of_its_level(discipline: type[Discipline[Any]]) -> None:
+    queueset = QueueSet(QueueSetSettings(1, 1, 1, queue_length_limit=9, exact=8), discipline=discipline)
+    now = 0
+    for _ in range(100):
+        ticket = Ticket("flow 0", 0, Work())
+        queueset.arrive(now, ticket)
+        now += 50 * GUESS
+        queueset.release(now, ticket)
+    queueset.arrive(now, Ticket("flow 0", 0, Work()))
+    other = Ticket("flow 1", 1, Work())
+    queueset.arrive(now, other)
+    queue: Any = other.queue
+    assert queue.guess_ns == pytest.approx(50 * GUESS, rel=0.05)
+
+
+def test_a_guess_grows_by_what_requests_of_the_level_take() -> None:
+    fluid: FluidModel[MaxMinQueue] = FluidModel(1, 1000)
+    assert [fluid.next_guess(guess) for guess in (1000, 2000, 16_000, 160_000)] == [2000, 3000, 17_000, 170_000]
+
+
+@BOTH
+def test_what_a_queue_owes_is_bounded_however_long_it_used_seats_that_no_other_wanted(
+    discipline: type[Discipline[Any]],
+) -> None:
+    """One client with a single connection leaves the other more than its share, half of the time."""
+
+    def kept(seconds: int) -> tuple[int, int]:
+        callers = [Caller(connections, (50_000_000,), [(0, seconds * SECOND)]) for connections in (8, 1)]
+        one_each = QueueSetSettings(4, 1, 1, 100, exact=8)
+        queues: Any = observe(one_each, callers, discipline=discipline).queueset.deck.queues
+        ends = max(len(queue.virtual_ends) + len(getattr(queue, "line", ())) for queue in queues)
+        return max(queue.rho for queue in queues), ends
+
+    assert kept(40) == kept(20)
+    assert max(kept(20)) <= 8
 
 
 def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_back() -> None:
@@ -131,7 +192,7 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
     assert queue.rho == 0
-    assert sum(len(getattr(queue, kept, ())) for kept in ("virtual_ends", "guesses", "overdue", "line")) < 100
+    assert sum(len(getattr(queue, kept, ())) for kept in ("virtual_ends", "guesses", "later_guesses", "line")) < 100
     level.queueset.check()
 
 
