@@ -1,15 +1,15 @@
-"""From text to documents: YAML (of which JSON is a part) composed with the line of every field.
+"""Documents of YAML (and of JSON, which is a part of YAML), composed with the line of every field.
 
-Documents may come from attackers, so a text is read as a stream of events, and each event is checked against the limits
-below before anything is built from it. PyYAML's composer can't do that: it recurses in C without a bound, and a text of
-500,000 opening brackets ends the process.
+Documents may come from attackers. A text is therefore read as a stream of events, and each event is checked against the
+limits below before its node is built. PyYAML's own composer has no such limits: it recurses in C without a bound, and a
+text of 500,000 opening brackets ends the process.
 
-Plain scalars follow YAML 1.2, also in ``0x10`` and ``0o17``. What 1.1 takes for something else (``yes``, ``1_000``,
-``12:30``, dates) stays text, and a field that wants a boolean or a number reports it. ``0777`` stays text too: 1.1 and
-1.2 read different numbers.
+Plain scalars follow YAML 1.2, including ``0x10`` and ``0o17``. Scalars that only YAML 1.1 reads as something else
+(``yes``, ``1_000``, ``12:30``, dates) stay text, and a field for a boolean or a number reports them. ``0777`` stays text
+too, because 1.1 and 1.2 read different numbers.
 
-PyYAML's loader around libyaml is used where it is installed, as its wheels have it; the one in Python reads the same,
-some twenty times slower.
+PyYAML's parser around libyaml is used where it is installed, as it is in the wheels. The parser in Python reads the
+same, about twenty times more slowly.
 """
 
 import re
@@ -40,6 +40,7 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})")
 _RADIX: Final = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _FLOAT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
+_TAGS: Final = {bool: "bool", int: "int", float: "float", type(None): "null", str: ""}
 _WORDS: Final[Mapping[str, bool | None]] = (
     dict.fromkeys(("", "~", "null", "Null", "NULL"))
     | dict.fromkeys(("true", "True", "TRUE"), True)
@@ -110,165 +111,127 @@ class _UnreadableError(Exception):
         self.hint = hint
 
 
-class _OpenCollection:
-    """A mapping or list whose end has not been read yet."""
+class _Composer:
+    """Composes the events of one file to documents, within the limits."""
 
-    __slots__ = ("anchor", "entries", "items", "key", "line", "merged", "weight")
+    def __init__(self, text: str, file: str, problems: Problems) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        self._file = file
+        self._problems = problems
+        self._number = 0
+        self._nodes = 0
+        self._anchors: dict[str, tuple[Node, int] | None] = {}  # with the number of nodes; None while it is still open
 
-    def __init__(self, line: int, anchor: str | None, *, mapping: bool) -> None:
-        self.line = line
-        self.anchor = anchor
-        self.weight = 1
-        self.items: list[Node] = []
-        self.entries: dict[str, Entry] | None = {} if mapping else None
-        self.key: tuple[str, int] | None = None  # of the value that comes next
-        self.merged: list[Node] = []  # what << brings in
+    def documents(self) -> Iterator[Document]:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._number += 1
+                self._anchors = {}
+                if self._number > MAX_DOCUMENTS:
+                    raise _UnreadableError(_line(event), f"a file must not have more than {MAX_DOCUMENTS} documents")
+                root = self._node(next(self._events), 0)
+                if root.value is not None:
+                    yield Document(self._file, self._number, root)
 
-    def closed(self) -> Node:
-        if self.entries is None:
-            return Node(self.line, tuple(self.items))
-        for node in self.merged:
+    def _node(self, event: yaml.Event, depth: int) -> Node:
+        """Return the node that begins with this event; ``depth`` bounds the recursion."""
+        line = _line(event)
+        if isinstance(event, yaml.AliasEvent):
+            known = self._anchors.get(str(event.anchor))
+            if known is None:
+                rule = "contains itself" if event.anchor in self._anchors else "names no anchor before it"
+                raise _UnreadableError(line, f"the alias *{event.anchor} {rule}")
+            self._count(line, known[1])
+            return known[0]
+        self._count(line, 1)
+        if isinstance(event, yaml.ScalarEvent):
+            node = Node(line, self._scalar(line, event))
+            if event.anchor is not None:
+                self._anchors[event.anchor] = node, 1
+            return node
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        if not isinstance(event, yaml.CollectionStartEvent):
+            raise TypeError(event)
+        if event.tag not in (None, "!", f"{_CORE}map" if is_mapping else f"{_CORE}seq"):
+            self._report_tag(line, event.tag)
+        if depth >= MAX_DEPTH:
+            raise _UnreadableError(line, f"values must not be nested deeper than {MAX_DEPTH}")
+        before = self._nodes
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        node = Node(line, self._mapping(depth + 1) if is_mapping else tuple(self._items(depth + 1)))
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node, self._nodes - before + 1
+        return node
+
+    def _items(self, depth: int) -> Iterator[Node]:
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            yield self._node(event, depth)
+
+    def _mapping(self, depth: int) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        merged: list[Node] = []  # what << brings in
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and _is_plain(event)
+            node = self._node(event, depth)
+            key = "<<" if is_merge else self._key(entries, node)
+            value = self._node(next(self._events), depth)
+            if not is_merge:
+                entries.setdefault(key, Entry(node.line, value))
+                continue
+            several = value.value if isinstance(value.value, tuple) else (value,)
+            if not all(isinstance(one.value, Mapping) for one in several):
+                self.error(value.line, "<< takes a mapping or a list of mappings")
+            merged.extend(several)
+        for node in merged:
             if isinstance(node.value, Mapping):
                 for key, entry in node.value.items():
-                    self.entries.setdefault(key, entry)
-        return Node(self.line, self.entries)
+                    entries.setdefault(key, entry)
+        return entries
 
+    def _key(self, entries: Mapping[str, Entry], node: Node) -> str:
+        """Return a new key; for one that can't be a key, a stand-in, so that its value is still read."""
+        key = node.value
+        if not isinstance(key, str):
+            self.error(node.line, "a key must be text", "Put it in quotes" if not isinstance(key, tuple | dict) else "")
+            return f"\0{len(entries)}"
+        if key in entries:
+            rule = f"the key {key[:60]!r} stands here twice, first in line {entries[key].line}"
+            self.error(node.line, rule, "Remove one of them")
+        return key
 
-class _Composer:
-    """Composes one file's events to documents, and keeps the limits."""
+    def _count(self, line: int, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            rule = f"a file must not have more than {MAX_NODES} values, aliases written out"
+            raise _UnreadableError(line, rule, "Take fewer aliases, or several files")
 
-    def __init__(self, file: str, problems: Problems) -> None:
-        self.file = file
-        self.problems = problems
-        self.number = 0
-        self.nodes = 0
-        self.root: Node | None = None
-        self.open: list[_OpenCollection] = []
-        self.anchors: dict[str, tuple[Node, int] | None] = {}  # with weight; None while it is still open
-
-    def documents(self, text: str) -> Iterator[Document]:
-        for event in yaml.parse(text, Loader=_LOADER):
-            if isinstance(event, yaml.DocumentStartEvent):
-                self.number += 1
-                self.anchors = {}
-                self.root = None
-                if self.number > MAX_DOCUMENTS:
-                    raise _UnreadableError(_line(event), f"a file must not have more than {MAX_DOCUMENTS} documents")
-            elif isinstance(event, yaml.DocumentEndEvent):
-                if self.root is not None and self.root.value is not None:
-                    yield Document(self.file, self.number, self.root)
-            elif isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
-                self.take(event)
-
-    def take(self, event: yaml.Event) -> None:
-        line = _line(event)
-        if isinstance(event, yaml.CollectionStartEvent):
-            mapping = isinstance(event, yaml.MappingStartEvent)
-            if event.tag not in (None, "!", f"{_CORE}map" if mapping else f"{_CORE}seq"):
-                self.report_tag(line, event.tag)
-            if len(self.open) >= MAX_DEPTH:
-                raise _UnreadableError(line, f"values must not be nested deeper than {MAX_DEPTH}")
-            if event.anchor is not None:
-                self.anchors[event.anchor] = None
-            self.count(line, 1)
-            self.open.append(_OpenCollection(line, event.anchor, mapping=mapping))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            ended = self.open.pop()
-            self.put(ended.closed(), ended.weight, ended.anchor)
-        elif isinstance(event, yaml.AliasEvent):
-            node, weight = self.resolved(line, str(event.anchor))
-            self.count(line, weight)
-            self.put(node, weight, None)
-        elif isinstance(event, yaml.ScalarEvent):
-            self.count(line, 1)
-            value, plain = self.scalar(line, event)
-            merge = plain and value == "<<"
-            self.put(Node(line, value), 1, event.anchor, merge=merge)
-
-    def count(self, line: int, weight: int) -> None:
-        self.nodes += weight
-        if self.nodes > MAX_NODES:
-            hint = "Take fewer aliases, or several files"
-            raise _UnreadableError(
-                line, f"a file must not have more than {MAX_NODES} values, aliases written out", hint
-            )
-
-    def resolved(self, line: int, anchor: str) -> tuple[Node, int]:
-        known = self.anchors.get(anchor)
-        if known is None:
-            rule = "contains itself" if anchor in self.anchors else "names no anchor before it"
-            raise _UnreadableError(line, f"the alias *{anchor} {rule}")
-        return known
-
-    def scalar(self, line: int, event: yaml.ScalarEvent) -> tuple[Scalar, bool]:
+    def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
         if _HALF.search(event.value):  # libyaml refuses it itself
             raise _UnreadableError(line, "the text must be YAML: half of a character (a surrogate) stands alone")
-        if event.tag in ("!", f"{_CORE}str"):
-            return event.value, False
-        if event.tag is not None:
-            value = _plain(event.value)
-            names = {bool: "bool", int: "int", float: "float", type(None): "null", str: ""}
-            if event.tag != _CORE + names[type(value)]:
-                self.report_tag(line, event.tag)
-            return value, False
-        plain = bool(event.implicit[0])
-        return (_plain(event.value) if plain else event.value), plain
+        if _is_plain(event):
+            return _plain(event.value)
+        if event.tag in (None, "!", f"{_CORE}str"):
+            return event.value
+        value = _plain(event.value)
+        if event.tag != _CORE + _TAGS[type(value)]:
+            self._report_tag(line, event.tag)
+        return value
 
-    def report_tag(self, line: int, tag: str) -> None:
+    def _report_tag(self, line: int, tag: str) -> None:
         shown = tag.replace(_CORE, "!!")[:60]
         self.error(line, f"the tag {shown} doesn't suit this value or isn't known", "Remove the tag")
 
-    def put(self, node: Node, weight: int, anchor: str | None, *, merge: bool = False) -> None:
-        """Add a value to the collection that is open, or make it the document's root."""
-        if anchor is not None:
-            self.anchors[anchor] = (node, weight)
-        if not self.open:
-            self.root = node
-            return
-        parent = self.open[-1]
-        parent.weight += weight
-        if parent.entries is None:
-            parent.items.append(node)
-        elif parent.key is None:
-            parent.key = self.key(parent, node, merge=merge)
-        else:
-            self.enter(parent, *parent.key, node)
-            parent.key = None
-
-    def key(self, parent: _OpenCollection, node: Node, *, merge: bool) -> tuple[str, int]:
-        key = node.value
-        if merge:
-            return "<<", 0
-        if not isinstance(key, str):
-            self.error(node.line, "a key must be text", "Put it in quotes" if not isinstance(key, tuple | dict) else "")
-        elif parent.entries and key in parent.entries:
-            self.error(
-                node.line,
-                f"the key {key[:60]!r} stands here twice, first in line {parent.entries[key].line}",
-                "Remove one of them",
-            )
-        return (key if isinstance(key, str) else f"\0{len(parent.entries or ())}"), node.line
-
-    def enter(self, parent: _OpenCollection, key: str, line: int, node: Node) -> None:
-        if key != "<<" or line:
-            if parent.entries is not None:
-                parent.entries.setdefault(key, Entry(line, node))
-            return
-        several = node.value if isinstance(node.value, tuple) else (node,)
-        if not all(isinstance(one.value, Mapping) for one in several):
-            self.error(node.line, "<< takes a mapping or a list of mappings")
-        parent.merged.extend(several)
-
     def error(self, line: int, rule: str, hint: str = "") -> None:
-        self.problems.error(Place(self.file, self.number, line), rule, hint=hint)
+        self._problems.error(Place(self._file, self._number, line), rule, hint=hint)
 
 
 def compose(text: str, file: str, problems: Problems) -> list[Document]:
     """Return all documents of a text that have any content, as far as the text can be read."""
-    composer = _Composer(file, problems)
+    composer = _Composer(text, file, problems)
     documents: list[Document] = []
     try:
-        for document in composer.documents(text):
+        for document in composer.documents():
             documents.append(document)  # noqa: PERF402 (what was read before a mistake is kept)
     except _UnreadableError as error:
         composer.error(error.line, error.rule, error.hint)
@@ -280,6 +243,11 @@ def compose(text: str, file: str, problems: Problems) -> list[Document]:
     except (yaml.YAMLError, ValueError) as error:  # characters that YAML doesn't allow
         composer.error(0, f"the text must be YAML: {' '.join(str(error).split())[:200]}")
     return documents
+
+
+def _is_plain(event: yaml.ScalarEvent) -> bool:
+    """Return whether a scalar has neither quotes nor a tag."""
+    return event.tag is None and bool(event.implicit[0])
 
 
 def _line(event: yaml.Event) -> int:
