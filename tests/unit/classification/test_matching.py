@@ -204,6 +204,17 @@ PODS_RULE = ResourceRule(("get",), ("",), ("pods",), ("ns1",))
         ),
         (http(methods=("put",)), PATH, "the method 'GET' is not in ['PUT']"),
         (http(paths=("/a", "/b")), PATH, "the path '/healthz/ping' matches none of ['/a', '/b']"),
+        (http(paths=("/healthz",)), PATH, "the path '/healthz/ping' matches none of ['/healthz']"),
+        (
+            http(headers=(ValueMatch("X-A", pattern="a"),)),
+            replace(PATH, headers={"x-a": "ab"}),
+            "the header 'X-A' is not as it must be",
+        ),
+        (
+            Conjunction((Atom(Field.USER, Operator.PATTERN_MATCH, ("an",)),)),
+            PATH,
+            "user patternMatch ['an'] doesn't hold",
+        ),
         (http(hosts=("x",)), PATH, "the host 'Api.Example.com:8443' is not in ['x']"),
         (http(headers=(ValueMatch("X-A"),)), PATH, "the header 'X-A' is not as it must be"),
         (http(query=(ValueMatch("a"),)), PATH, "the query parameter 'a' is not as it must be"),
