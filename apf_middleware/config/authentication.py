@@ -31,6 +31,7 @@ __all__ = [
     "UserSettings",
     "credential_scheme",
     "network",
+    "network_rules",
 ]
 
 ALGORITHMS: Final = (
@@ -71,7 +72,8 @@ def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netwo
         raise InvalidValueError(name, text, rule, hint) from None
 
 
-def _network_rules(field: str, networks: Iterable[str]) -> Iterator[Violation]:
+def network_rules(field: str, networks: Iterable[str]) -> Iterator[Violation]:
+    """Yield the texts that name no network."""
     for place, one in enumerate(networks):
         try:
             network("", one)
@@ -105,7 +107,7 @@ _TAG: Final = frozenset({"type"})
 
 @dataclass(frozen=True, slots=True)
 class UserSettings(Settings):
-    """``scope["user"]``, as an authentication middleware outside of ours has set it."""
+    """The user in ``scope["user"]``, set by an authentication middleware around this one."""
 
     always_written: ClassVar[frozenset[str]] = _TAG
 
@@ -136,11 +138,11 @@ class TokenSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class JwtSettings(Settings):
-    """Signed tokens: whose, for whom, how signed, where the keys are, and which claims say who it is.
+    """JSON Web Tokens: their issuer, audiences, algorithms and keys, and the claims that name user and groups.
 
     Keys come from exactly one of ``key_file`` (PEM, or the secret of HS algorithms), ``jwks_file`` and ``jwks_url``.
-    An empty ``issuer`` isn't checked, which only a key file allows. Names that begin with ``system:`` have meanings of
-    their own (system:masters is exempt), so tokens can't claim them unless ``system_names`` says so.
+    An empty ``issuer`` isn't checked, which only a key file allows. Names that begin with ``system:`` have a fixed
+    meaning (``system:masters`` is exempt), so a token that claims one is rejected unless ``system_names`` is set.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG
@@ -234,11 +236,11 @@ class JwtSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ProxySettings(Settings):
-    """Headers of a front proxy that authenticates, believed from listed peers alone.
+    """Headers of a front proxy that authenticates, trusted only from the listed peers.
 
-    ``networks`` are those of its address, ``unix`` means peers on a unix socket, ``common_names`` those of its verified
-    TLS certificate. Address and certificate must both be right where both are given. They are separate from the proxies
-    that are trusted with client addresses: a content network may know those, and nothing of users.
+    A peer is recognized by its address (``networks``), a unix socket (``unix``) or the common name of its verified TLS
+    certificate (``common_names``). Address and certificate must both match where both are given. The proxies that are
+    trusted with client addresses are listed separately: a content network knows addresses, but not users.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG
@@ -263,7 +265,7 @@ class ProxySettings(Settings):
         if not (self.networks or self.unix or self.common_names):
             hint = "Write the proxy's address, say networks: [10.0.0.7]"
             yield Violation(("networks",), self.networks, "it must name which peers are believed", hint)
-        yield from _network_rules("networks", self.networks)
+        yield from network_rules("networks", self.networks)
         if "" in self.common_names:
             yield Violation(("common_names",), self.common_names, "a common name must not be empty")
 
@@ -285,10 +287,10 @@ class CertificateSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class FunctionSettings(Settings):
-    """The user's own function, ``package.module:name``.
+    """A function of the app, ``package.module:name``.
 
-    ``headers`` are all that its answer depends on, beside ``scope["user"]``, ``scope["auth"]`` and the certificate; its
-    answers are cached by them. With None the answer may depend on anything, so the function is called each time.
+    With ``headers`` its results are cached; they may then depend on these headers, ``scope["user"]``, ``scope["auth"]``
+    and the certificate alone. With None they may depend on anything, so the function is called for each request.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG
@@ -317,7 +319,7 @@ AnyAuthenticator = Annotated[AuthenticatorSettings, Field(discriminator="type"),
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxySettings(Settings):
-    """The proxies in front, which are trusted with the client's address, and the header in which they write it."""
+    """The proxies that are trusted with the client's address, and the header that carries it."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         "addresses": "networks",
@@ -329,4 +331,4 @@ class TrustedProxySettings(Settings):
     unix: bool = False
 
     def rules(self) -> Iterator[Violation]:
-        yield from _network_rules("networks", self.networks)
+        yield from network_rules("networks", self.networks)

@@ -5,8 +5,8 @@ limits below before its node is built. PyYAML's own composer has no such limits:
 text of 500,000 opening brackets ends the process.
 
 Plain scalars follow YAML 1.2, including ``0x10`` and ``0o17``. Scalars that only YAML 1.1 reads as something else
-(``yes``, ``1_000``, ``12:30``, dates) stay text, and a field for a boolean or a number reports them. ``0777`` stays text
-too, because 1.1 and 1.2 read different numbers.
+(``yes``, ``1_000``, ``12:30``, dates) stay text, and a field for a boolean or a number reports them. ``0777`` stays
+text too, because 1.1 and 1.2 read different numbers.
 
 PyYAML's parser around libyaml is used where it is installed, as it is in the wheels. The parser in Python reads the
 same, about twenty times more slowly.

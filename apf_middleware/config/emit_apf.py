@@ -9,18 +9,15 @@ from apf_middleware.classification.rules import (
     AtomicTest,
     Conjunction,
     GroupSubject,
-    HttpRule,
-    NonResourceRule,
-    ResourceRule,
     Rule,
     UserSubject,
-    ValueMatch,
 )
-from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings, estimate_part
+from apf_middleware.config.estimation import ComputedEstimate, EstimateSettings
 from apf_middleware.config.formats.apf import VERSION
 from apf_middleware.config.formats.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.formats.queuing import BACKFILL
-from apf_middleware.config.http import distinguisher_part
+from apf_middleware.config.formats.rules import AnyNonResourceRule, AnyResourceRule
+from apf_middleware.config.http import AnyDistinguisher, AnyHttpRule
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.server import ServerSettings
@@ -28,11 +25,10 @@ from apf_middleware.config.settings import as_mapping
 from apf_middleware.config.values import callable_name, written_duration
 
 __all__ = [
-    "http_part",
     "level_document",
     "match_part",
     "queuing_part",
-    "resource_part",
+    "rule_parts",
     "schema_document",
     "server_document",
 ]
@@ -122,8 +118,9 @@ def schema_document(
 
 
 def _distinguisher(place: str, distinguisher: Distinguisher, problems: Problems) -> dict[str, Any]:
-    part: dict[str, Any] = distinguisher_part(distinguisher)
-    if distinguisher.function is not None and "callable" not in part:
+    part: dict[str, Any] = as_mapping(distinguisher, AnyDistinguisher)
+    if distinguisher.function is not None and part.get("callable") is None:
+        part.pop("callable")
         value = distinguisher.function
         problems.error(Place(place), _NAMELESS, field="distinguisher.callable", value=value, hint=_NAME_IT)
     return part
@@ -133,7 +130,7 @@ def _estimate(settings: EstimateSettings | None, problems: Problems, place: Plac
     """Return the key ``estimate``; nothing, and a problem at ``field``, if it is a function that can't be written."""
     if settings is None or not _is_named(settings, problems, place, field):
         return {}
-    return {"estimate": estimate_part(settings)}
+    return {"estimate": as_mapping(settings)}
 
 
 def _is_named(settings: EstimateSettings | None, problems: Problems, place: Place, field: str) -> bool:
@@ -148,10 +145,17 @@ def _rule(rule: Rule) -> dict[str, Any]:
     everybody = rule.subjects == (UserSubject("*"),)
     return _said(
         subjects=None if everybody else [_subject(one) for one in rule.subjects],
-        resourceRules=[resource_part(one) for one in rule.resource_rules],
-        nonResourceRules=[resource_part(one) for one in rule.non_resource_rules],
-        httpRules=[http_part(one) for one in rule.http_rules],
+        **rule_parts(rule),
     )
+
+
+def rule_parts(rule: Rule) -> dict[str, list[dict[str, Any]]]:
+    """Return the rules about operations, of which v1 has all but the last in the same form."""
+    return {
+        "resourceRules": [as_mapping(one, AnyResourceRule) for one in rule.resource_rules],
+        "nonResourceRules": [as_mapping(one, AnyNonResourceRule) for one in rule.non_resource_rules],
+        "httpRules": [as_mapping(one, AnyHttpRule) for one in rule.http_rules],
+    }
 
 
 def _subject(subject: AnySubject) -> dict[str, Any]:
@@ -160,35 +164,6 @@ def _subject(subject: AnySubject) -> dict[str, Any]:
     if isinstance(subject, GroupSubject):
         return {"group": subject.name}
     return {"serviceAccount": {"namespace": subject.namespace, "name": subject.name}}
-
-
-def resource_part(rule: ResourceRule | NonResourceRule) -> dict[str, Any]:
-    """Return a resource or non-resource rule, which has the same form in v1."""
-    if isinstance(rule, NonResourceRule):
-        return {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
-    part: dict[str, Any] = {"verbs": list(rule.verbs), "apiGroups": list(rule.api_groups)}
-    part["resources"] = list(rule.resources)
-    if rule.cluster_scope:
-        part["clusterScope"] = True
-    return part | _said(namespaces=list(rule.namespaces))
-
-
-def http_part(rule: HttpRule) -> dict[str, Any]:
-    """Return an HTTP rule as it is written."""
-    return _said(
-        methods=list(rule.methods),
-        paths=list(rule.paths),
-        hosts=list(rule.hosts),
-        headers=[_value(one) for one in rule.headers],
-        query=[_value(one) for one in rule.query],
-    )
-
-
-def _value(match: ValueMatch) -> dict[str, Any]:
-    part: dict[str, Any] = {"name": match.name} | _said(values=list(match.values))
-    if match.pattern is not None:
-        part["pattern"] = match.pattern
-    return part | ({"absent": True} if match.absent else {})
 
 
 def match_part(alternative: Conjunction) -> dict[str, Any]:

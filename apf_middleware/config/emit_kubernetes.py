@@ -18,8 +18,8 @@ from apf_middleware.classification.rules import (
     Rule,
     UserSubject,
 )
-from apf_middleware.config.emit_apf import http_part, match_part, queuing_part, resource_part
-from apf_middleware.config.estimation import EstimateSettings, estimate_part
+from apf_middleware.config.emit_apf import match_part, queuing_part, rule_parts
+from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.formats.kubernetes import GROUP
 from apf_middleware.config.merge import settle_slow_clients
 from apf_middleware.config.objects import Level
@@ -91,7 +91,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     }
     if estimate is not None:
         rule, hint = "v1 has no words for what requests cost, so this is left out", "Keep the FlowSchema of apf/v1"
-        problems.warn(place, rule, field="estimate", value=estimate_part(estimate), hint=hint)
+        problems.warn(place, rule, field="estimate", value=as_mapping(estimate), hint=hint)
     if told is not None:
         if told.source not in _SOURCES:
             rule = "v1 tells flows apart by user or namespace only"
@@ -107,7 +107,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
         if said is None:
             continue
         if said.http_rules:
-            value = [http_part(rule) for rule in said.http_rules]
+            value = rule_parts(said)["httpRules"]
             problems.error(place, "v1 can't say this", field=f"rules[{number}].httpRules", value=value)
         spec["rules"].append(_rule_part(said))
     return _manifest("FlowSchema", schema.name, spec)
@@ -133,12 +133,8 @@ def _said_as_rule(alternative: Conjunction) -> Rule | None:
 
 
 def _rule_part(rule: Rule) -> dict[str, Any]:
-    part: dict[str, Any] = {"subjects": [_subject(one) for one in rule.subjects]}
-    if rule.resource_rules:
-        part["resourceRules"] = [resource_part(one) for one in rule.resource_rules]
-    if rule.non_resource_rules:
-        part["nonResourceRules"] = [resource_part(one) for one in rule.non_resource_rules]
-    return part
+    parts = {key: value for key, value in rule_parts(rule).items() if value and key != "httpRules"}
+    return {"subjects": [_subject(one) for one in rule.subjects], **parts}
 
 
 def _subject(subject: AnySubject) -> dict[str, Any]:

@@ -1,31 +1,22 @@
-"""Settings of how many seats requests take: ``estimate`` of a route or a schema, ``estimation`` of a Server document.
+"""Settings of the seats that requests take: ``estimate`` of a route or a schema, ``estimation`` of a Server document.
 
-Each kind of estimate knows how to become an estimator; what several of them share on a live server (objects, watches,
-what was learned) comes in as `Sources`. `derive_estimation` puts together what routes, schemas and the server say.
+Each kind of estimate makes an estimator of itself. What several estimators share on a live server (numbers of objects
+and watches, learned costs) is passed as `Sources`. `derive_estimation` combines the estimates of routes, schemas and
+the server.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final, Literal, Protocol
 
 from pydantic import Field
-from pydantic.alias_generators import to_camel
 
 from apf_middleware.classification import Classification
-from apf_middleware.config.authentication import network
-from apf_middleware.config.model import BuiltFrom, Model
-from apf_middleware.config.problems import Absent, Path
-from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import (
-    Duration,
-    NonEmpty,
-    StringSet,
-    callable_name,
-    duration_ns,
-    load_callable,
-    written_duration,
-)
+from apf_middleware.config.authentication import network, network_rules
+from apf_middleware.config.model import BuiltFrom, TaggedUnion
+from apf_middleware.config.settings import Rules, Settings, Violation
+from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet
 from apf_middleware.estimation import (
     MOST_SEATS,
     AnyEstimator,
@@ -45,8 +36,7 @@ from apf_middleware.estimation import (
     WatchTracker,
     seat_cap,
 )
-from apf_middleware.estimation.declared import require_seats
-from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.allocation import LevelLimits
 
@@ -55,7 +45,6 @@ __all__ = [
     "ComputedEstimate",
     "ConstantEstimate",
     "DeclaredEstimate",
-    "EstimateModel",
     "EstimateSettings",
     "EstimationSettings",
     "KubernetesEstimate",
@@ -64,13 +53,28 @@ __all__ = [
     "Sources",
     "derive_caps",
     "derive_estimation",
-    "estimate_part",
 ]
 
 _LONGEST_LINGER_NS: Final = 60 * 10**9
-
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
+_Seats = Annotated[int, Field(ge=1)]
+
+_TAG: Final = frozenset({"source"})
+_RENAMED: Final[Mapping[str, str]] = {
+    "type": "source",
+    "width": "seats",
+    "header": "Write source: header and name: the header's",
+    "parameter": "name",
+    "function": "callable",
+    "initialSeats": "seats",
+    "additionalLatency": "linger",
+    "unitsPerSeat": "perSeat",
+    "maxSeats": "mostSeats",
+    "trusted": "users, groups or networks",
+    "secondsPerSeat": "durationPerSeat",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,9 @@ class LearningSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What estimators ask on a live server. They outlive a change of configuration.
+    """The live data that estimators read. They outlive a change of configuration.
 
-    ``on_watchers`` is told how many watches a request that writes concerns.
+    ``on_watchers`` is called with the number of watches that each write concerns.
     """
 
     costs: LearnedCosts = field(default_factory=LearnedCosts)
@@ -101,91 +105,118 @@ class Sources:
     on_watchers: Callable[[Classification, int], None] = lambda *_: None
 
 
+def _seat_rules(settings: Settings, *names: str) -> Iterator[Violation]:
+    for name in names:
+        seats = getattr(settings, name)
+        if seats > MOST_SEATS:
+            yield Violation((name,), seats, f"it must be at most {MOST_SEATS}")
+
+
 @dataclass(frozen=True, slots=True)
-class ConstantEstimate:
-    """Always the same."""
+class ConstantEstimate(Settings):
+    """The same work for every request."""
 
-    seats: int = 1
-    final_seats: int = 0
-    linger_ns: int = 0
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
-    def __post_init__(self) -> None:
-        require_seats("seats", self.seats)
-        require_integer("final_seats", self.final_seats, least=0, most=MOST_SEATS)
-        require_integer("linger_ns", self.linger_ns, least=0)
+    source: Literal["constant"] = field(default="constant", kw_only=True)
+    seats: _Seats = 1
+    final_seats: Annotated[int, Field(ge=0)] = 0
+    linger_ns: Nanoseconds = 0
+
+    def rules(self) -> Iterator[Violation]:
+        yield from _seat_rules(self, "seats", "final_seats")
         if self.linger_ns > _LONGEST_LINGER_NS:
-            raise InvalidValueError("linger_ns", self.linger_ns, "it must be at most a minute")
+            yield Violation(("linger_ns",), self.linger_ns, "it must be at most a minute")
         if (self.final_seats == 0) != (self.linger_ns == 0):
             missing = "final_seats" if self.final_seats == 0 else "linger_ns"
-            rule = "finalSeats and linger only mean something together"
-            raise InvalidValueError(missing, 0, rule, "Give both or neither")
+            yield Violation((missing,), 0, "finalSeats and linger only mean something together", "Give both or neither")
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:  # noqa: ARG002
         return Constant(Work(self.seats, self.final_seats, self.linger_ns))
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredEstimate:
-    """By a number in a header, query parameter or body of a trusted caller; ``seats`` for all others.
+class DeclaredEstimate(Settings):
+    """A number in a header, query parameter or body of a trusted caller; ``seats`` for all other requests.
 
-    A number stands for one seat per ``per_seat``. Whoever is in one of ``users``, ``groups`` and ``networks`` is
-    believed.
+    The request gets one seat for each ``per_seat`` of the number. Members of ``groups``, ``users`` and clients in
+    ``networks`` are trusted.
     """
 
-    place: Literal["header", "query", "body"]
-    name: str
-    users: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    networks: tuple[str, ...] = ()
-    per_seat: int = 1
-    most_seats: int = 10
-    seats: int = 1
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+    always_written: ClassVar[frozenset[str]] = _TAG
+
+    source: Literal["header", "query", "body"]
+    name: NonEmpty
+    users: TextSet = ()
+    groups: TextSet = ()
+    networks: TextSet = ()
+    per_seat: Annotated[int, Field(ge=1)] = 1
+    most_seats: _Seats = 10
+    seats: _Seats = 1
 
     def __post_init__(self) -> None:
-        require_seats("seats", self.seats)
-        require_seats("most_seats", self.most_seats)
-        require_integer("per_seat", self.per_seat, least=1)
-        for name, values in (("users", self.users), ("groups", self.groups)):
-            if "" in values:
-                raise InvalidValueError(name, values, "a name must not be empty")
-        Declared(self.place, self.name, self._trust())
+        if self.source == "header":
+            object.__setattr__(self, "name", self.name.lower())
+        Settings.__post_init__(self)
 
-    def _trust(self) -> Trust:
-        networks = tuple(network(f"networks[{place}]", one) for place, one in enumerate(self.networks))
-        return Trust(frozenset(self.users), frozenset(self.groups), networks)
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self._name_rules, self._trust_rules, lambda: _seat_rules(self, "seats", "most_seats"))
+
+    def _name_rules(self) -> Iterator[Violation]:
+        if self.source == "header" and not _TOKEN.fullmatch(self.name):
+            yield Violation(("name",), self.name, "it must be a header's name")
+
+    def _trust_rules(self) -> Iterator[Violation]:
+        for key, values in (("users", self.users), ("groups", self.groups)):
+            if "" in values:
+                yield Violation((key,), values, "a name must not be empty")
+        yield from network_rules("networks", self.networks)
+        if not self.networks:
+            try:
+                Trust(frozenset(self.users), frozenset(self.groups))
+            except InvalidValueError as error:
+                yield Violation((error.name,), error.value, error.rule, error.hint)
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:  # noqa: ARG002
+        networks = tuple(network("networks", one) for one in self.networks)
+        trust = Trust(frozenset(self.users), frozenset(self.groups), networks)
+        otherwise = Work(self.seats)
         return Declared(
-            self.place,
-            self.name,
-            self._trust(),
-            per_seat=self.per_seat,
-            most_seats=self.most_seats,
-            otherwise=Work(self.seats),
+            self.source, self.name, trust, per_seat=self.per_seat, most_seats=self.most_seats, otherwise=otherwise
         )
 
 
 @dataclass(frozen=True, slots=True)
-class ComputedEstimate:
-    """By a function of the app's own, from digest and classification; ``seats`` where it answers None."""
+class ComputedEstimate(Settings):
+    """The result of the app's own function of digest and classification; ``seats`` if it returns None."""
 
-    function: Callable[..., Any]
-    most_seats: int = 10
-    seats: int = 1
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+    always_written: ClassVar[frozenset[str]] = _TAG
 
-    def __post_init__(self) -> None:
-        require_seats("seats", self.seats)
-        require_seats("most_seats", self.most_seats)
-        if not callable(self.function):
-            raise InvalidValueError("function", self.function, "it must be callable")
+    source: Literal["callable"] = field(default="callable", kw_only=True)
+    function: Annotated[Function, Field(alias="callable")]
+    most_seats: _Seats = 10
+    seats: _Seats = 1
+
+    def rules(self) -> Iterator[Violation]:
+        yield from _seat_rules(self, "seats", "most_seats")
+        function: object = self.function
+        if not callable(function):
+            yield Violation(("function",), function, "it must be callable")
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:  # noqa: ARG002
         return Computed(self.function, most_seats=self.most_seats, otherwise=Work(self.seats))
 
 
 @dataclass(frozen=True, slots=True)
-class KubernetesEstimate:
-    """By verb, as Kubernetes does."""
+class KubernetesEstimate(Settings):
+    """Estimates by verb, as Kubernetes makes them."""
+
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+    always_written: ClassVar[frozenset[str]] = _TAG
+
+    source: Literal["kubernetes"] = field(default="kubernetes", kw_only=True)
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:
         return KubernetesEstimator(
@@ -194,18 +225,21 @@ class KubernetesEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnedEstimate:
-    """By what requests of the same route took; ``seats`` while that isn't known."""
+class LearnedEstimate(Settings):
+    """The costs of earlier requests of the same route; ``seats`` until these are known."""
 
-    duration_per_seat_ns: int | None = None
-    most_seats: int = 10
-    seats: int = 1
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+    always_written: ClassVar[frozenset[str]] = _TAG
 
-    def __post_init__(self) -> None:
-        require_seats("seats", self.seats)
-        require_seats("most_seats", self.most_seats)
-        if self.duration_per_seat_ns is not None and self.duration_per_seat_ns < 1:
-            raise InvalidValueError("duration_per_seat_ns", self.duration_per_seat_ns, "it must be more than nothing")
+    source: Literal["learned"] = field(default="learned", kw_only=True)
+    duration_per_seat_ns: Nanoseconds | None = None
+    most_seats: _Seats = 10
+    seats: _Seats = 1
+
+    def rules(self) -> Iterator[Violation]:
+        yield from _seat_rules(self, "seats", "most_seats")
+        if self.duration_per_seat_ns == 0:
+            yield Violation(("duration_per_seat_ns",), 0, "it must be more than nothing")
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:  # noqa: ARG002
         return Learned(
@@ -219,195 +253,44 @@ class LearnedEstimate:
 EstimateSettings = ConstantEstimate | DeclaredEstimate | ComputedEstimate | KubernetesEstimate | LearnedEstimate
 """Any of them."""
 
-
-_DECLARED: Final = frozenset({"seats", "most_seats", "name", "per_seat", "users", "groups", "networks"})
-_TAKEN: Final[Mapping[str, frozenset[str]]] = {
-    "constant": frozenset({"seats", "final_seats", "linger"}),
-    "header": _DECLARED,
-    "query": _DECLARED,
-    "body": _DECLARED,
-    "callable": frozenset({"seats", "most_seats", "callable"}),
-    "kubernetes": frozenset(),
-    "learned": frozenset({"seats", "most_seats", "duration_per_seat"}),
-}
-"""The keys that a source takes."""
-
-_WANTED: Final = {"header": "name", "query": "name", "body": "name", "callable": "callable"}
-"""The key that a source requires."""
-
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_Source = Literal["constant", "header", "query", "body", "callable", "kubernetes", "learned"]
+AnyEstimate = Annotated[
+    EstimateSettings,
+    TaggedUnion(
+        "EstimateModel",
+        "source",
+        *(ConstantEstimate, DeclaredEstimate, ComputedEstimate, KubernetesEstimate, LearnedEstimate),
+        default="constant",
+    ),
+]
+"""An estimate as a field of settings."""
 
 
-class EstimateModel(Model):
-    """How many seats requests take; with ``seats`` alone, always so many."""
-
-    renamed: ClassVar[dict[str, str]] = {
-        "type": "source",
-        "width": "seats",
-        "header": "Write source: header and name: the header's",
-        "parameter": "name",
-        "function": "callable",
-        "initialSeats": "seats",
-        "additionalLatency": "linger",
-        "unitsPerSeat": "perSeat",
-        "maxSeats": "mostSeats",
-        "trusted": "users, groups or networks",
-        "secondsPerSeat": "durationPerSeat",
-    }
-
-    source: _Source = "constant"
-    seats: int = Field(default=1, ge=1, description="Of a constant; of other sources, where they tell none.")
-    final_seats: int = Field(default=0, ge=0, description="Taken after the reply, for as long as linger says.")
-    linger: Duration = "0s"
-    name: NonEmpty | None = Field(default=None, description="Of the header, query parameter or field of the body.")
-    per_seat: int = Field(default=1, ge=1, description="How much of what is told one seat stands for.")
-    most_seats: int = Field(default=10, ge=1)
-    users: StringSet = Field(default_factory=list, description="Who is believed; '*' is everybody.")
-    groups: StringSet = Field(default_factory=list)
-    networks: StringSet = Field(default_factory=list, description="Of the clients that are believed.")
-    callable: NonEmpty | None = Field(default=None, description="package.module:function")
-    duration_per_seat: Duration | None = None
-
-    def rules(self) -> Iterator[Violation]:
-        source, taken = self.source, _TAKEN[self.source]
-        wanted = _WANTED.get(source)
-        if wanted is not None and getattr(self, wanted) is None:
-            yield Violation((wanted,), Absent.ABSENT, f"the source {source} requires it")
-            return
-        for key in sorted(self.model_fields_set - taken - {"source"}):
-            yield Violation((to_camel(key),), getattr(self, key), f"the source {source} doesn't take it")
-        if source == "header" and not _TOKEN.fullmatch(self.name or ""):
-            yield Violation(("name",), self.name, "it must be a header's name")
-        if source == "callable":
-            yield from self._callable_rules()
-        else:
-            yield from _rules_of(self)
-
-    def _callable_rules(self) -> Iterator[Violation]:
-        try:
-            load_callable(self.callable or "")
-        except ValueError as error:
-            yield Violation(("callable",), self.callable, str(error), "Write package.module:function")
-        else:
-            yield from _rules_of(self)
-
-    def built(self) -> EstimateSettings:
-        """Return the estimate's settings; a header's name is in lower case there."""
-        if self.source == "constant":
-            return ConstantEstimate(self.seats, self.final_seats, duration_ns(self.linger))
-        if self.source in ("header", "query", "body"):
-            return self._declared(self.source)
-        if self.source == "callable":
-            return ComputedEstimate(load_callable(self.callable or ""), self.most_seats, self.seats)
-        if self.source == "learned":
-            per_seat = None if self.duration_per_seat is None else duration_ns(self.duration_per_seat)
-            return LearnedEstimate(per_seat, self.most_seats, self.seats)
-        return KubernetesEstimate()
-
-    def _declared(self, place: Literal["header", "query", "body"]) -> DeclaredEstimate:
-        name = self.name or ""
-        return DeclaredEstimate(
-            place,
-            name.lower() if place == "header" else name,
-            tuple(self.users),
-            tuple(self.groups),
-            tuple(self.networks),
-            self.per_seat,
-            self.most_seats,
-            self.seats,
-        )
-
-
-class _Lists(Model):
-    by_size: bool = Field(default=True, description="By their size in bytes, or else by number of objects alone.")
+@dataclass(frozen=True, slots=True)
+class _Lists(Settings):
+    by_size: bool = True
     watch_list: bool = True
-    consistent_reads: bool = Field(default=False, description="Whether lists without a version come from a cache.")
-    most_seats: int | None = Field(default=None, description="100 by size, 10 by number.")
+    consistent_reads: bool = False
+    most_seats: int | None = None
     objects_per_seat: int = 100
     bytes_per_seat: int = 100_000
     most_cache_bytes: int = 1_000_000
     largest_object: int = 1_500_000
 
-    def rules(self) -> Iterator[Violation]:
-        yield from _rules_of(self)
 
-    def built(self) -> ListSettings:
-        return ListSettings(**self.model_dump())
-
-
-class _Writes(Model):
+@dataclass(frozen=True, slots=True)
+class _Writes(Settings):
     enabled: bool = True
-    watches_per_seat: float = Field(default=10.0, description="How many watches one seat serves after a write.")
-    event: Duration = "5ms"
+    watches_per_seat: float = 10.0
+    event_ns: Nanoseconds = 5_000_000
     most_seats: int = 10
-
-    def rules(self) -> Iterator[Violation]:
-        yield from _rules_of(self)
-
-    def built(self) -> MutatingSettings:
-        return MutatingSettings(self.enabled, self.watches_per_seat, duration_ns(self.event), self.most_seats)
-
-
-def _rules_of(model: EstimateModel | _Lists | _Writes) -> Iterator[Violation]:
-    """Yield the rules of the object that the model becomes, by the model's keys."""
-    try:
-        model.built()
-    except InvalidValueError as error:
-        yield Violation(_path(error.name), error.value, error.rule, error.hint)
-
-
-def _path(name: str) -> Path:
-    """``networks[0]`` and ``linger_ns`` as the way to their keys."""
-    steps = re.findall(r"\w+", name)
-    return tuple(int(step) if step.isdigit() else to_camel(step.removesuffix("_ns")) for step in steps)
-
-
-# The way back: what has its default isn't written.
-
-_SOURCES: Final[Mapping[type, str]] = {
-    ComputedEstimate: "callable",
-    KubernetesEstimate: "kubernetes",
-    LearnedEstimate: "learned",
-}
-
-
-def estimate_part(settings: EstimateSettings) -> dict[str, Any]:
-    """Return an ``estimate`` as documents have it; the name of a function that can't be imported is None."""
-    part = _changed(settings)
-    if isinstance(settings, ConstantEstimate):
-        return part
-    if isinstance(settings, DeclaredEstimate):
-        return {"source": part.pop("place")} | part
-    if isinstance(settings, ComputedEstimate):
-        del part["function"]
-        part["callable"] = callable_name(settings.function)
-    return {"source": _SOURCES[type(settings)]} | part
-
-
-def _changed(settings: EstimateSettings | ListSettings | MutatingSettings) -> dict[str, Any]:
-    part: dict[str, Any] = {}
-    for one in fields(settings):
-        value = getattr(settings, one.name)
-        if value == one.default:  # a field without one has MISSING there, which nothing equals
-            continue
-        if one.name.endswith("_ns"):
-            value = written_duration(value)
-        part[to_camel(one.name.removesuffix("_ns"))] = list(value) if isinstance(value, tuple) else value
-    return part
-
-
-AnyEstimate = Annotated[EstimateSettings, BuiltFrom(EstimateModel, EstimateModel.built, estimate_part)]
-"""An estimate as a field of settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimationSettings(Settings):
-    """What holds for the whole server.
+    """The estimates of the whole server.
 
-    ``default`` estimates where neither a route nor a schema says anything. ``listing`` and ``mutating`` are the
-    constants of the source ``kubernetes``. Without ``cap``, a request has as many seats as were estimated, however few
-    its level has.
+    ``default`` is the estimate of requests whose route and schema have none. ``listing`` and ``mutating`` are constants
+    of the source ``kubernetes``. Without ``cap``, a request takes the estimated seats even if its level has fewer.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -419,10 +302,10 @@ class EstimationSettings(Settings):
 
     default: AnyEstimate = field(default_factory=ConstantEstimate)
     learning: LearningSettings = field(default_factory=LearningSettings)
-    listing: Annotated[ListSettings, BuiltFrom(_Lists, _Lists.built, _changed), Field(alias="lists")] = field(
+    listing: Annotated[ListSettings, BuiltFrom(_Lists, ListSettings), Field(alias="lists")] = field(
         default_factory=ListSettings
     )
-    mutating: Annotated[MutatingSettings, BuiltFrom(_Writes, _Writes.built, _changed), Field(alias="writes")] = field(
+    mutating: Annotated[MutatingSettings, BuiltFrom(_Writes, MutatingSettings), Field(alias="writes")] = field(
         default_factory=MutatingSettings
     )
     cap: Annotated[bool, Field(description="Whether a level's size bounds the seats of one request.")] = True

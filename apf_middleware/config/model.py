@@ -6,8 +6,9 @@ some fields have errors of their own, as far as they don't read those fields: on
 """
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Self, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, fields, make_dataclass
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -18,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, ErrorDetails, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticKnownError, core_schema
 
 from apf_middleware.config.documents import Document
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
@@ -27,16 +28,22 @@ from apf_middleware.config.settings import (
     Settings,
     Violation,
     adapter_of,
+    as_mapping,
+    by_keys,
     declared_fields,
+    key_of,
+    line_of,
     rules_error,
     with_rules,
 )
+from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "MOST_HINTS",
     "BuiltFrom",
     "Model",
     "ModelType",
+    "TaggedUnion",
     "as_written",
     "parse",
     "report",
@@ -78,20 +85,121 @@ class Model(BaseModel):
 
 
 class BuiltFrom:
-    """Marks the type of a domain object, as a field of settings, with the model that reads it and how it is written."""
+    """Marks a dataclass of a package that may not import pydantic with the settings that read and write it.
 
-    __slots__ = ("_build", "_write", "model")
+    The settings have the fields of the dataclass under the same names; None means the default there. What the dataclass
+    refuses itself is reported at the field's place in the document.
+    """
 
-    def __init__(self, model: type[Model], build: Callable[[Any], object], write: Callable[[Any], object]) -> None:
-        self.model: type[Model] = model
-        self._build = build
-        self._write = write
+    __slots__ = ("_defaults", "_target", "model")
+
+    def __init__(self, model: type[Settings], target: type[Any]) -> None:
+        self.model: type[Any] = model
+        self._target = target
+        self._defaults = {one.name: one.default for one in fields(target)}
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         writing = core_schema.plain_serializer_function_ser_schema(self._write)
-        return core_schema.no_info_after_validator_function(
-            self._build, handler.generate_schema(self.model), serialization=writing
+        schema = handler.generate_schema(self.model)
+        return core_schema.no_info_wrap_validator_function(self._read, schema, serialization=writing)
+
+    def _read(self, data: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
+        settings = handler(data)
+        given = {name: getattr(settings, name) for name in declared_fields(self.model)}
+        try:
+            return self._target(**{name: value for name, value in given.items() if value is not None})
+        except InvalidValueError as error:
+            violation = Violation((error.name,), error.value, error.rule, error.hint)
+            raise rules_error((by_keys(self.model, violation, data),)) from None
+
+    def _write(self, built: object) -> dict[str, Any]:
+        settings = object.__new__(self.model)  # without its rules: what can be built can be written
+        for name, declared in declared_fields(self.model).items():
+            value = getattr(built, name)
+            usual = declared.default is not None and value == self._defaults[name]
+            object.__setattr__(settings, name, declared.default() if usual and declared.default else value)
+        return as_mapping(settings)
+
+
+class TaggedUnion:
+    """Marks a union of settings classes, which documents write as one object with a ``tag`` that names the class.
+
+    JSON Schema knows it as one ``model`` with the fields of all classes. Errors name the tag that requires a field or
+    doesn't take it.
+    """
+
+    __slots__ = ("_default", "_kinds", "_model", "_name", "_tag")
+
+    def __init__(self, name: str, tag: str, *kinds: type[Settings], default: str | None = None) -> None:
+        self._name = name
+        self._tag = tag
+        self._default = default
+        self._kinds = kinds
+        self._model: type[Settings] | None = None
+
+    @property
+    def model(self) -> type[Settings]:
+        """The class with all fields."""
+        if self._model is None:
+            found: dict[str, Any] = {}
+            for kind in self._kinds:
+                hints = get_type_hints(kind, include_extras=True)
+                for name, one in declared_fields(kind).items():
+                    made = None if one.default is None else one.default()
+                    hint = hints[name] if one.key == key_of(name) else one.annotation  # a union can't have an alias
+                    found.setdefault(one.key, (hint if one.default else hint | None, made))
+            found[self._tag] = Literal[tuple(self._by_tag())], self._default
+            columns = [(key, kind, field(default=made)) for key, (kind, made) in found.items()]
+            renamed = {"renamed": {old: new for kind in self._kinds for old, new in kind.renamed.items()}}
+            self._model = make_dataclass(self._name, columns, bases=(Settings,), namespace=renamed, frozen=True)
+        return self._model
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            lambda data, _: self._read(data),
+            handler.generate_schema(self.model),
+            serialization=core_schema.plain_serializer_function_ser_schema(as_mapping),
         )
+
+    def _by_tag(self) -> dict[str, type[Settings]]:
+        return {tag: kind for kind in self._kinds for tag in get_args(declared_fields(kind)[self._tag].annotation)}
+
+    def _read(self, data: object) -> object:
+        if not isinstance(data, Mapping):
+            raise PydanticKnownError("dataclass_type", {"class_name": self._name})
+        kinds, tag = self._by_tag(), data.get(self._tag, self._default)
+        kind = kinds.get(tag) if isinstance(tag, str) else None
+        if kind is None:
+            raise ValidationError.from_exception_data(self._name, [self._unknown(tag, data, list(kinds))])
+        own = {declared.key for declared in declared_fields(kind).values()}
+        others = {declared.key for declared in declared_fields(self.model).values()} - own
+        taken = ", ".join(sorted(own - {self._tag})) or "no other key"
+        found = [
+            Violation((key,), data[key], f"the {self._tag} {tag} doesn't take it", f"It takes {taken}")
+            for key in sorted(others & data.keys())
+        ]
+        lines = []
+        settings: object = None
+        try:
+            settings = adapter_of(kind).validate_python({key: data[key] for key in data.keys() - others})
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                if details["type"] == "missing" and len(details["loc"]) == 1:
+                    found.append(Violation(details["loc"], Absent.ABSENT, f"the {self._tag} {tag} requires it"))
+                else:
+                    lines.append(line_of(details))
+        if found:
+            lines.append(InitErrorDetails(type=rules_error(tuple(found)), loc=(), input=data))
+        if lines:
+            raise ValidationError.from_exception_data(self._name, lines)
+        return settings
+
+    def _unknown(self, tag: object, data: object, known: list[str]) -> InitErrorDetails:
+        if tag is None:
+            return InitErrorDetails(type="missing", loc=(self._tag,), input=data)
+        *most, last = map(repr, known)
+        expected = f"{', '.join(most)} or {last}"
+        return InitErrorDetails(type="literal_error", loc=(self._tag,), input=tag, ctx={"expected": expected})
 
 
 ModelType = TypeVar("ModelType", bound=Model | Settings)
@@ -273,7 +381,7 @@ def _models_in(annotation: Any) -> Iterator[type[Model | Settings]]:  # noqa: AN
     if isinstance(annotation, type) and issubclass(annotation, Model | Settings):
         yield annotation
     for one in getattr(annotation, "__metadata__", ()):
-        if isinstance(one, BuiltFrom):
+        if isinstance(one, BuiltFrom | TaggedUnion):
             yield one.model
     for argument in getattr(annotation, "__args__", ()):
         yield from _models_in(argument)

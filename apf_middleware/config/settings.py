@@ -32,8 +32,10 @@ __all__ = [
     "Violation",
     "adapter_of",
     "as_mapping",
+    "by_keys",
     "declared_fields",
     "key_of",
+    "line_of",
     "path_of",
     "rules_error",
     "with_rules",
@@ -186,9 +188,9 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type hin
     return found
 
 
-def as_mapping(settings: Settings) -> dict[str, Any]:
-    """Return the settings as YAML has them, by their keys; what has its default is left out."""
-    written: dict[str, Any] = adapter_of(type(settings)).dump_python(settings, mode="json", by_alias=True)
+def as_mapping(settings: object, annotation: Any = None) -> dict[str, Any]:  # noqa: ANN401 (a type hint)
+    """Return settings as YAML has them, by keys and without defaults; ``annotation`` is the type of other objects."""
+    written: dict[str, Any] = adapter_of(annotation or type(settings)).dump_python(settings, mode="json", by_alias=True)
     return written
 
 
@@ -256,9 +258,9 @@ def with_rules(model: type, data: object, error: ValidationError) -> ValidationE
         found = list(_violations_of_the_rest(model, data, errors))
     if not found:
         return error
-    lines = [_line(one) for one in errors if not _is_own(one)]
-    by_keys = tuple(_by_keys(model, one, data) for one in found)
-    lines.append(InitErrorDetails(type=rules_error(by_keys), loc=(), input=data))
+    lines = [line_of(one) for one in errors if not _is_own(one)]
+    keyed = tuple(by_keys(model, one, data) for one in found)
+    lines.append(InitErrorDetails(type=rules_error(keyed), loc=(), input=data))
     return ValidationError.from_exception_data(error.title, lines)
 
 
@@ -275,11 +277,11 @@ def without_tag(given: object, validate: core_schema.ValidatorFunctionWrapHandle
         for details in error.errors(include_url=False):
             if not details["type"].startswith("union_tag"):
                 details["loc"] = details["loc"][1:]
-            lines.append(_line(details))
+            lines.append(line_of(details))
         raise ValidationError.from_exception_data(error.title, lines) from None
 
 
-def _line(details: ErrorDetails) -> InitErrorDetails:
+def line_of(details: ErrorDetails) -> InitErrorDetails:
     """Return the error in the form in which pydantic takes it."""
     kind, context = details["type"], details.get("ctx", {})
     ours = PydanticCustomError(kind, details["msg"], context) if kind in ("rule", "rules") else kind
@@ -323,7 +325,7 @@ def _misspelt(model: type, wrong: set[str]) -> set[str]:
     return {close for key in unknown for close in difflib.get_close_matches(renamed.get(key, key)[:60], known, 1)}
 
 
-def _by_keys(model: type, violation: Violation, data: object) -> Violation:
+def by_keys(model: type, violation: Violation, data: object) -> Violation:
     """Return a violation among settings with its path by keys, and with the value that the document has there."""
     if not issubclass(model, Settings) or not violation.path:
         return violation

@@ -21,6 +21,7 @@ __all__ = [
     "DnsLabel",
     "DnsSubdomain",
     "Duration",
+    "Function",
     "IpNetwork",
     "LowerCase",
     "LowerCaseSet",
@@ -31,7 +32,6 @@ __all__ = [
     "Percent",
     "Seconds",
     "Size",
-    "StringSet",
     "TextSet",
     "Texts",
     "Transform",
@@ -131,7 +131,7 @@ def _read_network(text: object) -> IPv4Network | IPv6Network:
         raise rule_error(rule, "Write it like 10.0.0.0/8 or ::1") from None
 
 
-def _wildcard(values: list[str]) -> list[str]:
+def _wildcard(values: tuple[str, ...]) -> tuple[str, ...]:
     if not values:
         raise rule_error("it must not be empty", "Write ['*'] for all")
     if "*" in values and len(values) > 1:
@@ -139,7 +139,7 @@ def _wildcard(values: list[str]) -> list[str]:
     return values
 
 
-def _verbs(values: list[str]) -> list[str]:
+def _verbs(values: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [value for value in values if value != "*" and value not in VERBS]
     if unknown:
         hint = "HTTP methods other than these are matched by '*' alone, or by an httpRule of apf/v1"
@@ -256,6 +256,15 @@ def callable_name(function: Callable[..., object]) -> str | None:
         return None
 
 
+def _read_callable(text: object) -> Callable[..., Any]:
+    if not isinstance(text, str):
+        raise PydanticKnownError("string_type")
+    try:
+        return load_callable(_non_empty(text))
+    except ValueError as error:
+        raise rule_error(str(error), "Write package.module:function") from None
+
+
 def _schema(**more: object) -> Any:  # noqa: ANN401 (what Field returns has no type of its own)
     return Field(json_schema_extra=dict(more))  # type: ignore[arg-type]
 
@@ -291,10 +300,15 @@ IpNetwork = Annotated[
 NetworkSet = Annotated[
     tuple[IpNetwork, ...], BeforeValidator(_distinct_texts), Field(strict=False), _schema(uniqueItems=True)
 ]
+Function = Annotated[
+    Callable[..., Any],
+    PlainValidator(_read_callable),
+    PlainSerializer(callable_name),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
 Amount = Annotated[int, Field(ge=0, le=MAX_INT32)]
 Percent = Annotated[int, Field(ge=0, le=100)]
-StringSet = Annotated[list[str], AfterValidator(_set), _schema(uniqueItems=True)]
-WildcardSet = Annotated[StringSet, AfterValidator(_wildcard), _schema(uniqueItems=True, minItems=1)]
+WildcardSet = Annotated[TextSet, AfterValidator(_wildcard), _schema(uniqueItems=True, minItems=1)]
 Verbs = Annotated[
     WildcardSet, AfterValidator(_verbs), _schema(items={"enum": ["*", *VERBS], "type": "string"}, minItems=1)
 ]

@@ -12,16 +12,16 @@ from pydantic import Field
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
 from apf_middleware.config.documents import Document
-from apf_middleware.config.estimation import EstimateModel
+from apf_middleware.config.estimation import AnyEstimate
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import read_match
 from apf_middleware.config.formats.queuing import LevelQueuingModel
 from apf_middleware.config.formats.rules import (
-    NonResourceRuleModel,
-    ResourceRuleModel,
+    AnyNonResourceRule,
+    AnyResourceRule,
     precedence_rules,
 )
-from apf_middleware.config.http import DistinguisherModel, HttpRuleModel
+from apf_middleware.config.http import AnyDistinguisher, AnyHttpRule
 from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
@@ -220,9 +220,9 @@ class _Subject(Model):
 
 class _Rule(Model):
     subjects: list[_Subject] | None = Field(default=None, description="Without it, everybody.")
-    resource_rules: list[ResourceRuleModel] = Field(default_factory=list)
-    non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
-    http_rules: list[HttpRuleModel] = Field(default_factory=list)
+    resource_rules: list[AnyResourceRule] = Field(default_factory=list)
+    non_resource_rules: list[AnyNonResourceRule] = Field(default_factory=list)
+    http_rules: list[AnyHttpRule] = Field(default_factory=list)
 
     def rules(self) -> Iterator[Violation]:
         if self.subjects is not None and not self.subjects:
@@ -240,9 +240,9 @@ class _Rule(Model):
         subjects = (UserSubject("*"),) if self.subjects is None else tuple(one.built() for one in self.subjects)
         return Rule(
             subjects,
-            tuple(rule.rule() for rule in self.resource_rules),
-            tuple(rule.rule() for rule in self.non_resource_rules),
-            tuple(rule.built() for rule in self.http_rules),
+            tuple(self.resource_rules),
+            tuple(self.non_resource_rules),
+            tuple(self.http_rules),
         )
 
 
@@ -258,11 +258,11 @@ class _SchemaSpec(Model):
 
     level: DnsSubdomain
     precedence: int = Field(default=1000, json_schema_extra={"minimum": 1, "maximum": 10_000})
-    distinguisher: DistinguisherModel | None = None
-    queue: DistinguisherModel | None = Field(
+    distinguisher: AnyDistinguisher | None = None
+    queue: AnyDistinguisher | None = Field(
         default=None, description="What names the level of each request; where it names nothing, it is `level`."
     )
-    estimate: EstimateModel | None = None
+    estimate: AnyEstimate | None = None
     gates: list[NonEmpty] = Field(default_factory=list, description="Names, in the order in which they are asked.")
     rules_: list[_Rule] = Field(default_factory=list, alias="rules")
     match: list[dict[str, Any]] = Field(
@@ -286,10 +286,8 @@ class FlowSchemaModel(Model):
     def built(self) -> FlowSchema:
         """Return the schema, without what ``match`` says."""
         spec = self.spec
-        distinguisher = spec.distinguisher.built() if spec.distinguisher else None
         rules = tuple(rule.built() for rule in spec.rules_)
-        queue = spec.queue.built() if spec.queue else None
-        return FlowSchema(self.metadata.name, spec.level, spec.precedence, rules, distinguisher, queue)
+        return FlowSchema(self.metadata.name, spec.level, spec.precedence, rules, spec.distinguisher, spec.queue)
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
@@ -331,5 +329,4 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
         return None
     built = schema.built()
     whole = replace(built, rules=(*built.rules, *alternatives))
-    estimate = schema.spec.estimate.built() if schema.spec.estimate else None
-    return Definition(whole, document, FORMAT, estimate=estimate, gates=tuple(schema.spec.gates))
+    return Definition(whole, document, FORMAT, estimate=schema.spec.estimate, gates=tuple(schema.spec.gates))

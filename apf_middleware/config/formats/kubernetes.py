@@ -14,10 +14,10 @@ from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, 
 from apf_middleware.config.documents import Document
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.rules import (
+    AnyNonResourceRule,
+    AnyResourceRule,
     NameModel,
-    NonResourceRuleModel,
     QueuingModel,
-    ResourceRuleModel,
     precedence_rules,
 )
 from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
@@ -118,8 +118,8 @@ class _Subject(Model):
 
 class _Rule(Model):
     subjects: list[_Subject] = Field(default_factory=list)
-    resource_rules: list[ResourceRuleModel] = Field(default_factory=list)
-    non_resource_rules: list[NonResourceRuleModel] = Field(default_factory=list)
+    resource_rules: list[AnyResourceRule] = Field(default_factory=list)
+    non_resource_rules: list[AnyNonResourceRule] = Field(default_factory=list)
 
     def rules(self) -> Iterator[Violation]:
         if not self.subjects:
@@ -135,8 +135,8 @@ class _Rule(Model):
     def built(self) -> Rule:
         return Rule(
             tuple(subject.built() for subject in self.subjects),
-            tuple(rule.rule() for rule in self.resource_rules),
-            tuple(rule.rule() for rule in self.non_resource_rules),
+            tuple(self.resource_rules),
+            tuple(self.non_resource_rules),
         )
 
 

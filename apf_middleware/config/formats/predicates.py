@@ -16,7 +16,7 @@ from apf_middleware.config.documents import Document
 from apf_middleware.config.model import Model, parse, report, without_nulls
 from apf_middleware.config.problems import Absent, Path, Problems
 from apf_middleware.config.settings import Violation
-from apf_middleware.config.values import Pattern, StringSet
+from apf_middleware.config.values import Pattern, TextSet
 
 __all__ = ["OPERANDS", "OPERATORS", "read_match"]
 
@@ -41,7 +41,7 @@ class _Parts(Model):
 
     field: str
     value: str | None = None
-    set_: StringSet | None = Field(default=None, alias="set")
+    set_: TextSet | None = Field(default=None, alias="set")
     pattern: Pattern | None = None
 
     def rules(self) -> Iterator[Violation]:

@@ -1,15 +1,16 @@
 """Rules in Kubernetes' terms, which two formats share: what requests they cover, and the numbers of queues."""
 
-from collections.abc import Iterator
-from typing import ClassVar, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from apf_middleware.classification.rules import NonResourceRule, ResourceRule
-from apf_middleware.config.model import Model
+from apf_middleware.config.model import BuiltFrom, Model
 from apf_middleware.config.objects import Queuing
-from apf_middleware.config.settings import Violation
-from apf_middleware.config.values import MAX_INT32, DnsSubdomain, StringSet, Verbs, WildcardSet, is_label
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import MAX_INT32, DnsSubdomain, TextSet, Verbs, WildcardSet, is_label
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.settings import MAX_QUEUES
 from apf_middleware.fairqueuing.shuffle import Dealer
@@ -17,6 +18,8 @@ from apf_middleware.fairqueuing.shuffle import Dealer
 __all__ = [
     "FIRST_PRECEDENCE",
     "LAST_PRECEDENCE",
+    "AnyNonResourceRule",
+    "AnyResourceRule",
     "NameModel",
     "NonResourceRuleModel",
     "QueuingModel",
@@ -40,16 +43,17 @@ class NameModel(Model):
     name: DnsSubdomain
 
 
-class ResourceRuleModel(Model):
+@dataclass(frozen=True, slots=True)
+class ResourceRuleModel(Settings):
     """Verbs on resources."""
 
-    renamed: ClassVar[dict[str, str]] = {"nonResourceURLs": _ELSEWHERE.format("nonResourceRules")}
+    renamed: ClassVar[Mapping[str, str]] = {"nonResourceURLs": _ELSEWHERE.format("nonResourceRules")}
 
     verbs: Verbs
     api_groups: WildcardSet
     resources: WildcardSet
     cluster_scope: bool = False
-    namespaces: StringSet = Field(default_factory=list)
+    namespaces: TextSet = ()
 
     def rules(self) -> Iterator[Violation]:
         path, namespaces = ("namespaces",), self.namespaces
@@ -62,30 +66,27 @@ class ResourceRuleModel(Model):
             if namespace != "*" and not is_label(namespace):
                 yield Violation((*path, place), namespace, _LABEL_RULE)
 
-    def rule(self) -> ResourceRule:
-        lists = (self.verbs, self.api_groups, self.resources, self.namespaces)
-        verbs, groups, resources, namespaces = map(tuple, lists)
-        return ResourceRule(verbs, groups, resources, namespaces, cluster_scope=self.cluster_scope)
 
+@dataclass(frozen=True, slots=True)
+class NonResourceRuleModel(Settings):
+    """Verbs on paths without a resource."""
 
-class NonResourceRuleModel(Model):
-    """Verbs on paths that aren't about a resource."""
-
-    renamed: ClassVar[dict[str, str]] = {
+    renamed: ClassVar[Mapping[str, str]] = {
         key: _ELSEWHERE.format("resourceRules") for key in ("apiGroups", "resources", "namespaces", "clusterScope")
     }
 
     verbs: Verbs
-    urls: WildcardSet = Field(alias="nonResourceURLs")
+    urls: Annotated[WildcardSet, Field(alias="nonResourceURLs")]
 
     def rules(self) -> Iterator[Violation]:
         for place, url in enumerate(self.urls):
             rule = _url_rule(url)
             if rule:
-                yield Violation(("nonResourceURLs", place), url, rule)
+                yield Violation(("urls", place), url, rule)
 
-    def rule(self) -> NonResourceRule:
-        return NonResourceRule(tuple(self.verbs), tuple(self.urls))
+
+AnyResourceRule = Annotated[ResourceRule, BuiltFrom(ResourceRuleModel, ResourceRule)]
+AnyNonResourceRule = Annotated[NonResourceRule, BuiltFrom(NonResourceRuleModel, NonResourceRule)]
 
 
 def _url_rule(url: str) -> str:

@@ -29,7 +29,7 @@ from apf_middleware.config.scenario.durations import (
 )
 from apf_middleware.config.scenario.objects import Backend, Retries, Scenario, Tenant
 from apf_middleware.config.settings import Violation
-from apf_middleware.config.values import DnsSubdomain, Duration, NonEmpty, StringSet, duration_ns, rule_error
+from apf_middleware.config.values import DnsSubdomain, Duration, NonEmpty, TextSet, duration_ns, rule_error
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["MOST_CALLERS", "ScenarioModel"]
@@ -236,7 +236,7 @@ class _Tenant(Model):
     name: DnsSubdomain
     count: Annotated[int, Field(ge=1, le=MOST_CALLERS)] = 1
     user: NonEmpty | None = None
-    groups: StringSet = Field(default_factory=list)
+    groups: TextSet = ()
     request: _Request = Field(default_factory=_Request)
     arrivals: _Arrivals
     service: _Duration
@@ -245,7 +245,7 @@ class _Tenant(Model):
     retries: _Retries | None = None
     begin: Duration = "0s"
     end: Duration | None = None
-    calls: StringSet = Field(default_factory=list)
+    calls: TextSet = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -316,7 +316,7 @@ class _Spec(Model):
     servers: Annotated[int, Field(ge=1, le=1_000)] = 1
     balancing: Literal["random", "round-robin"] = "random"
     backend: _Backend = Field(default_factory=_Backend)
-    configuration: StringSet = Field(default_factory=list)
+    configuration: TextSet = ()
     tenants: list[_Tenant] = Field(default_factory=list)
 
     def rules(self) -> Iterator[Violation]:

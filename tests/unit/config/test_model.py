@@ -1,0 +1,103 @@
+"""Settings that read pure objects and tagged unions."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, TypeAdapter
+
+from apf_middleware.config.model import BuiltFrom, TaggedUnion, parse
+from apf_middleware.config.problems import Problems
+from apf_middleware.config.settings import Settings, as_mapping
+from apf_middleware.config.source import read_text
+from apf_middleware.config.values import Nanoseconds, NonEmpty
+from apf_middleware.exceptions import require_integer
+
+
+@dataclass(frozen=True)
+class Pure:
+    """An object of a package without pydantic."""
+
+    name: str
+    size: int = 7
+
+    def __post_init__(self) -> None:
+        require_integer("size", self.size, least=2)
+
+
+@dataclass(frozen=True, slots=True)
+class PureSettings(Settings):
+    name: NonEmpty
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steady(Settings):
+    kind: Literal["steady"] = field(default="steady", kw_only=True)
+    wait_ns: Nanoseconds = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Named(Settings):
+    always_written: ClassVar[frozenset[str]] = frozenset({"kind"})
+    renamed: ClassVar[dict[str, str]] = {"title": "name"}
+
+    kind: Literal["first", "second"]
+    name: NonEmpty
+    wait_ns: Nanoseconds = 0
+
+
+AnyPure = Annotated[Pure, BuiltFrom(PureSettings, Pure)]
+AnyKind = Annotated[Steady | Named, TaggedUnion("Kind", "kind", Steady, Named, default="steady")]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole(Settings):
+    pure: AnyPure | None = None
+    kinds: Annotated[tuple[AnyKind, ...], Field(strict=False)] = ()
+
+
+def read(text: str) -> tuple[Whole | None, list[str]]:
+    problems = Problems()
+    [document] = read_text(text, "x.yaml", problems)
+    found = parse(Whole, document.root.plain(), document, problems)
+    return found, [str(problem).partition("error: ")[2] for problem in problems]
+
+
+def test_a_pure_object_is_read_and_written_by_its_settings() -> None:
+    found, problems = read("pure: {name: a}")
+
+    assert (found, problems) == (Whole(Pure("a")), [])
+    assert as_mapping(Whole(Pure("a"))) == {"pure": {"name": "a"}}
+    assert as_mapping(Pure("a", 9), AnyPure) == {"name": "a", "size": 9}
+
+
+def test_what_a_pure_object_refuses_is_reported_at_its_field() -> None:
+    assert read("pure: {name: a, size: 1}") == (None, ["pure.size is 1, but it must be at least 2"])
+    assert read("pure: {name: ''}") == (None, ["pure.name is '', but it must not be empty"])
+
+
+def test_the_tag_names_the_class() -> None:
+    found, problems = read("kinds: [{}, {wait: 1s}, {kind: second, name: x}]")
+
+    assert (found, problems) == (Whole(kinds=(Steady(), Steady(10**9), Named("second", "x"))), [])
+    assert as_mapping(found) == {"kinds": [{}, {"wait": "1s"}, {"kind": "second", "name": "x"}]}
+
+
+def test_errors_of_a_union_name_the_tag() -> None:
+    assert read("kinds: [{kind: first}]")[1] == ["kinds[0].name is absent, but the kind first requires it"]
+    assert read("kinds: [{name: x}]")[1] == ["kinds[0].name is 'x', but the kind steady doesn't take it. It takes wait"]
+    assert read("kinds: [{kind: secnd}]")[1] == [
+        "kinds[0].kind is 'secnd', but it must be 'steady', 'first' or 'second'. Did you mean second?"
+    ]
+    assert read("kinds: [{kind: first, name: x, title: y}]")[1] == [
+        "kinds[0].title is 'y', but there is no such key here. Here it is called name"
+    ]
+    assert read("kinds: [x]")[1] == ["kinds[0] is 'x', but it must be a mapping"]
+
+
+def test_the_json_schema_of_a_union_is_one_object() -> None:
+    schema: dict[str, Any] = TypeAdapter(Whole).json_schema()["$defs"]["Kind"]
+
+    assert schema["properties"].keys() == {"kind", "wait", "name"}
+    assert schema["properties"]["kind"]["enum"] == ["steady", "first", "second"]
+    assert "required" not in schema
