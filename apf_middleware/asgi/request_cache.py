@@ -11,8 +11,8 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.scope import headers_of
+from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification import Distinguisher, FlowSchema, HttpRule, Rule, Source
-from apf_middleware.classification.cache import BoundedCache
 from apf_middleware.config import Configuration
 from apf_middleware.estimation.base import STEADY, Dependence
 

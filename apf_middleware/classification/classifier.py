@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification.digest import Identity, RequestDigest
 from apf_middleware.classification.distinguisher import compile_distinguisher, depends_only_on_identity_and_resource
 from apf_middleware.classification.facts import compile_keys, facts_of, looks_at_uid

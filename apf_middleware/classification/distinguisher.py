@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address, ip_network
 
-from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification.digest import RequestDigest
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import Rule

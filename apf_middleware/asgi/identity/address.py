@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values
 from apf_middleware.asgi.scope import peer_address
-from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.config.authentication import TrustedProxySettings, network
 
 __all__ = ["MAX_HOPS", "TrustedNetworks", "TrustedProxies"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apf_middleware.classification.cache import BoundedCache
+from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.exceptions import InvalidValueError
 
 
