@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
-from apf_middleware.config.documents import Document
 from apf_middleware.config.formats import define
 from apf_middleware.config.lint import advise
 from apf_middleware.config.merge import Defaults, merge
@@ -13,6 +12,7 @@ from apf_middleware.config.problems import ConfigurationError, Place, Problem, P
 from apf_middleware.config.queues import report_conflicts
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.source import read_files, read_text
+from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]
 

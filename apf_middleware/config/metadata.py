@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from apf_middleware.config.documents import Document
 from apf_middleware.config.formats.kubernetes import ZERO_SHARES
 from apf_middleware.config.objects import Metadata
+from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["metadata_of"]
 

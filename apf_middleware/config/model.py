@@ -21,7 +21,6 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticKnownError, core_schema
 
-from apf_middleware.config.documents import Document
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
 from apf_middleware.config.settings import (
     Rules,
@@ -36,6 +35,7 @@ from apf_middleware.config.settings import (
     rules_error,
     with_rules,
 )
+from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [

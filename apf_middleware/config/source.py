@@ -11,8 +11,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.config.documents import Document, compose
 from apf_middleware.config.problems import Place, Problems
+from apf_middleware.config.yaml_nodes import Document, compose
 
 __all__ = ["MAX_BYTES", "MAX_FILES", "MAX_TOTAL_BYTES", "SUFFIXES", "find_files", "read_files", "read_text"]
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
-from apf_middleware.config.documents import Document, Entry, Node
 from apf_middleware.config.formats import apf, kep, kubernetes
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.settings import path_of
+from apf_middleware.config.yaml_nodes import Document, Entry, Node
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["Definition", "define", "unwrapped"]

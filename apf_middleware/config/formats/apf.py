@@ -11,7 +11,6 @@ from pydantic import Field
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.documents import Document
 from apf_middleware.config.estimation import AnyEstimate
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import read_match
@@ -39,6 +38,7 @@ from apf_middleware.config.values import (
     duration_ns,
     is_subdomain,
 )
+from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.allocation import LevelShares
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 

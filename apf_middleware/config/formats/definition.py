@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from apf_middleware.classification import FlowSchema
-from apf_middleware.config.documents import Document
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level
 from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["Definition"]
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import Conjunction
-from apf_middleware.config.documents import Document
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import read_match
 from apf_middleware.config.formats.rules import NameModel, precedence_rules, queuing_rules
@@ -17,6 +16,7 @@ from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import Amount, Transform
+from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 __all__ = ["FORMAT", "KINDS", "define"]

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.documents import Document
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.rules import (
     AnyNonResourceRule,
@@ -32,6 +31,7 @@ from apf_middleware.config.values import (
     Percent,
     is_subdomain,
 )
+from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.allocation import LevelShares
 
 __all__ = ["ASSURED", "FORMAT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]

@@ -12,11 +12,11 @@ from pydantic import Field
 
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Operator
 from apf_middleware.classification.rules import Field as TestField
-from apf_middleware.config.documents import Document
 from apf_middleware.config.model import Model, parse, report, without_nulls
 from apf_middleware.config.problems import Absent, Path, Problems
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import Pattern, TextSet
+from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["OPERANDS", "OPERATORS", "read_match"]
 

@@ -10,7 +10,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.config.documents import Document
 from apf_middleware.config.load import read_documents
 from apf_middleware.config.model import parse, without_nulls
 from apf_middleware.config.objects import Configuration
@@ -18,6 +17,7 @@ from apf_middleware.config.problems import ConfigurationError, Place, Problem, P
 from apf_middleware.config.scenario.models import ScenarioModel
 from apf_middleware.config.scenario.objects import Scenario
 from apf_middleware.config.source import read_files, read_text
+from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["ScenarioReading", "load_scenario", "read_scenario", "read_scenario_text"]
 
