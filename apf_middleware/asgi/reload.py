@@ -30,9 +30,9 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.lifespan import Signals, caller_on_loop
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
+from apf_middleware.config.files import find_files, read_files
 from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.problems import Path as FieldPath
-from apf_middleware.config.source import find_files, read_files
 from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
+from apf_middleware.config.files import read_files, read_text
 from apf_middleware.config.formats import define
 from apf_middleware.config.lint import advise
 from apf_middleware.config.merge import Defaults, merge
@@ -11,7 +12,6 @@ from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
 from apf_middleware.config.queues import report_conflicts
 from apf_middleware.config.server import ServerSettings
-from apf_middleware.config.source import read_files, read_text
 from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]

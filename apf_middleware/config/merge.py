@@ -14,12 +14,12 @@ from typing import Final, Generic, Literal, TypeVar
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
+from apf_middleware.config.files import read_text
 from apf_middleware.config.formats import Definition, define
 from apf_middleware.config.metadata import metadata_of
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing
 from apf_middleware.config.problems import ConfigurationError, Problems
 from apf_middleware.config.server import ServerSettings
-from apf_middleware.config.source import read_text
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.allocation import LevelShares
 

@@ -10,13 +10,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
 
+from apf_middleware.config.files import read_files, read_text
 from apf_middleware.config.load import read_documents
 from apf_middleware.config.model import parse, without_nulls
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems
 from apf_middleware.config.scenario.models import ScenarioModel
 from apf_middleware.config.scenario.objects import Scenario
-from apf_middleware.config.source import read_files, read_text
 from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["ScenarioReading", "load_scenario", "read_scenario", "read_scenario_text"]

@@ -19,10 +19,10 @@ from apf_middleware.config.estimation import (
     Sources,
     derive_estimation,
 )
+from apf_middleware.config.files import read_text
 from apf_middleware.config.model import parse
 from apf_middleware.config.problems import Problems
 from apf_middleware.config.settings import Settings, adapter_of, as_mapping
-from apf_middleware.config.source import read_text
 from apf_middleware.estimation import (
     Estimate,
     Estimation,

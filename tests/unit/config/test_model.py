@@ -5,10 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, TypeAdapter
 
+from apf_middleware.config.files import read_text
 from apf_middleware.config.model import BuiltFrom, TaggedUnion, parse
 from apf_middleware.config.problems import Problems
 from apf_middleware.config.settings import Settings, as_mapping
-from apf_middleware.config.source import read_text
 from apf_middleware.config.values import Nanoseconds, NonEmpty
 from apf_middleware.exceptions import require_integer
 

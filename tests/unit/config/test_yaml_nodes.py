@@ -8,8 +8,8 @@ from types import FrameType
 
 import pytest
 
+from apf_middleware.config.files import MAX_BYTES, read_text
 from apf_middleware.config.problems import Problems
-from apf_middleware.config.source import MAX_BYTES, read_text
 from apf_middleware.config.yaml_nodes import MAX_DEPTH, MAX_DOCUMENTS, MAX_NODES, Document, compose
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.config import ConfigurationError, load, read
+from apf_middleware.config.files import find_files
 from apf_middleware.config.problems import Problems
-from apf_middleware.config.source import find_files
 
 LEVEL = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: %s}\nspec: {}\n"
 
