@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable
 
 from apf_middleware.runtime import Controller, log_event
-from apf_middleware.runtime.yaml_gates import require_gates
+from apf_middleware.runtime.configured_gates import require_gates
 
 __all__ = ["StartupGates"]
 

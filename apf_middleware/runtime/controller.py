@@ -23,6 +23,7 @@ from apf_middleware.gates import Gates
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
+from apf_middleware.runtime.configured_gates import adopt_gates, require_gates
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
@@ -30,7 +31,6 @@ from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.queues.states import wish_of
 from apf_middleware.runtime.registry import LevelRegistry, wanted_levels
 from apf_middleware.runtime.wait_monitor import WaitMonitors
-from apf_middleware.runtime.yaml_gates import adopt_gates, require_gates
 
 if TYPE_CHECKING:
     from apf_middleware.config.gates import GateSettings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apf_middleware.config.gates import GateSettings, TokenBucketSettings
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
 from apf_middleware.gates import Capacity, Gates
-from apf_middleware.runtime.yaml_gates import adopt_gates
+from apf_middleware.runtime.configured_gates import adopt_gates
 from tests.support.examples import examples
 from tests.support.gate_world import MS, SECOND, GateWorld, level
 
