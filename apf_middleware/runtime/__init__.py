@@ -3,7 +3,7 @@
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.deadlines import Deadlines
-from apf_middleware.runtime.drain import DrainMeter, retry_after_s
+from apf_middleware.runtime.drain_rate import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming import Incoming, IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime

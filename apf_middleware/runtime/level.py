@@ -7,7 +7,7 @@ from apf_middleware.config.objects import Level
 from apf_middleware.counters import Occupancy
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.tally import Tally
-from apf_middleware.runtime.drain import DrainMeter
+from apf_middleware.runtime.drain_rate import DrainMeter
 from apf_middleware.runtime.streams import OpenStreams
 
 __all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
