@@ -26,7 +26,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, Incoming, IncomingBodies
+from apf_middleware.runtime import Admission, IncomingBodies, IncomingBody
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -112,7 +112,7 @@ class RequestBody:
         self._classification = classification
         self._receive = receive
         self._send: Send | None = None
-        self._incoming: Incoming | None = None  # made when the request has to wait
+        self._incoming: IncomingBody | None = None  # made when the request has to wait
         self._kept: tuple[Message, ...] = ()  # a list takes more memory for each waiting request
         self._length = self._cost = 0  # bytes of content, and of memory
         self._pending: tuple[Any, Any] | None = None  # a call of ``receive`` that has made its first step
@@ -142,10 +142,10 @@ class RequestBody:
         return None if self._incoming is None else self._incoming.reason
 
     @property
-    def incoming(self) -> Incoming:
+    def incoming(self) -> IncomingBody:
         """The request's entry among the incoming ones."""
         if self._incoming is None:
-            self._incoming = Incoming(self._classification)
+            self._incoming = IncomingBody(self._classification)
         return self._incoming
 
     @property

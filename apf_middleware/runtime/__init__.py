@@ -5,7 +5,7 @@ from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.deadlines import Deadlines
 from apf_middleware.runtime.drain_rate import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
-from apf_middleware.runtime.incoming import Incoming, IncomingBodies
+from apf_middleware.runtime.incoming_bodies import IncomingBodies, IncomingBody
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, log_event
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
@@ -23,8 +23,8 @@ __all__ = [
     "Destination",
     "DrainMeter",
     "GateRunner",
-    "Incoming",
     "IncomingBodies",
+    "IncomingBody",
     "LevelRuntime",
     "NamedQueues",
     "OpenStreams",

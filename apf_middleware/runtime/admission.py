@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing.ticket import Queue
     from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.metrics.tally import Tally
-    from apf_middleware.runtime.incoming import IncomingBodies
+    from apf_middleware.runtime.incoming_bodies import IncomingBodies
     from apf_middleware.runtime.level import LevelRuntime
     from apf_middleware.runtime.registry import LevelRegistry
     from apf_middleware.runtime.wait_monitor import WaitMonitors

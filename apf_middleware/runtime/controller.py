@@ -25,7 +25,7 @@ from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.configured_gates import adopt_gates, require_gates
 from apf_middleware.runtime.gate_runner import GateRunner
-from apf_middleware.runtime.incoming import IncomingBodies
+from apf_middleware.runtime.incoming_bodies import IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.queues.states import wish_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from apf_middleware.classification import Classification
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime import Incoming, IncomingBodies
+from apf_middleware.runtime import IncomingBodies, IncomingBody
 
 SEATS = {"users": 3, "crowd": 1, "none": 0}
 
@@ -18,9 +18,9 @@ SEATS = {"users": 3, "crowd": 1, "none": 0}
 class Twin:
     """Knows all that are being received, in the order in which they came."""
 
-    present: list[Incoming] = field(default_factory=list)
+    present: list[IncomingBody] = field(default_factory=list)
 
-    def victim(self) -> set[Incoming]:
+    def victim(self) -> set[IncomingBody]:
         """Those that may be ended: the oldest of each flow that has most, in the levels that have most by seats."""
         levels = Counter(one.level for one in self.present)
         load = {level: number / max(SEATS[level], 0.5) for level, number in levels.items()}
@@ -51,7 +51,7 @@ def test_the_oldest_upload_of_the_largest_flow_is_ended(most: int, steps: list[t
     twin = Twin()
     for what, level, number in steps:
         if what == "come":
-            incoming = Incoming(Classification("schema", level, f"flow {number}", number))
+            incoming = IncomingBody(Classification("schema", level, f"flow {number}", number))
             twin.present.append(incoming)
             allowed = twin.victim() if len(twin.present) > most else set()
             bodies.begin(incoming)
@@ -80,7 +80,7 @@ def test_the_oldest_upload_of_the_largest_flow_is_ended(most: int, steps: list[t
 def test_a_flow_reserves_no_more_than_the_free_seats(steps: list[tuple[int, int, bool]]) -> None:
     bodies = IncomingBodies(lambda: 0, lambda *_: Alarm())
     bodies.adopt(BodySettings(buffer=1, max_buffered=1000), SEATS)
-    flows = [Incoming(Classification("schema", "users", f"flow {number}", number)) for number in range(4)]
+    flows = [IncomingBody(Classification("schema", "users", f"flow {number}", number)) for number in range(4)]
     for number, size, gives in steps:
         incoming = flows[number]
         if gives:

@@ -25,7 +25,7 @@ from apf_middleware.runtime.deadlines import Deadlines
 if TYPE_CHECKING:
     from apf_middleware.classification import Classification
 
-__all__ = ["HELD_NS", "Incoming", "IncomingBodies", "Suspendable"]
+__all__ = ["HELD_NS", "IncomingBodies", "IncomingBody", "Suspendable"]
 
 HELD_NS: Final = 100_000_000
 """The time after which a running request that waits for more of its body gives its seats back."""
@@ -50,7 +50,7 @@ def _nothing() -> None:
     """Do nothing, because the request isn't waiting yet."""
 
 
-class Incoming:
+class IncomingBody:
     """A request whose body is being received; ``reason`` is why it was ended, or None.
 
     ``is_running`` means that the app already runs and waits for more of the body.
@@ -70,7 +70,7 @@ class Incoming:
         self.kept: int = 0  # bytes
 
     def __repr__(self) -> str:
-        return f"<Incoming of {self.flow} at {self.level}: {self.kept} bytes kept>"
+        return f"<IncomingBody of {self.flow} at {self.level}: {self.kept} bytes kept>"
 
 
 class _Places:
@@ -79,19 +79,19 @@ class _Places:
     __slots__ = ("_by_number", "_flows", "_most", "number")
 
     def __init__(self) -> None:
-        self._flows: dict[Flow, dict[Incoming, None]] = {}
+        self._flows: dict[Flow, dict[IncomingBody, None]] = {}
         self._by_number: dict[int, dict[Flow, None]] = {}
         self._most = 0
         self.number: int = 0
 
-    def enter(self, incoming: Incoming) -> None:
+    def enter(self, incoming: IncomingBody) -> None:
         own = self._flows.setdefault(incoming.flow, {})
         self._move(incoming.flow, len(own), len(own) + 1)
         own[incoming] = None
         self.number += 1
         self._most = max(self._most, len(own))
 
-    def leave(self, incoming: Incoming) -> None:
+    def leave(self, incoming: IncomingBody) -> None:
         own = self._flows[incoming.flow]
         del own[incoming]
         self._move(incoming.flow, len(own) + 1, len(own))
@@ -110,7 +110,7 @@ class _Places:
         if after:
             self._by_number.setdefault(after, {})[flow] = None
 
-    def first(self) -> Incoming:
+    def first(self) -> IncomingBody:
         """Return the oldest request of the flow with the most requests."""
         return next(iter(self._flows[next(iter(self._by_number[self._most]))]))
 
@@ -143,7 +143,7 @@ class IncomingBodies:
         self._is_closed = False
         self._levels: dict[str, _Places] = {}
         self._weights: Mapping[str, int] = {}
-        self._windows: dict[Incoming, None] = {}  # ordered by the ends of their windows
+        self._windows: dict[IncomingBody, None] = {}  # ordered by the ends of their windows
         self._bytes: dict[Flow, int] = {}
         self._kept = 0
 
@@ -161,7 +161,7 @@ class IncomingBodies:
         """Put ``settings`` and the nominal ``seats`` of the levels in force."""
         self.settings, self._weights = settings, seats
 
-    def begin(self, incoming: Incoming) -> None:
+    def begin(self, incoming: IncomingBody) -> None:
         """Count a request that begins to wait for its body, and end one if there is one too many."""
         incoming.until = self._now() + self.settings.patience_ns
         incoming.arrived = 0
@@ -182,7 +182,7 @@ class IncomingBodies:
         name, places = level
         return places.number / max(self._weights.get(name, 0), 0.5)
 
-    def end(self, incoming: Incoming) -> None:
+    def end(self, incoming: IncomingBody) -> None:
         """Stop counting a request; further calls do nothing."""
         if not incoming.is_counted:
             return
@@ -193,14 +193,14 @@ class IncomingBodies:
         if not places.number:
             del self._levels[incoming.level]
 
-    def keep(self, incoming: Incoming, size: int) -> bool:
+    def keep(self, incoming: IncomingBody, size: int) -> bool:
         """Record that ``size`` more bytes are buffered, and return whether the flow may buffer more."""
         incoming.kept += size
         own = self._bytes[incoming.flow] = self._bytes.get(incoming.flow, 0) + size
         self._kept += size
         return own <= self.settings.max_buffered - self._kept
 
-    def give(self, incoming: Incoming, size: int) -> None:
+    def give(self, incoming: IncomingBody, size: int) -> None:
         """Record that ``size`` bytes are no longer buffered."""
         if not size:
             return
@@ -212,7 +212,7 @@ class IncomingBodies:
         else:
             del self._bytes[incoming.flow]
 
-    def _stop(self, incoming: Incoming, reason: Reason) -> None:
+    def _stop(self, incoming: IncomingBody, reason: Reason) -> None:
         incoming.reason = reason
         self.end(incoming)
         incoming.interrupt()
