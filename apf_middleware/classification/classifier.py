@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apf_middleware.bounded_cache import BoundedCache
+from apf_middleware.classification.decision_keys import compile_keys, facts_of, looks_at_uid
 from apf_middleware.classification.digest import Identity, RequestDigest
 from apf_middleware.classification.distinguisher import compile_distinguisher, depends_only_on_identity_and_resource
-from apf_middleware.classification.facts import compile_keys, facts_of, looks_at_uid
 from apf_middleware.classification.matching import NO_RESOURCE, SERVICE_ACCOUNT, why_not
 from apf_middleware.classification.predicates import Predicate, compile_rule
 from apf_middleware.classification.rules import (
