@@ -9,9 +9,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from apf_middleware.classification import Classifier, Resolution, RouteTable, resolve_kubernetes
-from apf_middleware.config.cover import take_everything
 from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
+from apf_middleware.config.shadowing import take_everything
 from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, limits_from_shares

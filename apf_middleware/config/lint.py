@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from apf_middleware.classification import FlowSchema
-from apf_middleware.config.cover import covers, size_of, takes_everything
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.kubernetes import ASSURED
 from apf_middleware.config.merge import MergedObjects, Sourced, builtin
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.shadowing import covers, size_of, takes_everything
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "advise", "rounds_beyond"]
