@@ -26,7 +26,7 @@ from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification import Classification, Identity, RequestDigest, Resource
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
+from apf_middleware.config.build import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
 from apf_middleware.config.gating import Gating
 from apf_middleware.config.responses import ResponseSettings

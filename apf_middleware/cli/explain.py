@@ -11,7 +11,7 @@ from apf_middleware.classification import ANONYMOUS, Explanation, Identity, Requ
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.cli.output import Output, OutputOption, load_files, parse_headers, show_json, tell
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
+from apf_middleware.config.build import derive_classifier, derive_limits, derive_resolver, derive_settings
 from apf_middleware.config.gating import Gating
 from apf_middleware.runtime import QueueNaming, UnknownQueue
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_hierarchy, derive_limits
+from apf_middleware.config.build import derive_hierarchy, derive_limits
 from apf_middleware.counters import DURATION_BOUNDS_NS
 from apf_middleware.estimation import LearnedCosts, WatchTracker
 from apf_middleware.exceptions import InvalidValueError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_hierarchy, derive_limits, derive_settings
+from apf_middleware.config.build import derive_hierarchy, derive_limits, derive_settings
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, LevelLimits, Sharing
 from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.runtime.backlog import Backlog

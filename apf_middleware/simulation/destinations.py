@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
 from apf_middleware.config import Configuration
-from apf_middleware.config.derive import derive_classifier, derive_resolver, derive_work
+from apf_middleware.config.build import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import Sources
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import cut, plain_work

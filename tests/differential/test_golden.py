@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.config import load
-from apf_middleware.config.derive import derive_classifier
+from apf_middleware.config.build import derive_classifier
 from apf_middleware.testing import load_trace, replay
 from tests.differential import pure
 from tests.differential.pure_matching import digest_of

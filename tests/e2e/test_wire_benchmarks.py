@@ -20,7 +20,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware.config import load, read
-from apf_middleware.config.derive import derive_limits
+from apf_middleware.config.build import derive_limits
 from benchmarks import overhead, overload, throughput
 from benchmarks.load import LoadReport, percentile, run_load
 from benchmarks.wire_apps import WRAPPERS

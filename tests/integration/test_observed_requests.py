@@ -8,7 +8,7 @@ import pytest
 
 from apf_middleware.classification import Identity, RequestDigest
 from apf_middleware.config import Configuration, load
-from apf_middleware.config.derive import derive_classifier, derive_resolver
+from apf_middleware.config.build import derive_classifier, derive_resolver
 
 EXAMPLE = Path(__file__).parents[1] / "unit" / "config" / "data" / "kep-example.yaml"
 

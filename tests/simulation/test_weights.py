@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from apf_middleware.config import load_text
-from apf_middleware.config.derive import derive_limits
+from apf_middleware.config.build import derive_limits
 from apf_middleware.fairqueuing import Lending, LevelLimits, LevelShares, QueueSetSettings, Work
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.runtime.registry import share_seats

@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.config import emit, load_text, read_source
-from apf_middleware.config.derive import derive_hierarchy, derive_limits
+from apf_middleware.config.build import derive_hierarchy, derive_limits
 from apf_middleware.config.queues import default_queue
 
 

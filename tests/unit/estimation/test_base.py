@@ -4,7 +4,7 @@ import pytest
 
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.config import load
-from apf_middleware.config.derive import derive_limits
+from apf_middleware.config.build import derive_limits
 from apf_middleware.config.estimation import derive_caps
 from apf_middleware.estimation import ANYTHING, STEADY, Constant, Dependence, cut, dependence_of, seat_cap
 from apf_middleware.exceptions import InvalidValueError

@@ -4,7 +4,7 @@ import pytest
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
-from apf_middleware.config.derive import derive_limits
+from apf_middleware.config.build import derive_limits
 from apf_middleware.config.problems import ConfigurationError
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.runtime import Admission, Controller

@@ -4,7 +4,7 @@ import pytest
 
 from apf_middleware.classification import Identity, RequestDigest, Resolution, Resource
 from apf_middleware.config import Configuration, Level, Queuing, Route, load, load_text
-from apf_middleware.config.derive import derive_classifier, derive_limits, derive_resolver, derive_settings
+from apf_middleware.config.build import derive_classifier, derive_limits, derive_resolver, derive_settings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares
