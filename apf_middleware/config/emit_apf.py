@@ -17,7 +17,7 @@ from apf_middleware.config.formats.apf import VERSION
 from apf_middleware.config.formats.predicates import OPERANDS, OPERATORS
 from apf_middleware.config.formats.queuing import BACKFILL
 from apf_middleware.config.formats.rules import AnyNonResourceRule, AnyResourceRule
-from apf_middleware.config.http import AnyDistinguisher, AnyHttpRule
+from apf_middleware.config.http_rules import AnyDistinguisher, AnyHttpRule
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.server import ServerSettings

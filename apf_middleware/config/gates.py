@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from apf_middleware.config.http import AnyDistinguisher
+from apf_middleware.config.http_rules import AnyDistinguisher
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import DEPENDS, DnsSubdomain

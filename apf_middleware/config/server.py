@@ -12,7 +12,7 @@ from apf_middleware.config.authentication import AnyAuthenticator, TrustedProxyS
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.config.estimation import AnyEstimate, EstimationSettings
 from apf_middleware.config.gates import GateSettings
-from apf_middleware.config.http import path_rule
+from apf_middleware.config.http_rules import path_rule
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.naming import NamingSettings
 from apf_middleware.config.responses import ResponseSettings

@@ -20,7 +20,7 @@ from apf_middleware.config.formats.rules import (
     AnyResourceRule,
     precedence_rules,
 )
-from apf_middleware.config.http import AnyDistinguisher, AnyHttpRule
+from apf_middleware.config.http_rules import AnyDistinguisher, AnyHttpRule
 from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Problems
