@@ -6,11 +6,11 @@ from os import PathLike, fspath
 
 from apf_middleware.config.files import read_files, read_text
 from apf_middleware.config.formats import define
+from apf_middleware.config.level_conflicts import report_conflicts
 from apf_middleware.config.lint import advise
 from apf_middleware.config.merge import Defaults, merge
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
-from apf_middleware.config.queues import report_conflicts
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.yaml_nodes import Document
 

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apf_middleware.config import Configuration
+from apf_middleware.config.level_conflicts import LevelConflict, find_conflicts
 from apf_middleware.config.objects import Level
-from apf_middleware.config.queues import LevelConflict, find_conflicts
 
 __all__ = ["Drift", "LiveChange", "LiveChanges"]
 

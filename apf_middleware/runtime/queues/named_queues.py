@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from apf_middleware.config import Configuration
 from apf_middleware.config.emit_apf import level_document
 from apf_middleware.config.formats.queuing import BACKFILL
+from apf_middleware.config.level_conflicts import default_queue, find_conflicts
 from apf_middleware.config.objects import Level, Queuing
-from apf_middleware.config.queues import default_queue, find_conflicts
 from apf_middleware.exceptions import QueueConflictError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import LevelShares, Reason
 from apf_middleware.runtime.log import log_event

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.classification.distinguisher import compile_distinguisher
 from apf_middleware.config import Configuration
-from apf_middleware.config.queues import default_queue
+from apf_middleware.config.level_conflicts import default_queue
 
 __all__ = ["REASONS", "QueueNaming", "UnknownQueue"]
 

@@ -4,7 +4,7 @@ import pytest
 
 from apf_middleware.config import emit, load_text, read_source
 from apf_middleware.config.build import derive_hierarchy, derive_limits
-from apf_middleware.config.queues import default_queue
+from apf_middleware.config.level_conflicts import default_queue
 
 
 def level(name: str, spec: str = "") -> str:
