@@ -14,7 +14,7 @@ from apf_middleware.config.estimation import AnyEstimate, EstimationSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.http_rules import path_rule
 from apf_middleware.config.metrics import MetricsSettings
-from apf_middleware.config.naming import NamingSettings
+from apf_middleware.config.queues import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.streams import ServerStreamSettings
