@@ -14,7 +14,7 @@ from apf_middleware.fairqueuing.disciplines import (
     UpstreamEqualSerial,
 )
 from apf_middleware.fairqueuing.queueset import QueueSet
-from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
 from apf_middleware.fairqueuing.sharing import (
     Adjusting,
     Lending,

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.settings import QueueSetSettings
+from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
 from apf_middleware.fairqueuing.ticket import Queue
 
 __all__ = ["Deck", "ExactQueues"]

@@ -29,8 +29,8 @@ from apf_middleware.fairqueuing.deck import Deck
 from apf_middleware.fairqueuing.demand import Demand
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, UpstreamEqualSerial
 from apf_middleware.fairqueuing.guarantee import Guarantee
+from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.seats import Charges, Lingering, Reservation
-from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.ticket import Gatekeeper, Queue, Reason, Ticket, TicketState  # noqa: TC001 - loaded anyway
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 from apf_middleware.snapshots import QueueSetSnapshot

@@ -8,7 +8,7 @@ from pydantic import Field
 from apf_middleware.config.formats.rules import QueuingModel, queuing_rules
 from apf_middleware.config.objects import Queuing
 from apf_middleware.config.settings import Violation
-from apf_middleware.fairqueuing.settings import MAX_QUEUES
+from apf_middleware.fairqueuing.queueset_settings import MAX_QUEUES
 
 __all__ = ["BACKFILL", "MAX_BACKFILL", "LevelQueuingModel"]
 

@@ -12,7 +12,7 @@ from apf_middleware.config.objects import Queuing
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import MAX_INT32, DnsSubdomain, TextSet, Verbs, WildcardSet, is_label
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.settings import MAX_QUEUES
+from apf_middleware.fairqueuing.queueset_settings import MAX_QUEUES
 from apf_middleware.fairqueuing.shuffle import Dealer
 
 __all__ = [

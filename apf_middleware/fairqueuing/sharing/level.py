@@ -22,7 +22,7 @@ from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.borrowing import LevelAdjustment
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.queueset import QueueSet
-from apf_middleware.fairqueuing.settings import QueueSetSettings, require_settings
+from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.snapshots import LevelSnapshot
