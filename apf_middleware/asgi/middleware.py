@@ -1,4 +1,4 @@
-"""The middleware: each request is resolved, admitted or rejected, and runs on its seats.
+"""The middleware: resolve each request, wait until it is admitted or rejected, call the app, and free the seats.
 
 It is pure ASGI, and does as little as possible for a request that is admitted at once: the app gets the server's own
 ``receive``, and a ``send`` that adds two headers to the start of the response.
@@ -49,9 +49,9 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 _SEATED: Final = TicketState.SEATED
 _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
-_SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer so much without waiting for the client
+_SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
 _E: Final = frozenset(b"eE")  # the sixth letter of text/event-stream
-_Reply = tuple[Send, Headers, Admission]  # senders are bound to it as methods: calls of a partial cost more
+_Reply = tuple[Send, Headers, Admission]  # a sender is bound to it as a method, which is faster than a partial
 
 
 class APFMiddleware:
@@ -99,7 +99,7 @@ class APFMiddleware:
         self._observe()
 
     def _fail(self, app: ASGIApp, error: Exception) -> None:
-        """Answer every request 503, because of ``error``."""
+        """Answer every request with 503, because of ``error``."""
         self._app = self.app = app
         self._failure = Failure(app, error)
         self._senders = {}  # every request is then passed to `_other`
@@ -112,16 +112,16 @@ class APFMiddleware:
         return self._service
 
     async def reload(self) -> bool:
-        """Read the configuration's files again and put them in force; False if they are invalid and nothing changes.
+        """Read the configuration's files again and apply them; return False, and change nothing, if they are invalid.
 
-        ``service.last_reload_error`` is the error.
+        ``service.last_reload_error`` is then the error.
 
         Raises:
             InvalidValueError: the configuration was not read from files.
         """
         return await self.service.reload()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls cost
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls are slow
         sender = self._senders.get(scope["type"])
         if sender is None:
             await self._other(scope, receive, send)
@@ -136,7 +136,7 @@ class APFMiddleware:
             if resolved.gates:
                 sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
-        # There is no await from here to `arrive`: nothing may come between the decision and the count.
+        # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
         controller, policy = service.controller, resolved.policy
         admission = Admission(resolved)
         try:
@@ -157,7 +157,7 @@ class APFMiddleware:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
-            if admission.state is _SEATED:  # not rejected, and its seats not released early by a stream or the app
+            if admission.state is _SEATED:  # otherwise it was rejected, or a stream or the app has released the seats
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
                 _end(admission, body)
@@ -183,7 +183,7 @@ class APFMiddleware:
                 now = service.now()
                 if service.resolver is resolver and resolved.until > now:
                     return resolved, body
-                resolved = None  # while the body arrived, the configuration was reloaded or the credential ended
+                resolved = None  # while the body arrived, the configuration was reloaded or the credential expired
         except BaseException:
             if body is not None:
                 body.close()
@@ -217,7 +217,7 @@ class APFMiddleware:
     async def _answer(
         self, found: Identity | Refused | UnknownQueue | Unseated, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer a request that goes to no level; ``found`` is an identity only for the admin's path."""
+        """Answer a request that needs no seats, or can't get any; ``found`` is an identity only on the admin's path."""
         if isinstance(found, Refused):
             await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
         elif isinstance(found, UnknownQueue):
@@ -248,7 +248,7 @@ class APFMiddleware:
         body: RequestBody | None,
         exchange: tuple[Scope, Receive, Send],
     ) -> tuple[Receive, Send]:
-        """Return the ``receive`` and ``send`` that the app is called with, and note what its request watches."""
+        """Return ``receive`` and ``send`` for the app; if the request is a watch, register it."""
         _, receive, send = exchange
         if policy is not None:
             follow(admission, policy)
@@ -260,7 +260,7 @@ class APFMiddleware:
         return upload.receive, upload.send
 
     def _wait(self, admission: Admission, scope: Scope, receive: Receive, body: RequestBody) -> Awaitable[object]:
-        """Wait once more for seats."""
+        """Wait for seats again, for an upload that gave them back while its body was arriving."""
         limit_ns = admission.destination.runtime.wait_limit_ns
         return self._service.wait(admission, limit_ns, watch_of_client, (admission, scope, receive, body))
 
@@ -279,7 +279,7 @@ class APFMiddleware:
                     living() if service.control_socket is None else live_beside(service.control_socket.serve, living)
                 )
             finally:
-                service.controller.open()  # requests after the end come from test clients, which use no server
+                service.controller.open()  # test clients may send requests after the lifespan has ended
         elif self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin doesn't answer scopes of type {scope['type']!r}")
         else:
@@ -287,7 +287,7 @@ class APFMiddleware:
 
 
 def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:
-    """Return the paths to read; none for a configuration that is given or for the web defaults."""
+    """Return the paths to read: none if ``source`` is a configuration, or None for the web defaults."""
     if source is None or isinstance(source, Configuration):
         return ()
     if isinstance(source, str | PathLike):
@@ -320,7 +320,7 @@ def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> Re
 
 
 def _end(admission: Admission, body: RequestBody | None) -> None:
-    """Release what a request holds beside its seats."""
+    """Release the gates, the place among the streams and the body of a request."""
     destination = admission.destination
     destination.controller.release_leases(admission)
     if destination.gates and isinstance(destination, ResolvedRequest):
@@ -332,7 +332,7 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
 
 
 async def _send_http(reply: _Reply, message: Message) -> None:
-    """Send a message of the app; add headers to the start of the response, which shows whether it is a stream."""
+    """Send a message of the app; if it starts the response, add headers and find out whether this is a stream."""
     if message["type"] != "http.response.start":
         if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
             writes = reply[2].destination.runtime.streams.writes
@@ -344,10 +344,10 @@ async def _send_http(reply: _Reply, message: Message) -> None:
     send, extra, admission = reply
     if message["status"] >= 500:
         admission.fail()
-    headers = [*message.get("headers", ())]  # they may be an iterator, which can be read once
+    headers = [*message.get("headers", ())]  # an app may pass an iterator, which can only be read once
     for name, value in headers:
         if len(name) == 12 and name.lower() == b"content-type":
-            if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # excludes most types
+            if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # false for most responses
                 begin_response(admission, is_stream=is_event_stream(value))
             break
     else:
@@ -370,16 +370,16 @@ async def _send_websocket(reply: _Reply, message: Message) -> None:
 
 
 def _with_headers(message: Message, headers: Headers, extra: Headers) -> Message:
-    """Return the start of a response with ``headers``, which were read from it, and ``extra``."""
+    """Return the message that starts a response, with its own ``headers`` and the ``extra`` ones."""
     if not extra and ("headers" not in message or isinstance(message["headers"], list | tuple)):
         return message
-    message = {**message}  # the app may use its own again
+    message = {**message}  # the app may send the same dict again
     message["headers"] = headers + extra
     return message
 
 
 async def _send_gated_http(reply: _Reply, message: Message) -> None:
-    """Send as `_send_http` does, and let gates that want it release their leases when the response begins."""
+    """Send as `_send_http` does; when the response begins, release the leases that are needed only until then."""
     if message["type"] == "http.response.start":
         admission = reply[2]
         admission.destination.controller.release_leases(admission, early=True)

@@ -1,7 +1,8 @@
-"""The cache of resolved requests, and its keys: exactly the parts of a scope that the result depends on.
+"""The cache of resolved requests. A key consists of exactly the parts of a scope that the result depends on.
 
-Method, path and peer are always part of a key; headers, the query, the user and a client certificate only where an
-authenticator, rule or distinguisher reads them. A header that rules read for OPTIONS is no part of a key for GET.
+Method, path and peer are always part of a key. Headers, the query, the user and the client certificate are part of it
+only if an authenticator, rule or distinguisher reads them. A header that only rules for OPTIONS read is not part of a
+key for GET.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,19 +25,19 @@ LONGEST_KEY: Final = 2048
 """The longest key in bytes. Longer keys aren't cached: clients choose the parts, so the cache must bound their size."""
 
 REMEMBERED: Final = 4096
-"""The minimum number of recent requests and callers that are cached; the maximum is twice as large."""
+"""The number of recent requests, and of callers, that are certainly cached; up to twice as many may be."""
 
 V = TypeVar("V")
 
-_MOST_METHODS: Final = 32  # a set of headers is cached for so many: clients may invent methods
+_MOST_METHODS: Final = 32  # bounds a cache by method, because clients may invent methods
 _HOST: Final = b"host"
 
 
 class CacheKeys:
-    """A maker of keys from the parts of a scope that the ``chain``, the schemas and estimates of ``costs`` read.
+    """Compute the keys of scopes.
 
-    ``plain_methods`` are the methods seen so far whose keys consist of method, path and peer, unless a scope has a root
-    path or the key ``user``.
+    The ``chain``, the schemas of the configuration and the estimates (``costs``) decide which parts of a scope are in a
+    key. For the ``plain_methods`` that is only method, path and peer, unless the scope has a root path or a ``user``.
     """
 
     __slots__ = (
@@ -56,7 +57,7 @@ class CacheKeys:
     def __init__(self, configuration: Configuration, chain: Chain, costs: Dependence = STEADY) -> None:
         self._chain = chain
         self._credentials = chain.headers
-        # The key in a scope that may name the caller; no scope has the empty string as a key.
+        # The key of the scope that may hold the caller; the empty string, which no scope has, if it isn't read.
         self.user: str = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
         self._asks_always = chain.reads_more
@@ -72,7 +73,7 @@ class CacheKeys:
         self.plain_methods: set[str] = set()
 
     def of_request(self, scope: Scope) -> Key:
-        """Return the key of a request; KeyError or TypeError where a server leaves out a part of it."""
+        """Return the key of a request; raise KeyError or TypeError if the server left out a part of the scope."""
         method, client, root = scope["method"], scope["client"], scope.get("root_path")
         key: Key = (method, scope["path"], client[0] if client else None)
         wanted = self._by_method.get(method)
@@ -102,7 +103,7 @@ class CacheKeys:
         return key
 
     def _headers_for(self, method: str) -> frozenset[bytes]:
-        """Return the headers that are part of the keys of this method, and cache them for most methods."""
+        """Return the names of the headers that are in the keys of this method, and cache them for most methods."""
         by_rule = [names for methods, names in self._by_rule if not methods or method.upper() in methods]
         wanted = self._always.union(*by_rule)
         if len(self._by_method) < _MOST_METHODS:
@@ -134,9 +135,9 @@ class RequestCache(BoundedCache[Key, V]):
         self._plain_methods, self._user = keys.plain_methods, keys.user
 
     def recall(self, scope: Scope) -> V | None:
-        """Return the result that is cached for requests like this one; None also if the scope lacks a part of the key.
+        """Return the cached result for a request; None if there is none, or if the scope lacks a part of the key.
 
-        Most keys are method, path and peer. They are made here, in the one call that looks them up.
+        Most keys are method, path and peer. Those are built inline, without a call of `CacheKeys.of_request`.
         """
         try:
             method = scope["method"]
@@ -149,7 +150,10 @@ class RequestCache(BoundedCache[Key, V]):
 
 
 class _Facts:
-    """The facts that schemas read beside method, path and peer; ``are_known`` unless a callable may read anything."""
+    """The facts that schemas read beside method, path and peer.
+
+    ``are_known`` is False if a distinguisher is a callable, which may read anything.
+    """
 
     def __init__(self, schemas: Sequence[FlowSchema]) -> None:
         self.always: set[bytes] = set()
@@ -162,7 +166,7 @@ class _Facts:
                     for http in rule.http_rules:
                         self._add(http)
                 else:
-                    self.always.add(_HOST)  # a conjunction may read it
+                    self.always.add(_HOST)  # a conjunction may test the host
             self._add_distinguisher(schema.distinguisher)
             self._add_distinguisher(schema.queue)
 

@@ -1,9 +1,9 @@
 """Resolve requests: from an ASGI scope to the caller, the level and the work.
 
 Authentication, digest, classification and estimate take some microseconds, and most callers send many requests. The
-result is therefore cached, under exactly the facts that it depends on (see `request_cache`). The cache is bounded in
-entries and in their length, and an entry ends with the credential that it depends on. A new configuration has a new
-resolver.
+result is therefore cached, with a key of exactly the facts that it depends on (see `request_cache`). The number of
+entries and the length of each key are bounded. An entry is valid until the caller's credential expires. Each
+configuration has its own resolver.
 """
 
 import time
@@ -53,7 +53,7 @@ _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
-_READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # of verbs; all others write
+_READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # the verbs that don't write
 _ONE_SEAT: Final = Estimate(Work(), 1)
 
 
@@ -104,7 +104,7 @@ class Unseated(Enum):
 
 
 class Details(NamedTuple):
-    """The subject of requests, which their destination has as ``details`` where the admin is on."""
+    """The verb, path and resource of a request, kept for the list of running requests of the admin."""
 
     verb: str
     path: str
@@ -112,14 +112,15 @@ class Details(NamedTuple):
 
 
 NO_DETAILS: Final = Details("", "", None)
-"""The details of a request whose destination has none."""
+"""The details of a request for which none were kept."""
 
 
 class ResolvedRequest(Destination):
-    """The destination of requests like one that was resolved; it must not be used after ``until``.
+    """The destination of all requests with the same cache key; it must not be used after the time ``until``.
 
-    ``headers`` are added to their responses. ``policy`` is None unless they may be streams or watches, or were cut.
-    ``gates`` and the facts that they may read belong to a single request, which is never cached.
+    ``headers`` are added to the responses. ``policy`` is None unless the requests may become streams or watches, or get
+    fewer seats than their estimate. A request with ``gates`` is never cached, so ``gates``, ``digest`` and ``scope``
+    are its own.
     """
 
     __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
@@ -140,14 +141,14 @@ class ResolvedRequest(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.policy: StreamPolicy | None = None
-        self.body: RequestBody | None = None  # the part that was read for an estimate; it belongs to one request
-        self.awaits_body: bool = False  # whether the body is received before the request asks for seats
+        self.body: RequestBody | None = None  # if an estimate has read it; then this object is for one request only
+        self.awaits_body: bool = False  # whether the body must be received before the request asks for seats
         self.gates: Sequence[str] = ()
         self.digest: RequestDigest | None = None
         self.scope: Mapping[str, Any] = Destination.scope
 
     def forget_scope(self) -> None:
-        """Drop the scope when the request is over: scope, admission and destination refer to each other in a cycle."""
+        """Drop the scope of a finished request, to break the reference cycle of scope, admission and destination."""
         self.scope = Destination.scope
 
 
@@ -156,7 +157,7 @@ Found = ResolvedRequest | Refused | UnknownQueue | Unseated
 
 
 def _with_body(found: Found, body: RequestBody | None) -> Found:
-    """Return the result of another resolver for a request whose ``body`` was read before."""
+    """Return ``found`` with ``body``, which was read before another resolver found the result."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
     alone = copy(found)  # ``found`` may be cached, for requests whose bodies haven't been read
@@ -171,7 +172,7 @@ class _Caller(NamedTuple):
 
 
 class _Cost(NamedTuple):
-    """The estimator, its estimate, and the body if it was read for that."""
+    """The estimator, its estimate, and the body if the estimator has read it."""
 
     choice: Choice | None
     estimate: Estimate
@@ -179,7 +180,7 @@ class _Cost(NamedTuple):
 
 
 class _Costs:
-    """The work of requests: one seat, unless the configuration says more."""
+    """The work of requests: one seat, unless the configuration has estimates."""
 
     def __init__(self, configuration: Configuration, sources: Sources) -> None:
         server = configuration.server
@@ -196,7 +197,7 @@ class _Costs:
         scope: Scope,
         body: Callable[[Classification], RequestBody],
     ) -> "_Cost":
-        """Estimate the work of a request, for which its body may have to be read."""
+        """Estimate the work of a request; some estimators read its body."""
         assert self._estimation is not None, "otherwise the cost is `usual`"
         choice, read = self._estimation.choose(digest, classification), None
         if choice.wants_body(digest) and is_readable(scope):
@@ -210,8 +211,8 @@ class _Costs:
 class RequestResolver:
     """Resolves requests for the levels of ``controller``; ``chain`` authenticates their callers.
 
-    Once it has a ``successor``, requests that are still being resolved are resolved by that again: the configuration
-    has changed, and the level that this one would find may have gone.
+    A reload sets ``successor``, the resolver of the new configuration. Requests that are being resolved at that moment
+    are passed to it, because the level that this resolver would find may no longer exist.
     """
 
     unknown_queues: Counter[str]
@@ -260,8 +261,8 @@ class RequestResolver:
         caller = self._cached_caller(scope, now)
         if caller is None:
             verdict = await self._authenticate(scope, now)
-            # A reload may have come while the authenticator was awaited. Its resolver starts again from the beginning,
-            # because the chain may be another one, too.
+            # The configuration may have been reloaded while the authenticator was awaited. The successor authenticates
+            # the caller again, because its chain may differ.
             if self.successor is not None:
                 return await self.successor.resolve(scope, now, messages)
             if isinstance(verdict, Refused):
@@ -275,7 +276,7 @@ class RequestResolver:
         body_of = partial(RequestBody.of, self._controller.bodies, messages)
         choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
         messages = messages if body is None else body
-        if self.successor is not None:  # the same, while the body was received or the estimate was awaited
+        if self.successor is not None:  # reloaded while the body was received or the estimate was awaited
             return _with_body(await self.successor.resolve(scope, now, messages), body)
         resolved = self._resolved(digest, classification, caller, estimate, scope)
         resolved.body = body
@@ -286,7 +287,7 @@ class RequestResolver:
     def _place(
         self, scope: Scope, digest: RequestDigest, *, remembers: bool
     ) -> Classification | UnknownQueue | Unseated:
-        """Classify a request by its facts, and by the queue that it names."""
+        """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return Unseated.LONG_RUNNING
         classification = self._decide(digest) if remembers else self._classify(digest)
@@ -304,7 +305,7 @@ class RequestResolver:
         resolved = ResolvedRequest(self._controller, classification, caller, headers, work, writes=writes)
         if gates:
             resolved.gates, resolved.digest, resolved.scope = gates, digest, scope
-        if self._controller.running is not None:  # the admin may be asked for running requests
+        if self._controller.running is not None:  # the admin lists running requests
             resolved.details = Details(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
         if self._costs.are_learned:
@@ -315,14 +316,14 @@ class RequestResolver:
         return resolved
 
     def _awaits_body(self, digest: RequestDigest, resolved: ResolvedRequest) -> bool:
-        """Return whether such a request asks for seats only when its body has arrived."""
+        """Return whether a request must receive its body before it asks for seats."""
         settings = self._bodies
         if settings.hold_seats or resolved.runtime.shared.exempt:
             return False
         return settings.any_method or digest.method not in _BODILESS
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
-        """Authenticate the caller, and nothing else."""
+        """Authenticate the caller without classifying the request."""
         caller = self._cached_caller(scope, now) or await self._authenticate(scope, now)
         if self.successor is not None:
             return await self.successor.identify(scope, now)
@@ -369,13 +370,13 @@ class RequestResolver:
         return caller
 
     def _until(self, verdict: Authenticated, now: int) -> int:
-        """Return when a credential ends, on the monotonic clock."""
+        """Return the time at which a credential expires, on the monotonic clock."""
         if verdict.valid_until is None:
             return _FOREVER
         return now + int((verdict.valid_until - self._wall_clock()) * _SECOND)
 
     def refresh(self) -> None:
-        """Let authenticators read changed files and keys; clear the caches if their answers may differ now."""
+        """Reload changed files and keys of authenticators, and clear the caches if identities may have changed."""
         if self._chain.refresh():
             self._cache.clear()
             self._callers.clear()
