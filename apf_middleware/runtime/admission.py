@@ -1,8 +1,8 @@
 """The outcome for one request: seats, or a reason why it was rejected; and the destination of requests of one kind.
 
-An app finds its admission as ``scope["apf"]``. One object is the ticket in the queues, the handle by which a waiting
-task is woken, and what the app sees, because one is made for every request. It acts through an `AdmissionControl`,
-which its destination was given.
+An app finds its admission as ``scope["apf"]``. To create only one object for each request, the admission is also the
+request's ticket in the queues, and refers to the task that waits. Its methods call the controller of its destination,
+which has the interface `AdmissionControl`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ _SECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRecord:
-    """The facts of an admission at the moment when it was pickled, under the names that they have there."""
+    """The values of an admission when it was pickled; the attributes have the same names."""
 
     level: str
     schema: str
@@ -58,7 +58,7 @@ class Wakeable(Protocol):
 
 
 class AdmissionControl(Protocol):
-    """What admissions and the tasks that wait for them need of a server's controller."""
+    """The part of the controller that admissions and waiting tasks use."""
 
     now: Callable[[], int]
     watches: "WatchTracker"
@@ -68,7 +68,7 @@ class AdmissionControl(Protocol):
     wait_monitors: "WaitMonitors"
 
     def arrive(self, now: int, admission: "Admission") -> None:
-        """Let a request in: afterwards it is seated, queued, or rejected."""
+        """Seat, queue or reject a new request."""
         ...
 
     def refuse(self, now: int, admission: "Admission", reason: "Reason") -> None:
@@ -84,7 +84,7 @@ class AdmissionControl(Protocol):
         ...
 
     def leave(self, admission: "Admission") -> None:
-        """Give up the place or the seats of a request whose task is cancelled while it waits."""
+        """Withdraw a request whose task is cancelled, or release its seats if it has just been seated."""
         ...
 
     def release(self, admission: "Admission", *, long_lived: bool = False) -> None:
@@ -92,11 +92,11 @@ class AdmissionControl(Protocol):
         ...
 
     def release_leases(self, admission: "Admission", *, early: bool = False) -> None:
-        """Take back what gates have given to a request; ``early``, only what ends when its response begins."""
+        """Return the leases of a request to its gates; if ``early``, only those that end when its response begins."""
         ...
 
     def charge(self, admission: "Admission", seats: float) -> None:
-        """Bill a running request for so many seats."""
+        """Bill a running request for ``seats`` in place of its own seats, when it releases them."""
         ...
 
     def let_revoke(self, admission: "Admission") -> None:
@@ -109,15 +109,15 @@ class AdmissionControl(Protocol):
 
 
 class Destination:
-    """The level, the counters and the work of requests of one classification and identity; made once for all of them.
+    """The level, the counters and the work that all requests of one classification and identity share.
 
-    Requests that write are counted apart from those that read. ``route`` is the key under which their costs are
-    learned, if they are.
+    Requests that write are counted apart from those that read. If costs are learned, ``route`` is the key for those of
+    these requests.
     """
 
     __slots__ = ("classification", "controller", "identity", "route", "runtime", "tally", "work")
 
-    # For requests with gates, which are resolved one by one; a subclass may set them.
+    # Only for requests with gates, whose destinations aren't shared; `ResolvedRequest` sets them.
     gates: Sequence[str] = ()
     digest: RequestDigest | None = None
     scope: Mapping[str, Any] = MappingProxyType({})
@@ -148,16 +148,16 @@ class Admission(Ticket):
 
     __slots__ = ("_revocation", "destination", "ends_badly", "queued_width", "refusal", "stream", "waiter")
 
-    # Set when the request is queued: its width then, of which the level may cut some later, and its task.
+    # Set when the request is queued. The level may later reduce its width, but not ``queued_width``.
     queued_width: int
     waiter: Wakeable | None
-    # Set when they are needed, for few requests need them. A refusal is a gate's reason for the rejection.
+    # Unset in most requests, to save time. A refusal is a gate's reason for the rejection.
     _revocation: Revocation
     ends_badly: bool
     refusal: "Refusal | None"
 
     def __init__(self, destination: Destination) -> None:
-        # Ticket's constructor isn't called, for speed: its checks would repeat those of classification and estimate.
+        # For speed, the constructor of Ticket isn't called: it would check the classification and the work again.
         classification = destination.classification
         self.destination: Destination = destination
         self.flow: str = classification.flow
@@ -168,7 +168,7 @@ class Admission(Ticket):
         self.state: TicketState = _NEW
         self.reason: Reason | None = None
         self.queue: Queue | None = None
-        self.stream: Stream | None = None  # what lasts until the response has ended, if anything does
+        self.stream: Stream | None = None  # a place among the open streams, and watches, until the response has ended
 
     @property
     def level(self) -> str:
@@ -200,7 +200,7 @@ class Admission(Ticket):
 
     @property
     def held_by(self) -> "ParkedRequest | None":
-        """The gate that keeps the request waiting, and since when; None if none does."""
+        """The gate that keeps the request waiting, with the time since when; None if no gate does."""
         return self.destination.controller.held_by(self)
 
     def release(self) -> bool:
@@ -208,15 +208,15 @@ class Admission(Ticket):
 
         Return False if the request keeps them, because its level or flow has as many open streams as it may.
         """
-        # The place among the streams is taken first: with the seats gone, nothing would bound the request.
+        # First take a place among the streams. A request with neither seats nor such a place would not be limited.
         if self.state is _SEATED and self.long_term().enter():
             self.destination.controller.release(self, long_lived=True)
         return self.state is not _SEATED
 
     def charge(self, seats: float) -> bool:
-        """Bill the flow for ``seats`` in place of the estimate, for as long as the request runs; the last call counts.
+        """Bill the flow for ``seats`` in place of the estimate, for the whole duration; the last call wins.
 
-        Return False if that comes too late, because the seats were given back.
+        Return False if the request has already given its seats back.
         """
         if require_amount("seats", seats) > MOST_CHARGED:
             raise InvalidValueError("seats", seats, f"it must be at most {MOST_CHARGED}")
@@ -226,20 +226,20 @@ class Admission(Ticket):
         return True
 
     def watch(self, resource: str, namespace: str = "", name: str = "", *, api_group: str = "") -> "Watch":
-        """Register that this request watches a resource, a namespace of it or one object, until it ends or `unwatch`.
+        """Register this request as a watch of a resource, of a namespace or of one object, until it ends or `unwatch`.
 
-        Requests that write what is watched are charged for the notifications, where writes are estimated as Kubernetes
-        does.
+        If writes are estimated as in Kubernetes, a request that writes a watched object is charged for the
+        notifications.
         """
         return self.long_term().watch(Resource(resource, api_group, namespace=namespace, name=name))
 
     def unwatch(self, watch: "Watch") -> None:
-        """Remove what `watch` has registered."""
+        """Remove a watch that `watch` has registered."""
         if self.stream is not None:
             self.stream.forget(watch)
 
     def long_term(self) -> Stream:
-        """Return the request's stream, which lasts until its response has ended; it is made when it is needed."""
+        """Return the request's stream, which lasts until its response has ended; create it on the first call."""
         stream = self.stream
         if stream is None and self.state in {_NEW, _SEATED}:
             destination = self.destination
@@ -247,19 +247,19 @@ class Admission(Ticket):
             flow = place.schema, place.flow
             stream = self.stream = Stream(destination.runtime.streams, flow, destination.controller.watches)
         if stream is None or stream.is_over:
-            raise TicketStateError(f"{self!r} is over: nothing can begin that would end with its response")
+            raise TicketStateError(f"{self!r} is over: it can't become a stream or begin a watch")
         return stream
 
     @property
     def revoked(self) -> Revocation:
-        """Whether the request is asked to give way to an owner of its seats; never unless it is `revocable`."""
+        """Whether the owner of the seats has asked for them back; never set if `revocable` hasn't been called."""
         found: Revocation | None = getattr(self, "_revocation", None)
         if found is None:
             self._revocation = found = Revocation()
         return found
 
     def revocable(self) -> Revocation:
-        """Allow the request to be asked to give way, and return the revocation to look at or to wait for."""
+        """Allow the owner of the seats to ask for them back, and return the revocation to check or to wait for."""
         revoked = self.revoked
         if self.state is _SEATED:
             self.destination.controller.let_revoke(self)
@@ -273,21 +273,21 @@ class Admission(Ticket):
             (tally.aborted if aborted else tally.failed).note(self)
 
     def renew(self) -> None:
-        """Make the admission new again, to ask for seats once more after they were given back."""
+        """Reset the admission, to ask for seats again after it has released them."""
         self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
         del self.seated_at
 
     def pass_over(self) -> None:
-        """Count that the turn of the request came and its seats weren't free."""
+        """Count that the request was next but too few seats were free."""
         self.destination.tally.no_accommodation += 1
 
     def __copy__(self) -> Self:
-        """Return the admission itself: a copy of its scope is about the same seats."""
+        """Return the admission itself, because copies of a scope are about the same request."""
         return self
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self
 
     def __reduce__(self) -> tuple[type[AdmissionRecord], tuple[object, ...]]:
-        """Pickle the facts, for the seats can't go to another process."""
+        """Pickle an `AdmissionRecord`, because another process can't hold the seats."""
         return AdmissionRecord, (self.level, self.schema, self.flow, self.seats, self.waited, self.reason)

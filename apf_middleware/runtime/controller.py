@@ -1,8 +1,7 @@
-"""The controller: every arrival, departure and end of a request goes through here, and is counted where it happens.
+"""The controller of a server: requests arrive, leave their queues and release their seats by its methods.
 
-The controller has the clock and the levels; the sharing below it decides which request is served next, and the
-controller wakes the requests that were seated. Its methods are synchronous: between a decision and its consequences
-nothing else can happen.
+The controller has the clock and the levels. Its `Sharing` decides which requests are seated; the controller counts and
+wakes them. All methods are synchronous, so no other task runs between a decision and its effects.
 """
 
 import threading
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["SETTLED_AT_START", "Controller"]
 
 SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream")
-"""The server's settings that the levels are made with: others need other levels, and so a restart."""
+"""The server's settings that can't change without a restart, because the levels are created with them."""
 
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
@@ -49,17 +48,16 @@ _LINGERING: Final = TicketState.LINGERING
 _NONE: Final[Sequence[Ticket]] = ()
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
-_RESTLESS_NS: Final = 10_000_000
+_RESTLESS_NS: Final = 10_000_000  # how often a restless discipline is asked while requests wait
 
 
 class Controller:
-    """Drive the levels of ``configuration``; ``now`` is the clock, in integer nanoseconds.
+    """Operate the levels of ``configuration``; ``now`` is the clock, in integer nanoseconds.
 
-    ``alarm`` makes the timer for later calls, which is another one under virtual time. ``gates`` are the app's; those
-    of the configuration are added to them. ``gate_runner`` is None until there are gates.
+    ``alarm`` creates the timer; simulations pass one for virtual time. ``gates`` are defined by the app; the gates of
+    the configuration are added to them. ``gate_runner`` is None as long as there are no gates.
 
-    ``costs`` learn what requests of a route take; a destination without a route teaches nothing. ``running`` records
-    running requests; without it they aren't recorded.
+    ``costs`` learn the durations and seats of requests by route. ``running``, if given, records the running requests.
     """
 
     def __init__(
@@ -87,10 +85,10 @@ class Controller:
         self._thread = threading.get_ident()  # the only one in which requests may be woken
         self.bodies: IncomingBodies = IncomingBodies(now, alarm)
         self._adopt_bodies()
-        self.reclaimer: Reclaimer | None = None  # made when a handler lets its request be asked to give way
+        self.reclaimer: Reclaimer | None = None  # created for the first request that is `revocable`
         self.gates: Gates | None = None
         self.gate_runner: GateRunner | None = None
-        self._gated: Sharing | GatedSharing = self.sharing  # with gates, the two together, driven in the same way
+        self._gated: Sharing | GatedSharing = self.sharing  # replaced when there are gates
         self._apply_states()
         if gates is None and configuration.has_gates:
             gates = Gates()
@@ -100,7 +98,7 @@ class Controller:
             self._run_gates(gates)
 
     def _run_gates(self, gates: Gates) -> None:
-        """Ask ``gates`` from now on."""
+        """Put ``gates`` in front of the sharing."""
         self.gates = gates
         self.gate_runner = GateRunner(
             gates,
@@ -129,23 +127,24 @@ class Controller:
         return Destination(self, classification, work)
 
     def count_watches(self, classification: Classification, watches: int) -> None:
-        """Count that a request that writes concerns so many watches."""
+        """Record the number of ``watches`` that a writing request notifies."""
         runtime = self.levels.get(classification.level)
         if runtime is not None:
             runtime.tally(classification.schema, writes=True).watches.observe(watches)
 
-    # What happens to requests
+    # The life of a request
 
     def arrive(self, now: int, admission: Admission) -> None:
-        """Let a request in: afterwards it is seated, queued, or rejected for a reason."""
+        """Seat, queue or reject a new request."""
         destination = admission.destination
         shared = destination.runtime.shared
         if self.is_closing and not shared.exempt:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         width = admission.width
-        # A lone request of a resting level is seated here, without a call of the sharing. Not so before a linger ends
-        # (`quick_until`), which the sharing must see, nor at an exempt level, whose seats it must count.
+        # A request that is alone in its level is seated here, without a call of the sharing. There are two exceptions:
+        # a linger has ended (`quick_until`), whose seats the sharing must free first, and exempt levels, whose seats
+        # the sharing must count.
         if (
             width <= shared.quick_width
             and now < self._gated.quick_until
@@ -155,10 +154,10 @@ class Controller:
             is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
-                destination.runtime.note_alone()  # before the queue set takes the lone request over
+                destination.runtime.note_alone()  # while the earlier request is still recorded as alone
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
-        if is_alone:  # occupancy is added up from the level's sums later
+        if is_alone:  # `LevelRuntime.look` computes the occupancy of such requests later
             destination.tally.at_once += 1
             if self.running is not None:
                 self.running.note_seated(admission)
@@ -170,8 +169,8 @@ class Controller:
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
         """Take a waiting request out of its queue, reject it and wake its task; do nothing unless it waits."""
-        # A time-out, a hang-up and a release elsewhere may all be due in one turn of the event loop. Whichever runs
-        # first settles the outcome, since it changes the state before the task runs again; the others find it changed.
+        # A time-out, a hang-up and the release of another request may be due in the same iteration of the event loop.
+        # The first one to run changes the state, before the waiting task resumes. The others then do nothing.
         if admission.state is not _WAITING:
             return
         now = self.now()
@@ -208,7 +207,7 @@ class Controller:
                 self.running.note_released(admission, billed)
             if destination.route is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
-        # Whether the request is alone may have changed since it arrived: another one's arrival ends that.
+        # The request may have arrived alone and not be alone any more: the next arrival in the level ends that.
         if shared.alone is admission:
             if now < self._gated.quick_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)
@@ -225,11 +224,11 @@ class Controller:
             self._wake(now, seated, changed=destination.runtime)
 
     def record(self, running: "RunningRequests | None") -> None:
-        """Record running requests in ``running`` from now on; None records none, which is faster."""
+        """Record running requests in ``running`` from now on; None stops recording."""
         self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:
-        """Bill a running request for ``seats`` when it gives its seats back."""
+        """Bill a running request for ``seats`` in place of its own seats, when it releases them."""
         runtime = admission.destination.runtime
         if runtime.shared.alone is admission:
             runtime.note_alone()
@@ -242,14 +241,14 @@ class Controller:
         self.reclaimer.enter(admission)
 
     def leave(self, admission: Admission) -> None:
-        """Give up the place of a request whose task is cancelled, or its seats if it was seated in the same instant."""
+        """Withdraw a request whose task is cancelled, or release its seats if it has just been seated."""
         if admission.state is _SEATED:
             self.release(admission)
         else:
             self.abandon(admission, Reason.CANCELLED)
 
     def release_leases(self, admission: Admission, *, early: bool = False) -> None:
-        """Take back what gates have given to a request; ``early``, only what ends when its response begins."""
+        """Return the leases of a request to its gates; if ``early``, only those that end when its response begins."""
         if self.gate_runner is not None:
             self.gate_runner.release_leases(admission, early=early)
 
@@ -258,7 +257,7 @@ class Controller:
         return None if self.gates is None else self.gates.holding(admission)
 
     def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
-        """Count and wake a request that a gate has refused, unless it is a newcomer, which `arrive` counts."""
+        """Count and wake a request that a gate has refused; a newcomer is counted by `arrive`."""
         if not is_newcomer:
             admission.destination.runtime.observe(now)
             self._count_left(admission)
@@ -282,7 +281,7 @@ class Controller:
             if self.running is not None:
                 self.running.note_seated(admission)
         elif admission.state is _WAITING:
-            admission.waiter = None  # its task sets it before anything else can happen
+            admission.waiter = None  # the request's task sets it right after this call, without an await
             admission.queued_width = width
             tally.waiting += 1
             self.backlog.waiting += 1
@@ -350,8 +349,8 @@ class Controller:
     # Time
 
     def tick(self) -> None:
-        """Do what is due by now: lingers that end, events of gates, counters."""
-        # The alarm rings on the loop that serves requests, which may run in another thread than the one before.
+        """End the lingers that are due, handle events of gates, and update the counters."""
+        # The alarm calls this on the loop that serves requests. A new loop may run in another thread than the last one.
         self._thread = threading.get_ident()
         if self.gates is not None:
             self.gates.read_inbox()
@@ -359,17 +358,17 @@ class Controller:
         self._set_alarm()
 
     def look(self, now: int) -> None:
-        """Free the seats whose linger has ended, and bring what is counted up to ``now``.
+        """Free the seats whose linger has ended, and bring all counters up to ``now``.
 
-        A metrics registry may be read in any thread. Outside the thread of the event loop no seats change hands; there
-        the alarm has freed them already.
+        A metrics registry may be read in any thread. In a thread other than the event loop's, only the counters are
+        updated; the alarm frees the seats in the thread of the loop.
         """
         if threading.get_ident() == self._thread:
             self._wake(now, self._gated.tick(now))
         self.registry.look(now)
 
     def _set_alarm(self) -> None:
-        """Set the alarm for the next event; with a restless discipline, which time alone may change, soon."""
+        """Set the alarm for the next event; with a restless discipline, for at most `_RESTLESS_NS` from now."""
         at = self._gated.next_event_at()
         if at is None and not self._is_restless:
             return
@@ -382,11 +381,11 @@ class Controller:
     # Another configuration
 
     def reconfigure(self, configuration: Configuration) -> None:
-        """Put ``configuration`` in force, in one step in which no waiting or running request loses its place.
+        """Apply ``configuration`` in one step; waiting and running requests keep their places.
 
-        Levels that stay keep their queues and counters. Those that go drain: requests that are there are served, and
-        none may arrive any more, so destinations must be found anew. Raise InvalidValueError, and change nothing, if
-        the configuration needs a restart (see `SETTLED_AT_START`) or is impossible.
+        Levels that exist before and after keep their queues and counters. A level that is removed drains: its requests
+        are served, and none may arrive, so the caller must not use old destinations any more. Raise InvalidValueError,
+        and change nothing, if the configuration needs a restart (see `SETTLED_AT_START`) or is invalid.
         """
         for name in SETTLED_AT_START:
             value = getattr(configuration.server, name)
@@ -397,8 +396,8 @@ class Controller:
             gates = gates or Gates()
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         now = self.now()
-        self.look(now)  # so that what has happened is counted under the levels where it happened
-        limits = derive_limits(configuration)  # may raise, and so comes before anything changes
+        self.look(now)  # before the levels change, so that everything up to now is counted under the old ones
+        limits = derive_limits(configuration)  # may raise, so it must come before any change
         seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
         seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
         self.registry.adopt(now, configuration, limits)
@@ -406,13 +405,13 @@ class Controller:
         self._adopt_bodies()
         self._wake(now, seated)
         self._apply_states()
-        self.look(self.now())  # time has gone on
+        self.look(self.now())  # lingers may have ended during this call
         self._set_alarm()
         if gates is not None:
             self._adopt_gates(gates, old_gates)
 
     def _adopt_gates(self, gates: Gates, before: "Sequence[GateSettings]") -> None:
-        """Make and change the gates of the configuration, and begin to ask them if there were none."""
+        """Create, change and remove gates as the configuration says; create the runner for the first ones."""
         if self.gate_runner is None:
             self._run_gates(gates)
         adopt_gates(gates, before, self.configuration.server.gates)
@@ -431,7 +430,7 @@ class Controller:
                 self.operate(runtime, held=wish == "paused", closing=wish == "closed")
 
     def operate(self, runtime: LevelRuntime, *, held: bool, closing: bool) -> None:
-        """Seat no request of this level while ``held``, and let none arrive while ``closing``."""
+        """Set whether the level is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""
         shared = runtime.shared
         if (shared.is_held, shared.is_closing) == (held, closing):
             return
@@ -441,10 +440,10 @@ class Controller:
         self._set_alarm()
 
     def shed(self, name: str, reason: Reason) -> None:
-        """Reject all requests that wait at this level; none is seated meanwhile."""
+        """Reject all requests that wait at this level."""
         runtime = self.levels[name]
         held, closing = runtime.shared.is_held, runtime.shared.is_closing
-        # Without the hold, the rejection of a wide request could seat those behind it.
+        # If the level weren't held, the rejection of a wide request could seat requests behind it.
         self.operate(runtime, held=True, closing=closing)
         self._send_away(runtime, reason)
         self.operate(runtime, held=held, closing=closing)
@@ -461,14 +460,14 @@ class Controller:
     # Beginning and end
 
     def close(self) -> None:
-        """Reject waiting requests, and those that arrive unless they are exempt; running ones finish."""
+        """Reject all waiting requests, and later ones except at exempt levels. Running requests finish."""
         self.is_closing = True
         self.bodies.close()
         for runtime in self.registry:
             self._send_away(runtime, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
-        """Let requests arrive again, on the event loop of this thread."""
+        """Accept requests again, on the event loop of this thread."""
         self._thread = threading.get_ident()
         self.is_closing = False
         self.bodies.open()

@@ -24,7 +24,7 @@ class Wait(Protocol):
     woken: asyncio.Future[None]
 
     def become_long(self, monitor: "WaitMonitor") -> None:
-        """Set the deadline and watch the client, unless the wait is over meanwhile."""
+        """Set the deadline and watch the client, unless the wait is over."""
         ...
 
     def time_out(self) -> None:

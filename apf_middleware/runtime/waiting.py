@@ -1,17 +1,18 @@
 """The one place where a request waits: for seats, until its wait limit is over, or until its client hangs up.
 
-Whatever ends a wait happens in one step: a release seats the request, a timer or a hang-up takes it out of its queue,
-before its task runs again. So the task finds the outcome in the admission, and no two outcomes can race. Only one thing
-can come between: the task itself is cancelled, perhaps in the very step in which its request is seated. Then the seats
-are passed on, or the place in the queue is given up, and the cancellation continues.
+Three events end a wait: another request releases seats, the wait limit is over, or the client hangs up. Each of them
+changes the state of the admission in one synchronous step, before the waiting task resumes. So the task reads the
+outcome from the admission, and two outcomes can't race. The only race is with a cancellation of the task, which may
+happen in the same step in which the request is seated. Then its seats are released again; if it still waits, it leaves
+its queue. In both cases the cancellation continues.
 
-On asyncio a waiting request costs a future. If the wait is long, a task watches the client and the deadline counts;
-requests with the same wait limit share one timer (see `wait_monitor`).
+On asyncio a waiting request costs a future. When the wait becomes long, a task begins to watch the client. Requests
+with the same wait limit share one timer (see `wait_monitor`).
 
-On trio the request's task sleeps in a cancel scope, beside a system task that watches the client.
+On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
-The end of the wait doesn't cancel the watching task, because a server's ``receive`` that is cancelled may lose what it
-was about to return.
+The end of the wait doesn't cancel the watching task, because a server's ``receive`` that is cancelled may lose the
+message that it was about to return.
 """
 
 import asyncio
@@ -63,14 +64,14 @@ class Cancellable(Protocol):
 
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
-"""Run a coroutine function in a task of its own, which doesn't end with the wait."""
+"""Run a coroutine function in a new task, which may outlive the wait."""
 
 
 class ClientWatch(Protocol):
-    """Notices that the client of a waiting request hangs up."""
+    """A watch that notices when the client of a waiting request hangs up."""
 
     def watch(self, waiter: Waiter, start: Start) -> None:
-        """Tell ``waiter`` if the client hangs up; the task for that is started with ``start``."""
+        """Call ``waiter.hang_up`` if the client hangs up; ``start`` starts the watching task."""
         ...
 
     def close(self) -> None:
@@ -85,7 +86,7 @@ C = TypeVar("C")
 async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L | None:
     """Wait until ``admission``, which is queued, is seated or rejected, at most ``limit_ns``.
 
-    Return what watched its ``client``, if it was watched.
+    Return the watch of its ``client``, or None if the wait was too short for one.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -101,7 +102,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     try:
         await waiting.woken
     except BaseException:
-        # The task is cancelled, perhaps in the very step in which its request was seated: `leave` tells the two apart.
+        # The task is cancelled. Its request may wait still, or have been seated in the same step; `leave` handles both.
         controller.leave(admission)
         if waiting.client_watch is not None:
             waiting.client_watch.close()
@@ -114,7 +115,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
 
 
 async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L:
-    """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope, which waking it cancels."""
+    """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope that `wake` cancels."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
@@ -123,7 +124,7 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
         client_watch.watch(waiter, _start)
         with scope:
             await anyio.sleep_forever()
-        controller.abandon(admission, Reason.TIME_OUT)  # unless it was woken
+        controller.abandon(admission, Reason.TIME_OUT)  # does nothing if the request has been seated or rejected
     except BaseException:
         controller.leave(admission)
         client_watch.close()
@@ -134,11 +135,11 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
 
 
 def _start(run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
-    """Run ``run`` in a task that no cancel scope of the request's ends."""
+    """Run ``run`` in a task that is independent of the cancel scopes of the request."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        from trio import CancelScope  # noqa: PLC0415 - apps that run on trio have it, others needn't
+        from trio import CancelScope  # noqa: PLC0415 - trio is installed only where apps run on it
         from trio.lowlevel import spawn_system_task  # noqa: PLC0415
 
         scope = CancelScope()
@@ -167,9 +168,9 @@ class _ScopeWaiter:
 
 
 class WaitingTask(Generic[C, L]):
-    """A wait on asyncio: the future that ends it, and if the wait is long a deadline and a watch of the client.
+    """A wait on asyncio: the future that ends it and, when the wait is long, a deadline and a watch of the client.
 
-    ``begin_to_watch`` returns what watches ``client``.
+    ``begin_to_watch`` is called with ``client`` and returns the watch.
     """
 
     __slots__ = (
@@ -197,7 +198,7 @@ class WaitingTask(Generic[C, L]):
         self._begin_to_watch = begin_to_watch
         self._client = client
         self._loop = loop
-        self._context = copy_context()  # the request's own, in which its client is watched
+        self._context = copy_context()  # the context of the request, for the task that watches its client
         self.client_watch: L | None = None
         self.deadlines: Deadlines[Wait] | None = None
         self.woken: asyncio.Future[None] = loop.create_future()
@@ -217,7 +218,7 @@ class WaitingTask(Generic[C, L]):
         self._admission.destination.controller.hang_up(self._admission)
 
     def set_deadline(self, monitor: WaitMonitor) -> None:
-        """Have the request rejected when its wait limit is over."""
+        """Schedule the rejection of the request for the end of its wait limit."""
         self.deadlines = monitor.deadlines(self._limit_ns)
         self.deadlines.begin(self, self._admission.arrived_at)
 
@@ -226,7 +227,7 @@ class WaitingTask(Generic[C, L]):
         self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
 
     def become_long(self, monitor: WaitMonitor) -> None:
-        """Set the deadline and watch the client, unless the wait is over meanwhile."""
+        """Set the deadline and watch the client, unless the wait is over."""
         if self.woken.done():
             return
         self.set_deadline(monitor)
