@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
+from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 from tests.support.examples import examples
 
 QUEUES = 7

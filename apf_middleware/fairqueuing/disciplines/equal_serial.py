@@ -39,8 +39,8 @@ from typing import ClassVar, Final
 
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
+from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
 __all__ = ["EqualSerial", "EqualSerialQueue"]

@@ -49,10 +49,10 @@ from heapq import heappush
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.exceptions import require_integer
-from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
+from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 
 __all__ = [
     "GRAINS_PER_SEAT_NS",
