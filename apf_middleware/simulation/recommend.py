@@ -23,7 +23,7 @@ from apf_middleware.config import Configuration, Level
 from apf_middleware.config.lint import rounds_beyond
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
-from apf_middleware.fairqueuing.proportion import divide
+from apf_middleware.fairqueuing.sharing.proportion import divide
 from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
 
 __all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]

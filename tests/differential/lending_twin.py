@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from apf_middleware.fairqueuing import LevelLimits, Reason, Work
-from apf_middleware.fairqueuing.proportion import divide
+from apf_middleware.fairqueuing.sharing.proportion import divide
 
 __all__ = ["SEAT", "PlainLending", "PlainLevel", "PlainParent", "PlainTicket"]
 

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError
-from apf_middleware.fairqueuing.allocation import Allocation, SeatClaim, solve
+from apf_middleware.fairqueuing.sharing.allocation import Allocation, SeatClaim, solve
 
 _TOLERANCE = 1e-10  # upstream's sums are rounded at each step, ours once
 

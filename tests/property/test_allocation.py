@@ -18,7 +18,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apf_middleware.exceptions import InfeasibleError
-from apf_middleware.fairqueuing.allocation import (
+from apf_middleware.fairqueuing.sharing.allocation import (
     Allocation,
     LevelShares,
     SeatClaim,

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing.proportion import SeatDemand, deserved, deserved_by_name
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved, deserved_by_name
 from tests.support.examples import examples
 
 _weights = st.sampled_from((0, 1, 1, 2, 3, 10**7))

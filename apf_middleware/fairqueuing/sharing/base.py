@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from apf_middleware.exceptions import ClockError, InvalidValueError
-from apf_middleware.fairqueuing.allocation import LevelLimits
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
+from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy, Parent
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.ticket import Reason, Ticket

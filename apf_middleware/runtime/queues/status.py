@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.fairqueuing.proportion import SeatDemand, whole_parts, with_surplus
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, whole_parts, with_surplus
 from apf_middleware.runtime.queues.states import state_of, wish_of
 from apf_middleware.snapshots import NamedQueueSnapshot
 

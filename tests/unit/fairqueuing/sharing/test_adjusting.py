@@ -14,10 +14,10 @@ from apf_middleware.fairqueuing import (
     Work,
     limits_from_shares,
 )
-from apf_middleware.fairqueuing.borrowing import adjust_limits, forget_demand, smooth_demand
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.sharing.adjusting import ADJUSTMENT_PERIOD_NS, MOST_MADE_UP
 from apf_middleware.fairqueuing.sharing.base import Wanted
+from apf_middleware.fairqueuing.sharing.borrowing import adjust_limits, forget_demand, smooth_demand
 
 SECOND = 10**9
 PERIOD = ADJUSTMENT_PERIOD_NS

@@ -2,10 +2,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from apf_middleware.fairqueuing.pdqsort import pdqsort
+from apf_middleware.fairqueuing.sharing.pdqsort import pdqsort
 
 if TYPE_CHECKING:
-    from apf_middleware.fairqueuing.pdqsort import Keyed
+    from apf_middleware.fairqueuing.sharing.pdqsort import Keyed
 
 # Keys, and where sort.Sort of Go 1.19 left each of them; equal keys are not in their first order.
 GO = {

@@ -4,9 +4,9 @@ from math import nan
 import pytest
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError
-from apf_middleware.fairqueuing.allocation import LevelLimits, LevelShares, limits_from_shares
-from apf_middleware.fairqueuing.borrowing import Adjustment, LevelDemand, adjust_limits, smooth_demand
 from apf_middleware.fairqueuing.demand import DemandStatistics
+from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, LevelShares, limits_from_shares
+from apf_middleware.fairqueuing.sharing.borrowing import Adjustment, LevelDemand, adjust_limits, smooth_demand
 
 PERIOD = 10_000_000_000
 NOTHING = DemandStatistics(0, nan, nan, 0, 0)

@@ -3,7 +3,7 @@ from math import inf, nan, nextafter
 import pytest
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError
-from apf_middleware.fairqueuing.allocation import (
+from apf_middleware.fairqueuing.sharing.allocation import (
     LevelLimits,
     LevelShares,
     SeatClaim,

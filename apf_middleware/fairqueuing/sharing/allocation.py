@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from apf_middleware.exceptions import MOST_AMOUNT, InfeasibleError, InvalidValueError, require_amount, require_integer
-from apf_middleware.fairqueuing.pdqsort import pdqsort
+from apf_middleware.fairqueuing.sharing.pdqsort import pdqsort
 
 __all__ = [
     "Allocation",

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.proportion import SeatDemand, deserved, deserved_by_name
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved, deserved_by_name
 
 GREEDY = 10**6
 
