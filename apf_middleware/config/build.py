@@ -14,8 +14,8 @@ from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.config.shadowing import take_everything
 from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, limits_from_shares
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits, limits_from_shares
 from apf_middleware.fairqueuing.sharing.proportion import divide
 
 __all__ = [

@@ -38,7 +38,7 @@ from apf_middleware.estimation import (
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 
 __all__ = [
     "AnyEstimate",

@@ -21,7 +21,7 @@ from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metad
 from apf_middleware.config.problems import ConfigurationError, Problems
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.yaml_nodes import Document
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["Defaults", "MergedObjects", "Sourced", "builtin", "merge", "settle_slow_clients"]
 

@@ -9,7 +9,7 @@ from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing"]
 

@@ -21,7 +21,7 @@ from apf_middleware.fairqueuing.sharing import (
     SharedLevel,
     Sharing,
 )
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, LevelShares, limits_from_shares
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.shuffle import Dealer, collision_probabilities, entropy_bits, flow_hash
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import Work, duration_per_seat, format_seat_seconds, seat_seconds

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from apf_middleware.counters import Histogram, Times
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.metrics.tally import Tally
 from apf_middleware.snapshots import NamedQueueSnapshot
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import Conjunction
 from apf_middleware.config import Configuration, Level, Queuing
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["VARIANTS", "variant"]
 

@@ -18,13 +18,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from apf_middleware.exceptions import InfeasibleError
-from apf_middleware.fairqueuing.sharing.allocation import (
-    Allocation,
-    LevelShares,
-    SeatClaim,
-    limits_from_shares,
-    solve,
-)
+from apf_middleware.fairqueuing.sharing.allocation import Allocation, SeatClaim, solve
+from apf_middleware.fairqueuing.sharing.limits import LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.work import round_half_away
 
 

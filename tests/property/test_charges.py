@@ -18,7 +18,7 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, round_half_away, seat_seconds
 from tests.support.examples import examples
 

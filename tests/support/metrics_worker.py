@@ -5,7 +5,7 @@ The commands are `dispatch N`, `levels A B …`, `publish` and `close`.
 
 import sys
 
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.metrics import LevelReading, Publisher, SchemaReading, ServerReading, Tally
 
 _SECOND = 10**9

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.metrics import (
     AdjustmentReading,
     APFCollector,

@@ -39,8 +39,8 @@ from apf_middleware.config.values import (
     is_subdomain,
 )
 from apf_middleware.config.yaml_nodes import Document
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["FORMAT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "ServerModel", "define"]
 

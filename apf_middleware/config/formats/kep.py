@@ -17,7 +17,7 @@ from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.values import Amount, Transform
 from apf_middleware.config.yaml_nodes import Document
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["FORMAT", "KINDS", "define"]
 

@@ -32,7 +32,7 @@ from apf_middleware.config.values import (
     is_subdomain,
 )
 from apf_middleware.config.yaml_nodes import Document
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["ASSURED", "FORMAT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted
 from apf_middleware.fairqueuing.sharing.borrowing import LevelDemand, adjust_limits, forget_demand
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.snapshots import SharingSnapshot
 

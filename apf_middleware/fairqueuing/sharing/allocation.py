@@ -1,10 +1,6 @@
-"""Seats divided among levels: limits that follow from shares, and the solver that divides a total by targets.
+"""The solver, which divides a total among claims, each with a lower bound, an upper bound and a target.
 
-*Limits* follow from shares once and for all: nominal seats in proportion to the shares, of which a level may lend some
-and to which it may borrow some. Everything there is a fraction of integers, and computed as one.
-
-*The solver* divides a total among claims, each with a lower bound, an upper bound and a target. All get the same
-fraction p of their target, except where a bound forbids it:
+All get the same fraction p of their target, except where a bound forbids it:
 
     amount(p) = clamp(p · target, lower, upper),    Σ amount(p) = total.
 
@@ -14,108 +10,17 @@ between two of them: O(n log n). Divisions and sums happen in upstream's order, 
 order in which Go's sort leaves them, so results equal Kubernetes' to the bit.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
-from apf_middleware.exceptions import MOST_AMOUNT, InfeasibleError, InvalidValueError, require_amount, require_integer
+from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount
 from apf_middleware.fairqueuing.sharing.pdqsort import pdqsort
 
-__all__ = [
-    "Allocation",
-    "LevelLimits",
-    "LevelShares",
-    "SeatClaim",
-    "limits_from_shares",
-    "solve",
-]
-
-Level = TypeVar("Level", bound=Hashable)
+__all__ = ["Allocation", "SeatClaim", "solve"]
 
 _SLACK: Final = 1e-7  # how far the total may miss the bounds' sum, as rounding does
 _LEAST_TARGET: Final = 1e-3  # a target of zero would have no ratio to its bounds
-
-
-# Limits
-
-
-@dataclass(frozen=True, slots=True)
-class LevelShares:
-    """The configuration of a level's seats, in proportions.
-
-    ``borrowing_percent`` None means that borrowing has no limit of its own. An exempt level isn't held to any limit, so
-    it has none to borrow beyond.
-    """
-
-    shares: int
-    lendable_percent: int = 0
-    borrowing_percent: int | None = None
-    exempt: bool = False
-
-    def __post_init__(self) -> None:
-        require_integer("shares", self.shares, least=0)
-        require_integer("lendable_percent", self.lendable_percent, least=0, most=100)
-        if self.borrowing_percent is not None:
-            require_integer("borrowing_percent", self.borrowing_percent, least=0)
-        if not isinstance(self.exempt, bool):
-            raise InvalidValueError("exempt", self.exempt, "it must be True or False")
-        if self.exempt and self.borrowing_percent is not None:
-            raise InvalidValueError("borrowing_percent", self.borrowing_percent, "an exempt level has none")
-
-
-@dataclass(frozen=True, slots=True)
-class LevelLimits:
-    """The seats that the proportions come to: a level's current limit stays between ``min`` and ``max``."""
-
-    nominal: int
-    min: int
-    max: int
-
-    def __post_init__(self) -> None:
-        require_integer("nominal", self.nominal, least=0, most=MOST_AMOUNT)
-        require_integer("min", self.min, least=0, most=self.nominal)
-        require_integer("max", self.max, least=self.nominal, most=MOST_AMOUNT)
-
-    @property
-    def lendable(self) -> int:
-        return self.nominal - self.min
-
-    @property
-    def borrowing(self) -> int:
-        return self.max - self.nominal
-
-
-def limits_from_shares(
-    seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False
-) -> dict[Level, LevelLimits]:
-    """Return the limits of all ``levels`` of a server that has so many ``seats``.
-
-    Nominal seats are rounded up, so a level with any shares has a seat, and together they may be more than ``seats``.
-    Zero shares mean zero seats; ``strict_upstream`` lets such a level borrow all the same, as Kubernetes does.
-    """
-    require_integer("seats", seats, least=0)
-    total = sum(level.shares for level in levels.values())
-    return {
-        name: LevelLimits(0, 0, 0)
-        if not (level.shares or level.exempt or strict_upstream)
-        else _limits(seats, level, total)
-        for name, level in levels.items()
-    }
-
-
-def _limits(seats: int, level: LevelShares, total: int) -> LevelLimits:
-    nominal = -(-seats * level.shares // total) if total else 0
-    percent = level.borrowing_percent
-    borrowing = seats if percent is None else _percent_of(nominal, percent)
-    return LevelLimits(nominal, nominal - _percent_of(nominal, level.lendable_percent), nominal + borrowing)
-
-
-def _percent_of(seats: int, percent: int) -> int:
-    """Return a percentage of ``seats``, rounded to whole seats, half a seat up."""
-    return (seats * percent + 50) // 100
-
-
-# The solver
 
 
 class SeatClaim(NamedTuple):

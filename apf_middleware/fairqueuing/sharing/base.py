@@ -12,9 +12,9 @@ from typing import Final, NoReturn
 
 from apf_middleware.exceptions import ClockError, InvalidValueError
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy, Parent
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
 from apf_middleware.snapshots import SharingSnapshot
 

@@ -20,7 +20,8 @@ from typing import Final
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_integer
 from apf_middleware.fairqueuing.demand import DemandStatistics
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, SeatClaim, solve
+from apf_middleware.fairqueuing.sharing.allocation import SeatClaim, solve
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.work import round_half_away
 
 __all__ = ["Adjustment", "LevelAdjustment", "LevelDemand", "adjust_limits", "forget_demand", "smooth_demand"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apf_middleware.exceptions import InvalidValueError, require_integer
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares
 
 __all__ = ["MOST_PRIORITY", "NO_HIERARCHY", "Hierarchy", "Parent", "require_hierarchy"]
 

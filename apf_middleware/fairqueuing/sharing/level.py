@@ -21,17 +21,17 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings, require_settings
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
 from apf_middleware.fairqueuing.sharing.borrowing import LevelAdjustment
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.snapshots import LevelSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apf_middleware.fairqueuing.sharing.allocation import LevelShares
     from apf_middleware.fairqueuing.sharing.hierarchy import Parent
+    from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = ["LevelRecord", "SharedLevel", "require_level"]
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
 from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy, Parent, require_hierarchy
 from apf_middleware.fairqueuing.sharing.level import SharedLevel, require_level
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.snapshots import SharingSnapshot
 
 __all__ = ["SharedLevels"]

@@ -20,7 +20,7 @@ from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import TokenSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.values import duration_ns, written_duration
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 SECOND = 10**9
 

@@ -7,7 +7,7 @@ from apf_middleware.config import Configuration, Level, Queuing, Route, load, lo
 from apf_middleware.config.build import derive_classifier, derive_limits, derive_resolver, derive_settings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares
 
 LIMITS = LevelLimits(nominal=7, min=3, max=20)
 

@@ -9,7 +9,7 @@ from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest as Atom
 from apf_middleware.classification.rules import Conjunction, Field, Operator
 from apf_middleware.config import Level, Queuing, load, load_text, read_source
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 EXAMPLE = Path(__file__).parent / "data" / "kep-example.yaml"
 SEEDS = Path(__file__).parents[4] / "shared" / "seeds"

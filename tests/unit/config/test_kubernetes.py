@@ -16,7 +16,7 @@ from apf_middleware.classification.rules import (
 )
 from apf_middleware.config import Level, Queuing, load, read_source
 from apf_middleware.config.formats.kubernetes import GROUP, ZERO_SHARES
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 DATA = Path(__file__).parent / "data"
 

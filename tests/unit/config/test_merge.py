@@ -9,7 +9,7 @@ from apf_middleware.classification import ANONYMOUS, Classifier, Identity, Reque
 from apf_middleware.config import Queuing, load, load_text, read, read_source
 from apf_middleware.config.merge import Defaults
 from apf_middleware.fairqueuing import flow_hash
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 EXAMPLE = Path(__file__).parent / "data" / "kep-example.yaml"
 KUBECTL = Path(__file__).parent / "data" / "kubectl.yaml"

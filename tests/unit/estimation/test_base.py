@@ -9,7 +9,7 @@ from apf_middleware.config.estimation import derive_caps
 from apf_middleware.estimation import ANYTHING, STEADY, Constant, Dependence, cut, dependence_of, seat_cap
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from apf_middleware.fairqueuing.sharing.allocation import LevelShares, limits_from_shares
+from apf_middleware.fairqueuing.sharing.limits import LevelShares, limits_from_shares
 
 SHARES = {
     "leader-election": 10,

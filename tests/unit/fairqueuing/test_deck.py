@@ -6,7 +6,7 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Queue
 
 SHARED = 2

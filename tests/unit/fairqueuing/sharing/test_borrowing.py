@@ -5,8 +5,8 @@ import pytest
 
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError
 from apf_middleware.fairqueuing.demand import DemandStatistics
-from apf_middleware.fairqueuing.sharing.allocation import LevelLimits, LevelShares, limits_from_shares
 from apf_middleware.fairqueuing.sharing.borrowing import Adjustment, LevelDemand, adjust_limits, smooth_demand
+from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares, limits_from_shares
 
 PERIOD = 10_000_000_000
 NOTHING = DemandStatistics(0, nan, nan, 0, 0)

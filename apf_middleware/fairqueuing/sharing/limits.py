@@ -1,0 +1,91 @@
+"""Limits of levels in seats, which follow from shares once and for all.
+
+Nominal seats are in proportion to the shares; a level may lend some of them, and borrow some. Everything is a fraction
+of integers, and computed as one.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from apf_middleware.exceptions import MOST_AMOUNT, InvalidValueError, require_integer
+
+__all__ = ["LevelLimits", "LevelShares", "limits_from_shares"]
+
+Level = TypeVar("Level", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelShares:
+    """The configuration of a level's seats, in proportions.
+
+    ``borrowing_percent`` None means that borrowing has no limit of its own. An exempt level isn't held to any limit, so
+    it has none to borrow beyond.
+    """
+
+    shares: int
+    lendable_percent: int = 0
+    borrowing_percent: int | None = None
+    exempt: bool = False
+
+    def __post_init__(self) -> None:
+        require_integer("shares", self.shares, least=0)
+        require_integer("lendable_percent", self.lendable_percent, least=0, most=100)
+        if self.borrowing_percent is not None:
+            require_integer("borrowing_percent", self.borrowing_percent, least=0)
+        if not isinstance(self.exempt, bool):
+            raise InvalidValueError("exempt", self.exempt, "it must be True or False")
+        if self.exempt and self.borrowing_percent is not None:
+            raise InvalidValueError("borrowing_percent", self.borrowing_percent, "an exempt level has none")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelLimits:
+    """The seats that the proportions come to: a level's current limit stays between ``min`` and ``max``."""
+
+    nominal: int
+    min: int
+    max: int
+
+    def __post_init__(self) -> None:
+        require_integer("nominal", self.nominal, least=0, most=MOST_AMOUNT)
+        require_integer("min", self.min, least=0, most=self.nominal)
+        require_integer("max", self.max, least=self.nominal, most=MOST_AMOUNT)
+
+    @property
+    def lendable(self) -> int:
+        return self.nominal - self.min
+
+    @property
+    def borrowing(self) -> int:
+        return self.max - self.nominal
+
+
+def limits_from_shares(
+    seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False
+) -> dict[Level, LevelLimits]:
+    """Return the limits of all ``levels`` of a server that has so many ``seats``.
+
+    Nominal seats are rounded up, so a level with any shares has a seat, and together they may be more than ``seats``.
+    Zero shares mean zero seats; ``strict_upstream`` lets such a level borrow all the same, as Kubernetes does.
+    """
+    require_integer("seats", seats, least=0)
+    total = sum(level.shares for level in levels.values())
+    return {
+        name: LevelLimits(0, 0, 0)
+        if not (level.shares or level.exempt or strict_upstream)
+        else _limits(seats, level, total)
+        for name, level in levels.items()
+    }
+
+
+def _limits(seats: int, level: LevelShares, total: int) -> LevelLimits:
+    nominal = -(-seats * level.shares // total) if total else 0
+    percent = level.borrowing_percent
+    borrowing = seats if percent is None else _percent_of(nominal, percent)
+    return LevelLimits(nominal, nominal - _percent_of(nominal, level.lendable_percent), nominal + borrowing)
+
+
+def _percent_of(seats: int, percent: int) -> int:
+    """Return a percentage of ``seats``, rounded to whole seats, half a seat up."""
+    return (seats * percent + 50) // 100
