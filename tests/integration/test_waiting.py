@@ -1,6 +1,5 @@
 """The one place where requests wait, and what can come between: on each event loop, and the plain way on both."""
 
-import logging
 import time
 
 import anyio
@@ -157,27 +156,3 @@ async def test_periodic_borrowing_adjusts_limits_while_requests_wait() -> None:
 
     assert before == 10
     assert controller.levels["crowd"].shared.record is not None
-
-
-async def test_rejections_are_logged_as_sums_and_one_by_one_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
-    async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, configuration(response="Reject"))
-        holder = await protected.holder()
-        log = protected.middleware.service.rejections
-        with caplog.at_level(logging.INFO, "apf_middleware"):
-            for _ in range(50):
-                await protected.request("/refused").end()
-            assert caplog.records == []
-            log.summarize()
-        [record] = caplog.records
-        assert record.levelno == logging.WARNING
-        assert record.__dict__["event"] == "apf.rejections"
-        facts = {"level": "crowd", "schema": "everybody", "reason": "concurrency-limit", "count": 50}
-        assert record.__dict__["apf"] == facts
-        assert record.getMessage() == ("apf.rejections level=crowd schema=everybody reason=concurrency-limit count=50")
-        caplog.clear()
-        with caplog.at_level(logging.DEBUG, "apf_middleware"):
-            await protected.request("/refused").end()
-        assert [one.__dict__["event"] for one in caplog.records] == ["apf.rejected"]
-        protected.finish()
-        await holder.end()

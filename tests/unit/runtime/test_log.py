@@ -35,6 +35,8 @@ def test_rejections_are_summed_up_for_ten_seconds(caplog: pytest.LogCaptureFixtu
         log.summarize()
 
     anyio.run(reject, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
-    messages = [one.getMessage() for one in caplog.records]
-    assert messages[-1] == "apf.rejections level=crowd schema=all reason=time-out count=3"
-    assert len(messages) == single + 1
+    assert [one.__dict__["event"] for one in caplog.records] == ["apf.rejected"] * single + ["apf.rejections"]
+    record = caplog.records[-1]
+    assert record.levelno == logging.WARNING
+    assert record.__dict__["apf"] == {"level": "crowd", "schema": "all", "reason": "time-out", "count": 3}
+    assert record.getMessage() == "apf.rejections level=crowd schema=all reason=time-out count=3"
