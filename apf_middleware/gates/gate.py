@@ -7,7 +7,6 @@ one step, and unless all let the request pass, all leases are given back in the 
 """
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -253,11 +252,10 @@ def terms_of(given: TermsGiven, otherwise: Terms | None = None) -> Terms:
 class GateCounters:
     """A gate's counters. ``evaluations`` are by result: passed, parked, rejected, error.
 
-    ``last`` is the key and the result of the last evaluation; None if something has happened since. ``moves`` are the
-    requests that became active, parked or backed off, by cause.
+    ``last`` is the key and the result of the last evaluation; None if something has happened since.
     """
 
-    __slots__ = ("evaluations", "events", "hint_errors", "last", "moves", "rejected", "rescues", "waits")
+    __slots__ = ("evaluations", "events", "hint_errors", "last", "rejected", "rescues", "waits")
 
     def __init__(self) -> None:
         self.evaluations: dict[str, int] = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
@@ -267,7 +265,6 @@ class GateCounters:
         self.rejected: int = 0
         self.hint_errors: int = 0
         self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)
-        self.moves: Counter[tuple[str, str]] = Counter()
 
     def count(self, key: Hashable, answer: object) -> None:
         """Count the ``answer`` of the gate to a request with this ``key``."""

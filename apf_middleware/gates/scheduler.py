@@ -293,8 +293,6 @@ class GateScheduler:
         slot.reserve(acquisition)
         if acquisition.reservations:
             self._let_lapse(now, acquisition)
-        backs_off = slot.due in {Due.POLL, Due.ERROR}
-        gate.counters.moves["backoff" if backs_off else "parked", "arrival" if answer is None else "refusal"] += 1
         self.timers.arm(now, slot, acquisition.limit_ns)
         self.slots.dirty[slot] = None
 
@@ -401,11 +399,6 @@ class GateScheduler:
                     continue
                 acquisition = found
             if self._is_free(now, acquisition):
-                for need in acquisition.needs:
-                    if need.lease is None:
-                        cause = "arrival" if acquisition.slot is None else acquisition.slot.cause
-                        need.gate.counters.moves["active", cause] += 1
-                        break
                 return acquisition
         return None
 
