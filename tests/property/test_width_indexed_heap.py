@@ -1,4 +1,4 @@
-"""A heap finds what looking at every queue finds."""
+"""The width-indexed heap against a scan of all queues."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,14 +48,3 @@ def test_the_first_within_a_width_is_found(
             assert heap.first_within(after, widest) == min(fitting)[2]
         else:
             assert heap.first_within(after, widest) is None
-
-
-def test_only_the_first_entry_of_each_width_is_examined() -> None:
-    heap = WidthIndexedHeap()
-    heap.place(0, 5, 30)
-    heap.place(1, 6, 18)
-
-    assert heap.first_within(0, 32) == 0
-    assert heap.first_within(0, 20) is None
-    heap.place(1, 4, 18)
-    assert heap.first_within(0, 20) == 1

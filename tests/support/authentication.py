@@ -1,12 +1,32 @@
 """Scopes by hand, as a server would make them, and what comes of identifying them."""
 
+import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
-from apf_middleware.asgi.identity import Authenticated, Authenticator, Chain, Refused
+from apf_middleware.asgi.identity import (
+    Authenticated,
+    Authenticator,
+    Chain,
+    Refused,
+    Verdict,
+)
 from apf_middleware.asgi.identity.verdict import DESCRIPTIONS
 from apf_middleware.classification import Identity
 
-__all__ = ["Header", "group_of", "identity_of", "reason_of", "request", "tls", "verdict_of"]
+__all__ = [
+    "Fixed",
+    "Header",
+    "Scope",
+    "group_of",
+    "identity_of",
+    "known",
+    "reason_of",
+    "request",
+    "settled",
+    "tls",
+    "verdict_of",
+]
 
 Header = tuple[str | bytes, str | bytes]
 
@@ -59,3 +79,50 @@ def reason_of(authenticators: Authenticator | list[Authenticator], scope: dict[s
 def group_of(*groups: str) -> tuple[str, ...]:
     """Return the groups of a known user."""
     return (*groups, "system:authenticated")
+
+
+Scope = dict[str, Any]
+
+
+class Fixed:
+    """Says the same to everybody, at once or later."""
+
+    headers: frozenset[bytes] = frozenset()
+    memorable = True
+
+    def __init__(self, verdict: Verdict | None, *, later: bool = False) -> None:
+        self.verdict = verdict
+        self.later = later
+        self.asked = 0
+        self.refreshed = 0
+        self.changed: bool | Exception = False
+
+    def authenticate(self, _scope: Any) -> Verdict | Awaitable[Verdict | None] | None:  # noqa: ANN401
+        self.asked += 1
+        return self._later() if self.later else self.verdict
+
+    async def _later(self) -> Verdict | None:
+        await asyncio.sleep(0)
+        return self.verdict
+
+    def refresh(self) -> bool:
+        self.refreshed += 1
+        if isinstance(self.changed, Exception):
+            raise self.changed
+        return self.changed
+
+
+def known(name: str) -> Authenticated:
+    return Authenticated(Identity(name, group_of()))
+
+
+def settled(chain: Chain, scope: Scope) -> Verdict:
+    """Return the verdict, awaited if it has to be."""
+    answer = chain.identify(scope)
+    if isinstance(answer, Authenticated | Refused):
+        return answer
+
+    async def awaited() -> Verdict:
+        return await answer
+
+    return asyncio.run(awaited())

@@ -5,7 +5,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 
-__all__ = ["MS", "NamedQueueServer", "NullAlarm", "level", "server"]
+__all__ = ["FAMILY", "MS", "NamedQueueServer", "NullAlarm", "level", "server"]
 
 MS = 10**6
 
@@ -75,3 +75,8 @@ class NamedQueueServer:
     @property
     def configuration(self) -> Configuration:
         return self.controller.configuration
+
+
+FAMILY = (
+    server(10) + level("tenants", "maxSeats: 6") + level("free", "parent: tenants") + level("paid", "parent: tenants")
+)

@@ -1,46 +1,30 @@
+"""The classifier: which schema wins, and what is cached."""
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
 from apf_middleware.classification import (
     Classification,
-    Classifier,
-    Conjunction,
     Distinguisher,
-    Field,
     FlowSchema,
     GroupSubject,
     HttpRule,
     Identity,
-    NonResourceRule,
-    Operator,
     RequestDigest,
     Resource,
     Rule,
     Source,
-    UserSubject,
     ValueMatch,
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import flow_hash
+from tests.support.schemas import classifier, schema
 
-LAST = FlowSchema("last", "catch-all", distinguisher=Distinguisher(Source.USER))
-TOP = FlowSchema("top", "exempt")
 ANN = Identity("ann", ("dev",))
 DIGEST = RequestDigest(ANN, "get", "/a")
-
-
-def schema(name: str, precedence: int = 1000, *, paths: tuple[str, ...] = ("*",), **more: Any) -> FlowSchema:  # noqa: ANN401
-    rules = (Rule((UserSubject("*"),), non_resource_rules=(NonResourceRule(("*",), paths),)),)
-    return FlowSchema(name, f"level-{name}", precedence, rules, **more)
-
-
-def classifier(*schemas: FlowSchema, **more: Any) -> Classifier:  # noqa: ANN401
-    arguments: dict[str, Any] = {"hash_flow": flow_hash, "fallback": LAST, "masters_fallback": TOP}
-    return Classifier(schemas, **arguments | more)
 
 
 def test_the_lowest_precedence_wins_and_then_the_name() -> None:
@@ -112,56 +96,6 @@ def test_a_flow_is_computed_again_if_it_depends_on_more_than_the_cache_key(
 
     assert flows[0] == flows[2] != flows[1]
     assert len(ours._decisions) == 1
-
-
-@pytest.mark.parametrize(
-    ("rule", "yes", "no"),
-    [
-        (HttpRule(headers=(ValueMatch("X-K", ("1",)),)), {"headers": {"x-k": "1"}}, {"headers": {"x-k": "2"}}),
-        (HttpRule(query=(ValueMatch("k", absent=True),)), {"query": {}}, {"query": {"k": ""}}),
-        (HttpRule(hosts=("h",)), {"host": "h"}, {"host": "i"}),
-        (HttpRule(methods=("PUT",)), {"method": "PUT"}, {"method": "GET"}),
-        (HttpRule(paths=("/b",)), {"path": "/b"}, {"path": "/c"}),
-        (Atom(Field.UID, Operator.EQUALS, ("1",)), {"identity": replace(ANN, uid="1")}, {"identity": ANN}),
-        (
-            Atom(Field.NAME, Operator.EQUALS, ("1",)),
-            {"resource": Resource("r", name="1")},
-            {"resource": Resource("r", name="2")},
-        ),
-        (
-            Atom(Field.VERSION, Operator.EQUALS, ("1",)),
-            {"resource": Resource("r", version="1")},
-            {"resource": Resource("r", version="2")},
-        ),
-    ],
-)
-@pytest.mark.parametrize("resource", [None, Resource("r")])
-def test_facts_read_by_rules_are_part_of_the_cache_key(
-    rule: HttpRule | Atom, yes: dict[str, Any], no: dict[str, Any], resource: Resource | None
-) -> None:
-    found = Rule((UserSubject("*"),), http_rules=(rule,)) if isinstance(rule, HttpRule) else Conjunction((rule,))
-    ours = classifier(FlowSchema("a", "level", rules=(found,)))
-    digest = replace(DIGEST, resource=resource)
-
-    for facts, expected in ((yes, "a"), (no, "last"), (yes, "a"), (no, "last")):
-        assert ours.classify(replace(digest, **facts)).schema == expected
-
-
-def test_facts_not_read_by_rules_are_not_part_of_the_cache_key() -> None:
-    ours = classifier(schema("a"))
-    for n in range(10):
-        ours.classify(replace(DIGEST, resource=Resource("r", name=str(n)), path=f"/r/{n}", host=str(n), method=str(n)))
-
-    assert len(ours._decisions) == 1
-
-
-def test_keys_with_and_without_a_resource_differ() -> None:
-    """Also when the parts of their keys could be equal."""
-    ours = classifier(FlowSchema("a", "l", rules=(Conjunction((Atom(Field.RESOURCE, Operator.EQUALS, ("",)),)),)))
-
-    assert ours.classify(DIGEST).schema == "a"
-    assert ours.classify(replace(DIGEST, resource=Resource("r"))).schema == "last"
-    assert ours.classify(DIGEST).schema == "a"
 
 
 def test_the_caches_are_bounded_in_entries() -> None:

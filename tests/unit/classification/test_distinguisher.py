@@ -1,3 +1,5 @@
+"""The flow of a request, by each source of a distinguisher."""
+
 from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
@@ -139,35 +141,3 @@ def test_a_cached_address_gives_the_same_network() -> None:
 def test_a_callable_that_returns_no_string_is_an_error(bad: Any) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=r"distinguisher of the schema 's' is .* must return a string"):
         flow(source=Source.CALLABLE, function=lambda _: bad)
-
-
-@pytest.mark.parametrize(
-    ("how", "told"),
-    [
-        ({"source": "user-agent"}, "source is 'user-agent', but it must be one of user, namespace"),
-        ({"source": Source.HEADER}, "argument of header is ''"),
-        ({"source": Source.QUERY, "argument": 7}, "argument of query is 7"),
-        ({"source": Source.PATH_PARAMETER}, "argument of pathParameter is ''"),
-        ({"source": Source.USER, "argument": "x"}, "argument is 'x', but the source user takes none"),
-        ({"source": Source.GROUP}, "groups is (), but the source group, and no other, needs at least one"),
-        ({"source": Source.USER, "groups": ("a",)}, "groups is ('a',)"),
-        ({"source": Source.GROUP, "groups": ("",)}, "group is ''"),
-        ({"source": Source.GROUP, "groups": ("a*b",)}, "group is 'a*b', but * can only be its end"),
-        ({"source": Source.CLIENT_ADDRESS, "prefix_v4": 33}, "prefix_v4 is 33, but it must be at most 32"),
-        ({"source": Source.CLIENT_ADDRESS, "prefix_v4": -1}, "prefix_v4 is -1, but it must be at least 0"),
-        ({"source": Source.CLIENT_ADDRESS, "prefix_v6": 129}, "prefix_v6 is 129, but it must be at most 128"),
-        ({"source": Source.CLIENT_ADDRESS, "prefix_v6": "56"}, "prefix_v6 is '56', but it must be an integer"),
-        ({"source": Source.CALLABLE}, "function is None"),
-        ({"source": Source.CALLABLE, "function": "x"}, "function is 'x'"),
-        ({"source": Source.USER, "function": str}, "function is <class 'str'>"),
-        ({"source": Source.USER, "transform": "("}, "transform is '(', but it must be a regular expression: missing )"),
-        ({"source": Source.USER, "transform": "x"}, "it must have one capturing group, not 0"),
-        ({"source": Source.USER, "transform": "(x)(y)"}, "it must have one capturing group, not 2"),
-        ({"source": Source.USER, "transform": 7}, "transform is 7"),
-    ],
-)
-def test_an_invalid_distinguisher_is_refused(how: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidValueError) as caught:
-        Distinguisher(**how)
-
-    assert told in str(caught.value)

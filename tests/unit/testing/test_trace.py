@@ -1,4 +1,4 @@
-"""Files that are no traces, and what is said about them."""
+"""Traces as they are read and written."""
 
 import gzip
 import json
@@ -28,51 +28,6 @@ def test_a_trace_can_be_read_run_written_and_read_again(tmp_path: Path) -> None:
         again = load_trace(tmp_path / name)
         assert list(again.rows) == [[7, 3, "executed", None, 0, 5, 15, 15, 0, 0, 0, 0, 0]]
         assert replay(again).first_difference() is None
-
-
-def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.json.gz", tmp_path / "other.json.gz"
-    store(one, replay(parse(document())).document())
-    store(other, replay(parse(document())).document())
-
-    assert one.read_bytes() == other.read_bytes()
-
-
-def test_a_trace_without_results_has_nothing_to_differ_from() -> None:
-    run = replay(parse(document()))
-
-    assert run.trace.columns == ()
-    assert run.first_difference() is None
-
-
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [("queue", 1), ("dispatch_r", 1), ("status", "rejected"), ("release_ns", None), ("start_r", 0.0)],
-)
-def test_a_different_row_is_found(column: str, value: object) -> None:
-    recorded = replay(parse(document())).document()
-    place = recorded["results"]["columns"].index(column)
-    got = recorded["results"]["rows"][0][place]
-    recorded["results"]["rows"][0][place] = value
-
-    difference = replay(parse(recorded)).first_difference()
-
-    assert str(difference) == f"row of id 7, {column}: expected {value!r}, got {got!r}"
-
-
-@pytest.mark.parametrize(("part", "name"), [("summary", "max_wait_ns"), ("final_state", "current_r")])
-def test_a_different_total_is_found(part: str, name: str) -> None:
-    recorded = replay(parse(document())).document()
-    recorded[part][name] += 1
-
-    assert replay(parse(recorded)).first_difference() is not None
-
-
-def test_a_missing_row_is_a_difference() -> None:
-    recorded = replay(parse(document())).document()
-    recorded["results"]["rows"] = []
-
-    assert "number of rows: expected 0, got 1" in str(replay(parse(recorded)).first_difference())
 
 
 def test_unknown_columns_are_refused() -> None:

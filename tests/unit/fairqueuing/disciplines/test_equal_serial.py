@@ -1,17 +1,12 @@
-"""`equal-serial` in small worlds: no debt, no credit, and requests count while they run.
-
-Random worlds are in tests/property/test_disciplines.py. The guarantee is off, so that each turn is the discipline's.
-"""
+"""Equal shares of the virtual time: what queues owe and are owed."""
 
 from collections import Counter
 
 import pytest
 
-from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import EqualSerial, QueueSet, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerialQueue
 
-MS = 10**6
 SECOND = 10**9
 
 
@@ -195,20 +190,6 @@ def test_the_guess_follows_what_requests_take() -> None:
     guesses = {queue.guess_ns for queue in queues if queue.length}
 
     assert all(guess == pytest.approx(2 * SECOND, rel=0.05) for guess in guesses)
-
-
-def test_the_default_is_exchanged_for_that_of_kubernetes_with_strict_upstream() -> None:
-    assert isinstance(QueueSet(QueueSetSettings(1)).discipline, EqualSerial)
-    strict = QueueSet(QueueSetSettings(1), strict_upstream=True)
-    assert not isinstance(strict.discipline, EqualSerial)
-    assert (strict.discipline.name, strict.guarantee) == ("equal-serial", None)
-
-
-def test_a_discipline_needs_a_guess() -> None:
-    with pytest.raises(InvalidValueError, match="guess_ns is 0, but it must be at least 1"):
-        EqualSerial(1, 0)
-    with pytest.raises(InvalidValueError, match="concurrency is -1, but it must be at least 0"):
-        EqualSerial(-1)
 
 
 def test_a_queue_that_is_served_out_of_turn_loses_its_lead() -> None:

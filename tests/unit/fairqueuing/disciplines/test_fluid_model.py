@@ -1,4 +1,4 @@
-"""The fluid model of the max-min disciplines, in small worlds; random ones are in property/test_disciplines.py."""
+"""The fluid model of both max-min disciplines."""
 
 import weakref
 from dataclasses import replace
@@ -11,6 +11,7 @@ from apf_middleware.fairqueuing.disciplines.fluid_model import FluidModel, MaxMi
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.testing import Caller, observe, play
+from tests.support.discipline_level import Level
 from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
 
 SECOND = 10**9
@@ -18,24 +19,6 @@ GUESS = 3_000_000
 BOTH = pytest.mark.parametrize("discipline", [MaxMinSerial, MaxMinConcurrent])
 CASES = {case.name: case for case in SCENARIOS}
 FAIR = [case for case in SCENARIOS if all(expectation.is_fair for expectation in case.expectations)]
-
-
-class Level:
-    """One queue set, a queue for each flow."""
-
-    def __init__(self, discipline: type[Discipline[Any]], seats: int, flows: int) -> None:
-        self.queueset = QueueSet(QueueSetSettings(seats, flows, 1, queue_length_limit=1_000), discipline=discipline)
-
-    def arrive(self, now: int, flow: int, seats: int = 1) -> Ticket:
-        ticket = Ticket(f"flow {flow}", flow, Work(seats))
-        self.queueset.arrive(now, ticket)
-        self.queueset.check()
-        return ticket
-
-    def release(self, now: int, ticket: Ticket) -> list[str]:
-        seated = [other.flow for other in self.queueset.release(now, ticket)]
-        self.queueset.check()
-        return seated
 
 
 @BOTH
@@ -67,52 +50,6 @@ def test_with_a_queue_for_each_flow_a_too_wide_request_gets_its_share_and_no_mor
     assert averages == pytest.approx([21 / 17] * 5, rel=0.02)
 
 
-def test_with_a_queue_for_each_flow_widths_make_no_difference() -> None:
-    scenario = CASES["different widths"].scenario
-    clients = [replace(client, entropy=place) for place, client in enumerate(scenario.clients)]
-    alone = replace(scenario, clients=clients, settings=QueueSetSettings(6, 2, 1, queue_length_limit=100))
-    (averages,) = play(alone, discipline=MaxMinConcurrent).averages
-    assert averages == pytest.approx([3, 3], rel=0.02)
-
-
-def test_a_granted_queue_that_asks_for_more_is_expected_to_finish_sooner() -> None:
-    def seated_when_a_seat_comes_free(arrivals: tuple[int, ...]) -> list[str]:
-        level = Level(MaxMinSerial, seats=10, flows=3)
-        level.release(SECOND, level.arrive(0, 0))  # so the others wait too briefly to be served out of turn
-        elephants = [level.arrive(SECOND, 0) for _ in range(10)]
-        for place, flow in enumerate(arrivals, 1):
-            level.arrive(SECOND + 10 * place, flow)
-        return level.release(SECOND + 100, elephants[0])
-
-    assert seated_when_a_seat_comes_free((1, 2, 2, 2)) == ["flow 2"]
-    assert seated_when_a_seat_comes_free((1, 2)) == ["flow 1"]
-
-
-def test_equals_of_both_categories_take_turns() -> None:
-    """With two seats, one queue asks for one and gets it, the other asks for two and gets one: both end together."""
-    for first_flow, second_flow in ((0, 1), (1, 0)):
-        level = Level(MaxMinSerial, seats=2, flows=3)
-        blocker = level.arrive(0, 2, seats=2)
-        level.arrive(0, first_flow)
-        level.arrive(0, second_flow)
-        level.arrive(0, second_flow)
-        assert level.release(0, blocker) == ["flow 0", "flow 1"]  # the next ones round after queue 2
-
-
-def test_a_long_request_is_charged_while_it_runs() -> None:
-    level = Level(MaxMinSerial, seats=2, flows=3)
-    level.arrive(0, 0)
-    short = level.arrive(0, 1)
-    for flow in (0, 1):
-        level.arrive(1, flow)
-    queue = level.queueset.deck.queues[0]
-    level.release(20 * GUESS, short)
-    charged = queue.meters()["next_dispatch_w"]
-    # One request has run for 20 guesses, charged to within what the level's requests take; the other has a first guess.
-    level_guess = GUESS + 19 * GUESS // 16
-    assert 20 * GUESS <= charged / (1 << 20) <= 21 * GUESS + level_guess
-
-
 @BOTH
 def test_the_guess_is_what_requests_of_the_queue_took(discipline: type[Discipline[Any]]) -> None:
     level = Level(discipline, seats=1, flows=3)
@@ -124,14 +61,6 @@ def test_the_guess_is_what_requests_of_the_queue_took(discipline: type[Disciplin
     queues: Any = level.queueset.deck.queues
     guesses = [queue.guess_ns for queue in queues[:2]]
     assert guesses == [pytest.approx(100 * GUESS, rel=0.01), pytest.approx(GUESS, rel=0.01)]
-
-
-def test_a_request_is_charged_for_what_those_before_it_took_as_soon_as_it_begins() -> None:
-    level = Level(MaxMinSerial, seats=1, flows=1)
-    for number in range(30):
-        level.release((number + 1) * SECOND, level.arrive(number * SECOND, 0))
-    ticket = level.arrive(30 * SECOND, 0)
-    assert ticket.charged == pytest.approx(100_000_000, rel=0.01)
 
 
 @BOTH
@@ -172,16 +101,6 @@ def test_what_a_queue_owes_is_bounded_however_long_it_used_seats_that_no_other_w
     assert max(kept(20)) <= 8
 
 
-def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_back() -> None:
-    level = Level(MaxMinSerial, seats=1, flows=2)
-    first = level.arrive(0, 0)
-    second = level.arrive(1, 1)
-    assert level.release(SECOND, first) == ["flow 1"]
-    assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 20, "rho": 1, "virtual_ends": 1}
-    level.release(2 * SECOND, second)
-    assert level.queueset.deck.queues[0].meters()["virtual_ends"] == 0
-
-
 @BOTH
 def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: type[Discipline[Any]]) -> None:
     level = Level(discipline, seats=1, flows=2)
@@ -196,39 +115,8 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
     level.queueset.check()
 
 
-def test_behind_a_request_that_stays_nothing_piles_up() -> None:
-    level = Level(MaxMinConcurrent, seats=2, flows=2)
-    for flow in (0, 0, 1):
-        level.arrive(0, flow)
-    for now in range(1, 2_000):
-        ticket = Ticket("flow 1", 1, Work())
-        level.queueset.arrive(now, ticket)
-        level.queueset.abandon(now, ticket)
-    queue: Any = level.queueset.deck.queues[1]
-    assert queue.rho == 1
-    assert len(queue.guesses) < 100
-
-
 class Mortal(Ticket):
     """A ticket that tells, by way of a weak reference, when nobody remembers it any more."""
-
-
-@BOTH
-def test_of_a_finished_request_only_its_virtual_end_remains(discipline: type[Discipline[Any]]) -> None:
-    queueset = QueueSet(QueueSetSettings(2, 2, 1, queue_length_limit=10), discipline=discipline)
-    mortals: list[Ticket] = [Mortal("flow 0", 0, Work()) for _ in range(2)]
-    for ticket in mortals:
-        queueset.arrive(0, ticket)
-    for _ in range(4):
-        queueset.arrive(0, Ticket("flow 1", 1, Work()))
-    memories = [weakref.ref(ticket) for ticket in mortals]
-    for now, ticket in enumerate(mortals, 1):
-        queueset.release(now * GUESS // 2, ticket)
-    queue: Any = queueset.deck.queues[0]
-    assert queue.virtual_ends, "it had more than its share"
-    del mortals, ticket
-    assert [memory() for memory in memories] == [None, None]
-    queueset.check()
 
 
 @BOTH
@@ -261,21 +149,6 @@ def test_in_whichever_order_requests_end_nothing_remains(discipline: type[Discip
 
 
 @BOTH
-def test_the_virtual_end_of_a_request_keeps_its_width(discipline: type[Discipline[Any]]) -> None:
-    level = Level(discipline, seats=1 << 33, flows=2)
-    giant = level.arrive(0, 0, seats=1 << 33)
-    other = level.arrive(0, 1, seats=1 << 33)
-    queue: Any = level.queueset.deck.queues[0]
-    assert level.release(SECOND, giant) == ["flow 1"]
-    assert len(queue.virtual_ends) == 3
-    assert queue.rho == 1 << 33
-    level.release(2 * SECOND, other)
-    level.queueset.tick(5 * SECOND)
-    level.queueset.check()
-    assert (queue.rho, queue.virtual_ends) == (0, [])
-
-
-@BOTH
 def test_requests_wait_in_a_level_without_seats_until_it_has_some(discipline: type[Discipline[Any]]) -> None:
     queueset = QueueSet(QueueSetSettings(0, 2, 1, queue_length_limit=5), discipline=discipline)
     tickets = [Ticket(f"flow {flow}", flow, Work()) for flow in (0, 1)]
@@ -284,12 +157,3 @@ def test_requests_wait_in_a_level_without_seats_until_it_has_some(discipline: ty
     seated = queueset.reconfigure(SECOND, QueueSetSettings(2, 2, 1, queue_length_limit=5))
     assert {ticket.flow for ticket in seated} == {"flow 0", "flow 1"}
     queueset.check()
-
-
-@BOTH
-def test_the_repr_and_meters_of_a_discipline(discipline: type[Discipline[Any]]) -> None:
-    level = Level(discipline, seats=1, flows=2)
-    level.arrive(0, 0)
-    level.arrive(1, 1)
-    assert discipline.__name__ in repr(level.queueset.discipline)
-    assert level.queueset.snapshot().meters["limited_queues"] == 2

@@ -1,8 +1,8 @@
-"""`Lending`: seats lent and reclaimed at each dispatch, step by step; the twin in tests/property tries the rest."""
+"""Levels that lend each other seats continuously."""
 
 import pytest
 
-from apf_middleware.exceptions import ClockError, InvalidValueError
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, Work
 from apf_middleware.fairqueuing.sharing.base import Wanted
 
@@ -43,9 +43,6 @@ def release(lending: Lending, ticket: Ticket, now: int = 0) -> list[str]:
 
 def seated(tickets: list[Ticket]) -> int:
     return sum(ticket.is_seated for ticket in tickets)
-
-
-# Limits
 
 
 def test_a_level_borrows_seats_that_no_other_is_promised() -> None:
@@ -94,9 +91,6 @@ def test_a_level_to_which_the_others_mins_leave_no_seat_rejects_everything_too()
     [ticket] = arrive(lending, "left out")
 
     assert ticket.reason is Reason.CONCURRENCY_LIMIT
-
-
-# Turns
 
 
 def test_levels_under_their_min_come_first_then_those_under_their_nominal_seats() -> None:
@@ -219,9 +213,6 @@ def test_a_ticket_that_does_not_fit_counts_that_it_is_passed_over() -> None:
     assert wide.is_seated
 
 
-# Lingers
-
-
 def test_the_end_of_a_linger_frees_seats_for_another_level() -> None:
     lending = Lending(1, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0))})
     [lingers] = arrive(lending, "a", 1, Work(1, 1, 50))
@@ -260,9 +251,6 @@ def test_the_late_call_of_a_request_that_is_alone_ends_lingers_too(call: str) ->
     else:
         assert list(lending.arrive(30, lending.levels["c"], alone)) == [alone]
         assert list(lending.release(70, lending.levels["c"], alone)) == [waits]
-
-
-# Levels come and go
 
 
 def test_seats_that_are_added_are_used_at_once() -> None:
@@ -351,23 +339,6 @@ def test_what_levels_cannot_be_made_of_is_refused_and_changes_nothing(seats: int
             call()
         assert caught.value.name == name
     assert list(lending.levels) == ["b"]
-
-
-def test_a_clock_that_runs_backwards_is_refused_across_levels() -> None:
-    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
-    arrive(lending, "a", 2, now=10)
-
-    with pytest.raises(ClockError, match="now is 9"):
-        arrive(lending, "b", 2, Work(2), now=9)
-    with pytest.raises(InvalidValueError, match="integer"):
-        lending.tick(11.0)  # type: ignore[arg-type]
-
-
-def test_the_repr_of_a_sharing() -> None:
-    lending = Lending(4, {"a": (QUEUED, limits(2, 2))})
-
-    assert repr(lending) == "<Lending of 4 seats among 1 levels>"
-    assert "'a': 2 to 4 seats" in repr(lending.levels["a"])
 
 
 def test_a_level_that_drains_and_one_that_needs_its_seat_do_not_wait_for_each_other() -> None:

@@ -1,45 +1,15 @@
-"""Queues of a live server: states, deletion, changes and how they outlive a reload, scenario by scenario."""
+"""Named queues while the server works: their states, changes and deletion."""
 
 import logging
 
 import pytest
 
-from apf_middleware.config import load_text
-from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError, QueueNotFoundError
+from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError
 from apf_middleware.fairqueuing import Reason
-from tests.support.named_queues import MS, NamedQueueServer, level, server
+from tests.support.named_queues import FAMILY, MS, NamedQueueServer, level, server
 
 WEB = level("web", "minSeats: 0, maxSeats: 4")
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
-
-
-# States
-
-
-@pytest.mark.parametrize("wanted", ["open", "pause", "close"])
-@pytest.mark.parametrize("before", ["open", "pause", "close"])
-@pytest.mark.parametrize("is_busy", [True, False])
-def test_every_action_is_possible_in_every_state(before: str, wanted: str, is_busy: bool) -> None:  # noqa: FBT001
-    house = NamedQueueServer(server(10) + WEB)
-    if is_busy:
-        house.arrive("web")
-    house.queues.operate("web", before)
-    closed = "Closing" if is_busy else "Closed"
-
-    found = house.queues.operate("web", wanted)
-
-    assert found.state == {"open": "Open", "pause": "Paused", "close": closed}[wanted]
-    assert house.state("web") == found.state
-
-
-@pytest.mark.parametrize(("field", "arguments"), [("action", ("shut", "drain")), ("mode", ("close", "kill"))])
-def test_an_action_that_is_none_is_told_what_there_is(field: str, arguments: tuple[str, str]) -> None:
-    house = NamedQueueServer(server(10) + WEB)
-
-    with pytest.raises(QueueInvalidError, match=r"open, close, pause|drain, shed") as caught:
-        house.queues.operate("web", arguments[0], mode=arguments[1])
-
-    assert caught.value.fields == (field,)
 
 
 def test_a_paused_queue_keeps_who_comes_until_it_opens_or_their_time_is_up() -> None:
@@ -197,13 +167,6 @@ def test_a_file_can_say_that_a_queue_begins_paused_or_closed() -> None:
     assert house.arrive("b")[0].reason is Reason.QUEUE_CLOSED
 
 
-# Families
-
-FAMILY = (
-    server(10) + level("tenants", "maxSeats: 6") + level("free", "parent: tenants") + level("paid", "parent: tenants")
-)
-
-
 def test_closing_a_parent_closes_its_children_and_opening_it_opens_those_that_it_had_closed() -> None:
     house = NamedQueueServer(FAMILY)
     house.queues.operate("free", "close")
@@ -236,19 +199,6 @@ def test_a_queue_that_gets_a_closed_parent_is_closed() -> None:
     assert house.state("web") == "Closed"
 
 
-def test_a_parent_s_numbers_are_its_children_s_together() -> None:
-    house = NamedQueueServer(FAMILY)
-    house.arrive("free", 2)
-    house.arrive("paid", 3)
-    found = house.queues.status("tenants")
-
-    assert (found.used, found.running, found.children) == (5, 5, ("free", "paid"))
-    assert [one.name for one in house.queues.list()][-3:] == ["tenants", "free", "paid"]
-
-
-# Creating, changing, deleting
-
-
 def test_a_queue_is_created_changed_and_shown_while_the_server_works() -> None:
     house = NamedQueueServer(server(10) + WEB)
     made = house.queues.create("batch", weight=2, max=3, by="alice")
@@ -271,63 +221,12 @@ def test_a_closing_queue_can_be_changed() -> None:
     assert house.queues.update("web", max=2).running == 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "name", "words"),
-    [
-        ({"weight": 0}, "weight", "from 1"),
-        ({"weight": -1}, "weight", "from 1"),
-        ({"weight": "2"}, "weight", "whole number"),
-        ({"weight": True}, "weight", "whole number"),
-        ({"min": 5, "max": 4}, "min", "must not exceed the max, which is 4"),
-        ({"parent": "nobody"}, "parent", "no such queue"),
-        ({"parent": "new"}, "parent", "its own parent"),
-        ({"parent": "free"}, "parent", "two levels deep"),
-        ({"parent": "catch-all"}, "parent", "takes no requests itself"),
-        ({"parent": "tenants", "min": 7}, "min", "the max of their parent"),
-        ({"parent": "tenants", "max": 7}, "max", "the max of its parent"),
-        ({"parent": 3}, "parent", "the name of a queue"),
-        ({"reclaimable": 1}, "reclaimable", "true or false"),
-        ({"dequeue_strategy": "lifo"}, "dequeue_strategy", "traverse or fifo"),
-        ({"colour": 1}, "colour", "no such field"),
-    ],
-)
-def test_what_a_queue_cannot_be_is_told_with_its_field_and_changes_nothing(
-    fields: dict[str, object], name: str, words: str
-) -> None:
-    house = NamedQueueServer(FAMILY)
-
-    with pytest.raises(QueueInvalidError, match=words) as caught:
-        house.queues.create("new", **fields)  # type: ignore[arg-type]
-
-    assert caught.value.fields == (name,)
-    assert caught.value.kind == "invalid"
-    assert "new" not in house.configuration.levels
-    assert house.queues.drift() == ()
-
-
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    with pytest.raises(QueueInvalidError) as caught:
-        NamedQueueServer(FAMILY).queues.update("free", weight=0, min=-1)
-    assert caught.value.fields == ("weight", "min")
-
-
 def test_a_parent_s_max_cannot_go_below_its_children_s() -> None:
     house = NamedQueueServer(FAMILY)
     house.queues.update("free", max=5)
 
     with pytest.raises(QueueInvalidError, match="in 'free' it must not exceed"):
         house.queues.update("tenants", max=4)
-
-
-def test_names_are_checked_and_taken_names_refused() -> None:
-    house = NamedQueueServer(ONE)
-    with pytest.raises(QueueInvalidError, match="DNS name"):
-        house.queues.create("Not A Name")
-    with pytest.raises(QueueConflictError, match="already"):
-        house.queues.create("web")
-    for call in (house.queues.status, house.queues.update, house.queues.delete, house.queues.document):
-        with pytest.raises(QueueNotFoundError):
-            call("nobody")
 
 
 def test_a_queue_is_deleted_when_it_is_closed() -> None:
@@ -425,87 +324,6 @@ def test_hundreds_of_queues_come_and_go_under_load_and_leave_nothing_behind() ->
     assert house.queues.drift() == ()
 
 
-# Live changes and files
-
-
-def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_told_apart() -> None:
-    house = NamedQueueServer(ONE)
-    house.queues.create("batch", max=3)
-    house.queues.update("web", weight=9)
-    house.queues.operate("web", "pause")
-
-    house.reload(ONE + level("new"))
-
-    assert house.state("web") == "Paused"
-    assert {one.name: one.source for one in house.queues.list()} == {
-        "batch": "live",
-        "catch-all": "file",
-        "exempt": "file",
-        "new": "file",
-        "web": "live",
-    }
-    assert {(one.queue, one.field, one.file, one.live) for one in house.queues.drift()} == {
-        ("batch", "queue", None, "batch"),
-        ("web", "weight", 30, 9),
-        ("web", "state", "open", "paused"),
-    }
-
-
-def test_a_file_that_says_something_newer_of_a_queue_goes_before_what_is_older() -> None:
-    house = NamedQueueServer(ONE)
-    house.queues.update("web", weight=9)
-    house.reload(server(10) + level("web", "weight: 5"))
-
-    assert house.queues.status("web").weight == 5
-    assert house.queues.drift() == ()
-
-
-def test_a_deleted_queue_stays_away_until_its_document_changes() -> None:
-    house = NamedQueueServer(ONE)
-    house.queues.delete("web", cascade=True)
-    house.reload(ONE + level("new"))
-    assert "web" not in house.controller.levels
-    assert [(one.queue, one.file, one.live) for one in house.queues.drift()] == [("web", "web", None)]
-
-    house.reload(server(10) + level("web", "weight: 5"))
-    assert house.state("web") == "Open"
-
-
-def test_committing_the_document_ends_the_drift() -> None:
-    import yaml  # noqa: PLC0415 - only this test needs it
-
-    house = NamedQueueServer(FAMILY)
-    house.queues.create("batch", max=3, min=1, parent="tenants", reclaimable=False, priority=2)
-    [running] = house.arrive("batch")
-    written = yaml.safe_dump_all(house.queues.document("batch"))
-
-    house.reload(FAMILY + "---\n" + written)
-
-    assert house.queues.drift() == ()
-    assert house.queues.status("batch").source == "file"
-    assert house.queues.status("batch").running == 1
-    house.end(running)
-
-
-def test_a_change_that_files_no_longer_allow_ends() -> None:
-    house = NamedQueueServer(FAMILY)
-    house.queues.create("batch", parent="tenants", max=6)
-    house.reload(server(10) + level("tenants", "maxSeats: 5") + level("free", "parent: tenants"))
-    assert "batch" not in house.configuration.levels
-
-    house.reload(server(10) + level("free"))
-    assert house.queues.drift() == ()
-
-
-def test_a_change_back_is_no_change() -> None:
-    house = NamedQueueServer(ONE)
-    house.queues.operate("web", "close")
-    house.queues.operate("web", "open")
-
-    assert house.queues.drift() == ()
-    assert house.configuration == load_text(ONE)
-
-
 def test_every_change_is_told_in_the_log_with_who_and_what(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     house = NamedQueueServer(ONE)
@@ -532,24 +350,3 @@ def test_counters_go_on_from_the_queue_that_there_is_and_not_from_one_of_its_nam
     house.reload(server(10) + level("web", "type: Exempt"))
 
     assert house.queues.status("web").completed == 1
-
-
-def test_what_idle_queues_deserve_is_their_part_and_adds_up_to_the_seats() -> None:
-    weights = "".join(level(name, f"weight: {weight}, minSeats: 0") for name, weight in (("a", 100), ("b", 300)))
-    house = NamedQueueServer(server(12) + weights)
-    idle = {one.name: one.deserved for one in house.queues.list()}
-    house.arrive("a", 30)
-    house.arrive("b", 30)
-    busy = {one.name: one.deserved for one in house.queues.list()}
-
-    for found in (idle, busy):
-        assert found["b"] == pytest.approx(3 * found["a"], rel=0.02)
-        assert sum(found.values()) == pytest.approx(12, abs=1e-9)
-    assert busy["a"] > 2.5
-
-
-def test_thirds_of_seats_that_are_deserved_are_shown_so_that_they_add_up() -> None:
-    house = NamedQueueServer(server(10) + "".join(level(name, "minSeats: 0") for name in "abc"))
-    house.arrive("a", 1)
-
-    assert sum(one.deserved for one in house.queues.list()) == pytest.approx(10, abs=1e-9)

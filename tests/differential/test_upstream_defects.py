@@ -1,4 +1,4 @@
-"""Upstream's known defects, one by one: seen with strict_upstream, gone without it."""
+"""Known defects of upstream, each present with strict_upstream and absent without it."""
 
 import pytest
 

@@ -1,0 +1,89 @@
+"""Authentication by a function of the app."""
+
+from typing import Any
+
+import pytest
+
+from apf_middleware.asgi.identity import (
+    Authenticated,
+    Chain,
+    FunctionAuthenticator,
+    Refused,
+    TokenAuthenticator,
+    TrustedProxies,
+    Verdict,
+)
+from apf_middleware.classification import ANONYMOUS, Identity
+from apf_middleware.config.authentication import (
+    TrustedProxySettings,
+)
+from apf_middleware.exceptions import InvalidValueError
+from tests.support.authentication import Fixed, group_of, known, request, settled, tls, verdict_of
+
+
+def who(scope: Any) -> Identity | None:  # noqa: ANN401
+    """Authenticate by a function as a user may write it, found by its name."""
+    return Identity(scope["asked"]) if "asked" in scope else None
+
+
+A, B = known("a"), known("b")
+
+
+def test_facts_are_all_that_is_read_and_no_more() -> None:
+    tokens = TokenAuthenticator({"t": Identity("a")})
+    proxies = TrustedProxies(TrustedProxySettings(("10.0.0.1",)))
+    plain = Chain([tokens], trusted_proxies=proxies)
+    everything = request(user=object(), auth=object(), extensions=tls("CN=a"))
+
+    assert plain.headers == {b"authorization", b"x-forwarded-for"}
+    assert (plain.memorable, plain.reads_user, plain.reads_certificate) == (True, False, False)
+    assert plain.caller_facts(everything) == ()
+
+    unknown = Chain([tokens, Fixed(None)])  # what doesn't tell may read all that an authenticator may
+    assert (unknown.memorable, unknown.reads_user, unknown.reads_certificate) == (True, True, True)
+    assert unknown.caller_facts(everything) == (("user", None, ()), ("certificate", "CN=a", None))
+    assert unknown.caller_facts(request()) == ()
+
+    assert not Chain([tokens, FunctionAuthenticator(who)]).memorable
+    assert Chain([FunctionAuthenticator(who, ["X-Who"])]).headers == {b"x-who"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (None, Authenticated(ANONYMOUS)),
+        (Identity("a"), A),
+        (Authenticated(Identity("a"), 7.0), Authenticated(Identity("a", group_of()), 7.0)),
+        (Refused("X", "banned"), Refused("X", "banned")),
+    ],
+)
+def test_a_function_may_answer_in_several_ways_at_once_or_later(answer: Any, expected: Verdict) -> None:  # noqa: ANN401
+    async def later(_: Any) -> Any:  # noqa: ANN401
+        return answer
+
+    assert settled(Chain([FunctionAuthenticator(lambda _: answer)]), request()) == expected
+    assert settled(Chain([FunctionAuthenticator(later)]), request()) == expected
+
+
+def test_a_function_s_own_reasons_are_final() -> None:
+    banned = FunctionAuthenticator(lambda _: Refused("X", "banned"))
+
+    assert verdict_of([banned, Fixed(A)], request()) == Refused("X", "banned")
+
+
+@pytest.mark.parametrize("answer", ["alice", True, {"name": "alice"}])
+def test_a_function_s_odd_answer_is_an_error_and_lets_nobody_in(answer: Any) -> None:  # noqa: ANN401
+    async def later(_: Any) -> Any:  # noqa: ANN401
+        return answer
+
+    for function in (lambda _: answer, later):
+        with pytest.raises(InvalidValueError, match="must be an Identity, Authenticated, Refused or None"):
+            settled(Chain([FunctionAuthenticator(function)]), request())
+
+
+def test_what_a_function_raises_is_not_taken_for_bad_credentials() -> None:
+    def broken(_: Any) -> None:  # noqa: ANN401
+        raise LookupError("db")
+
+    with pytest.raises(LookupError, match="db"):
+        verdict_of(FunctionAuthenticator(broken), request())

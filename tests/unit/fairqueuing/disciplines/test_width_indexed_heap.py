@@ -1,0 +1,14 @@
+"""The heap of queues by the width of their next ticket."""
+
+from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
+
+
+def test_only_the_first_entry_of_each_width_is_examined() -> None:
+    heap = WidthIndexedHeap()
+    heap.place(0, 5, 30)
+    heap.place(1, 6, 18)
+
+    assert heap.first_within(0, 32) == 0
+    assert heap.first_within(0, 20) is None
+    heap.place(1, 4, 18)
+    assert heap.first_within(0, 20) == 1

@@ -1,0 +1,37 @@
+"""Calls and configurations that any sharing refuses."""
+
+import pytest
+
+from apf_middleware.exceptions import ClockError, InvalidValueError
+from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
+
+QUEUED = QueueSetSettings(5, 16, 4, 20)
+
+
+def limits(nominal: int, least: int, most: int = 100) -> LevelLimits:
+    return LevelLimits(nominal, least, most)
+
+
+def arrive(lending: Lending, name: str, number: int = 1, work: Work | None = None, now: int = 0) -> list[Ticket]:
+    tickets = [Ticket(name, flow, work or Work()) for flow in range(number)]
+    for ticket in tickets:
+        lending.arrive(now, lending.levels[name], ticket)
+        lending.check()
+    return tickets
+
+
+def test_a_clock_that_runs_backwards_is_refused_across_levels() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
+    arrive(lending, "a", 2, now=10)
+
+    with pytest.raises(ClockError, match="now is 9"):
+        arrive(lending, "b", 2, Work(2), now=9)
+    with pytest.raises(InvalidValueError, match="integer"):
+        lending.tick(11.0)  # type: ignore[arg-type]
+
+
+def test_the_repr_of_a_sharing() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 2))})
+
+    assert repr(lending) == "<Lending of 4 seats among 1 levels>"
+    assert "'a': 2 to 4 seats" in repr(lending.levels["a"])

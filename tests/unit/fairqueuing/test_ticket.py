@@ -1,0 +1,83 @@
+"""Tickets: their states, and calls that are refused."""
+
+import pytest
+
+from apf_middleware.exceptions import InvalidValueError, TicketStateError
+from apf_middleware.fairqueuing import (
+    QueueSet,
+    QueueSetSettings,
+    Ticket,
+    TicketState,
+    Work,
+)
+
+ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
+
+
+def ticket(entropy: int = 0, work: Work | None = None) -> Ticket:
+    return Ticket(f"flow {entropy}", entropy, work or Work())
+
+
+def test_a_ticket_arrives_once() -> None:
+    queueset, one = QueueSet(ONE_QUEUE), ticket()
+    queueset.arrive(0, one)
+
+    with pytest.raises(TicketStateError, match="has already arrived: make a new ticket"):
+        queueset.arrive(1, one)
+
+
+def test_a_seated_ticket_is_not_abandoned() -> None:
+    queueset, one = QueueSet(ONE_QUEUE), ticket()
+    queueset.arrive(0, one)
+
+    with pytest.raises(TicketStateError, match="a seated ticket is released, not abandoned"):
+        queueset.abandon(1, one)
+
+
+def test_a_reason_that_is_none_is_refused_before_anything_happens() -> None:
+    queueset, waiting = QueueSet(ONE_QUEUE), ticket()
+    queueset.arrive(0, ticket())
+    queueset.arrive(0, waiting)
+
+    with pytest.raises(InvalidValueError, match="reason is 'boredom', but it must be a Reason"):
+        queueset.abandon(1, waiting, "boredom")  # type: ignore[arg-type]
+
+    assert waiting.is_waiting
+    queueset.check()
+
+
+def test_a_ticket_is_released_once() -> None:
+    queueset, one = QueueSet(ONE_QUEUE), ticket()
+    queueset.arrive(0, one)
+    queueset.release(1, one)
+
+    with pytest.raises(TicketStateError, match="each seated ticket is released once"):
+        queueset.release(2, one)
+
+
+def test_a_ticket_of_another_queue_set_is_refused() -> None:
+    queueset, other, seated, waiting = QueueSet(ONE_QUEUE), QueueSet(ONE_QUEUE), ticket(), ticket()
+    other.arrive(0, seated)
+    other.arrive(0, waiting)
+
+    with pytest.raises(TicketStateError):
+        queueset.release(1, seated)
+    with pytest.raises(TicketStateError):
+        queueset.abandon(1, waiting)
+
+
+def test_a_ticket_asks_for_work_with_entropy() -> None:
+    with pytest.raises(InvalidValueError, match="work is 3, but it must be a Work"):
+        Ticket("flow", 0, 3)  # type: ignore[arg-type]
+    for entropy in (1.5, -1, 2**64, True):
+        with pytest.raises(InvalidValueError, match=r"entropy is .* it must be an integer of 64 bits"):
+            Ticket("flow", entropy, Work())  # type: ignore[arg-type]
+
+
+def test_a_ticket_pictures_itself_at_every_stage() -> None:
+    queueset, one = QueueSet(ONE_QUEUE), ticket()
+    assert (one.snapshot().state, one.snapshot().arrived_at) == (TicketState.NEW, None)
+
+    queueset.arrive(3, one)
+
+    assert (one.snapshot().state, one.snapshot().seated_at) == (TicketState.SEATED, 3)

@@ -1,0 +1,36 @@
+"""The numbers of named queues."""
+
+import pytest
+
+from tests.support.named_queues import FAMILY, NamedQueueServer, level, server
+
+
+def test_a_parent_s_numbers_are_its_children_s_together() -> None:
+    house = NamedQueueServer(FAMILY)
+    house.arrive("free", 2)
+    house.arrive("paid", 3)
+    found = house.queues.status("tenants")
+
+    assert (found.used, found.running, found.children) == (5, 5, ("free", "paid"))
+    assert [one.name for one in house.queues.list()][-3:] == ["tenants", "free", "paid"]
+
+
+def test_what_idle_queues_deserve_is_their_part_and_adds_up_to_the_seats() -> None:
+    weights = "".join(level(name, f"weight: {weight}, minSeats: 0") for name, weight in (("a", 100), ("b", 300)))
+    house = NamedQueueServer(server(12) + weights)
+    idle = {one.name: one.deserved for one in house.queues.list()}
+    house.arrive("a", 30)
+    house.arrive("b", 30)
+    busy = {one.name: one.deserved for one in house.queues.list()}
+
+    for found in (idle, busy):
+        assert found["b"] == pytest.approx(3 * found["a"], rel=0.02)
+        assert sum(found.values()) == pytest.approx(12, abs=1e-9)
+    assert busy["a"] > 2.5
+
+
+def test_thirds_of_seats_that_are_deserved_are_shown_so_that_they_add_up() -> None:
+    house = NamedQueueServer(server(10) + "".join(level(name, "minSeats: 0") for name in "abc"))
+    house.arrive("a", 1)
+
+    assert sum(one.deserved for one in house.queues.list()) == pytest.approx(10, abs=1e-9)

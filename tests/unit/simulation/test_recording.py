@@ -1,0 +1,112 @@
+"""Recorded requests that are replayed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apf_middleware.config import load_text
+from apf_middleware.config.scenario import Scenario
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.simulation import simulate
+from apf_middleware.simulation.recording import OTHERS, Recording
+from apf_middleware.simulation.run import Simulation
+from apf_middleware.simulation.trace import RequestTrace
+from tests.support.simulated_worlds import world
+
+
+def recording(path: Path, rows: list[dict[str, Any]]) -> Recording:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    trace = RequestTrace(path)
+    return Recording(trace, trace.survey())
+
+
+def test_recorded_requests_keep_their_times_and_durations(tmp_path: Path) -> None:
+    rows = [{"time": n / 10, "duration": 0.05, "user": "abc"[n % 3], "seats": 1 + n % 2} for n in range(300)]
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
+
+    assert [(tenant.name, tenant.requests, tenant.served) for tenant in result.tenants] == [
+        ("a", 100, 100),
+        ("b", 100, 100),
+        ("c", 100, 100),
+    ]
+    assert {tenant.worst_ms for tenant in result.tenants} == {50}
+    assert result.seconds == pytest.approx(29.9)
+    assert result.level("users").dispatched == 300
+
+
+def test_clients_that_are_not_listed_are_summed_up(tmp_path: Path) -> None:
+    rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n // 2}"} for n in range(60)]
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
+
+    assert len(result.tenants) == 13
+    assert result.tenant(OTHERS).requests == 60 - 24
+
+
+def test_all_rows_of_a_log_are_replayed_including_its_last_second(tmp_path: Path) -> None:
+    line = '10.0.0.1 - alice [10/Oct/2026:13:55:3{} +0000] "GET / HTTP/1.1" 200 12 0.010\n'
+    (tmp_path / "log").write_text("".join(line.format(second) for second in range(4) for _ in range(50)))
+    trace = RequestTrace(tmp_path / "log")
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=Recording(trace, trace.survey()))
+
+    assert result.requests == 200
+    assert result.seconds == pytest.approx(4)
+
+
+def test_a_single_recorded_request_counts_as_one_per_second(tmp_path: Path) -> None:
+    row = {"time": 7, "duration": 0.25, "user": "alice"}
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", [row]))
+
+    assert result.seconds == pytest.approx(1)
+    assert result.tenant("alice").rate == pytest.approx(1)
+
+
+def test_a_recorded_user_and_a_tenant_may_have_the_same_name(tmp_path: Path) -> None:
+    scenario, configuration = world("", "name: alice, arrivals: {type: poisson, rate: 5}, service: 1ms")
+    rows = [{"time": n, "duration": 0.01, "user": user} for n in range(3) for user in ("alice", "bob")]
+    result = simulate(scenario, configuration, recording=recording(tmp_path / "t", rows))
+
+    assert [tenant.name for tenant in result.tenants] == ["alice", "alice (recorded)", "bob"]
+    assert result.tenant("alice (recorded)").served == 3
+
+
+def test_a_warm_up_longer_than_the_recording_is_refused(tmp_path: Path) -> None:
+    short = recording(tmp_path / "t", [{"time": n, "duration": 0.01} for n in range(3)])
+
+    with pytest.raises(InvalidValueError, match="warmUp is '5s', but it must be shorter than the simulated time, 2s"):
+        simulate(Scenario(warm_up_ns=5 * 10**9), load_text("", defaults="web"), recording=short)
+
+
+def test_a_recorded_caller_with_many_paths_is_one_client(tmp_path: Path) -> None:
+    """A fair part is a caller's, whatever it asks for."""
+    rows = [{"time": n / 100, "duration": 0.05, "user": "many", "path": f"/{n}"} for n in range(1_000)]
+    rows += [{"time": n / 100, "duration": 0.05, "user": "one", "path": "/"} for n in range(1_000)]
+    simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
+    simulation.run("own")
+
+    assert [client.template.identity.name for client in simulation.measurements.clients] == ["many", "one"]
+    assert [client.template.path for client in simulation.measurements.clients] == ["/999", "/"]
+
+
+def test_clients_beyond_the_bound_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apf_middleware.simulation.recording.MOST_CLIENTS", 50)
+    rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(100)]
+    simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
+    result = simulation.run("own")
+
+    assert len(simulation.measurements.clients) == 50
+    assert result.requests == sum(tenant.served for tenant in result.tenants) == 100
+
+
+def test_a_tenant_can_replay_a_file(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"time": 5}\n{"time": 6, "duration": 0.2}\n{"time": 8}\n')
+    scenario, configuration = world(
+        "  duration: 10s\n", "name: t, arrivals: {type: replay, file: t.jsonl}, service: 50ms, begin: 1s, end: 3500ms"
+    )
+    result = simulate(replace(scenario, folder=str(tmp_path)), configuration)
+
+    [tenant] = result.tenants
+    assert (tenant.requests, tenant.worst_ms) == (2, 200)
+    assert [round(window.begin_s, 2) for window in result.windows if window.served[0]] == [1.0, 2.0]

@@ -1,0 +1,60 @@
+"""The simulated server."""
+
+import pytest
+
+from apf_middleware.config.scenario import read_scenario_text
+from apf_middleware.simulation import simulate, variant
+from tests.support.simulated_worlds import one_level, play
+
+
+def test_a_backend_beyond_its_places_becomes_slower_for_all() -> None:
+    """Twenty calls on ten places: each takes 2^1.5 times as long."""
+    text = (
+        "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 20s\n  warmUp: 5s\n  backend: {places: 10}\n"
+        "  tenants:\n  - {name: t, arrivals: {type: closed, connections: 20}, service: 100ms}\n"
+    )
+    scenario, configuration = read_scenario_text(text).unwrap()
+    result = simulate(scenario, variant("none", configuration))
+
+    [tenant] = result.tenants
+    assert tenant.p50_ms == pytest.approx(100 * 2**1.5, rel=0.01)
+
+
+def test_the_wait_limit_ends_a_wait() -> None:
+    result = play(
+        "  duration: 20s\n",
+        "name: t, arrivals: {type: poisson, rate: 20}, service: 100ms",
+        server=one_level(1, wait="250ms"),
+    )
+
+    [tenant] = result.tenants
+    assert tenant.rejected.keys() == {"time-out"}
+    assert tenant.worst_ms is not None
+    assert tenant.worst_ms <= 350.001
+
+
+def test_server_overhead_delays_requests() -> None:
+    """Ten seats, but half a millisecond before and after each request, one after the other: 1,000 a second at most."""
+    text = (
+        "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
+        "  backend: {overhead: 1ms, exponent: 0}\n"
+        "  tenants:\n  - {name: t, arrivals: {type: closed, connections: 10}, service: 1ms}\n---\n"
+    )
+    result = simulate(*read_scenario_text(text + one_level(10)).unwrap())
+
+    assert result.tenants[0].rate == pytest.approx(1000, rel=0.02)
+    alone = simulate(*read_scenario_text(text.replace("connections: 10", "connections: 1") + one_level(10)).unwrap())
+    assert alone.tenants[0].p50_ms == pytest.approx(2.0, rel=0.01)
+
+
+def test_a_rejection_costs_server_time() -> None:
+    """Nobody has a seat for two minutes, and everybody else is told so, at once: 1,000 a second at most."""
+    text = (
+        "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
+        "  backend: {overhead: 1ms, exponent: 0}\n"
+        "  tenants:\n  - {name: t, arrivals: {type: closed, connections: 12, pause: 0s}, service: 120s}\n---\n"
+    )
+    queuing = "{queues: 1, handSize: 1, queueLengthLimit: 1}"
+    result = simulate(*read_scenario_text(text + one_level(10, queuing=queuing)).unwrap())
+
+    assert result.tenants[0].rejections / result.seconds == pytest.approx(1000, rel=0.02)
