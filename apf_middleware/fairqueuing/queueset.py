@@ -5,20 +5,21 @@ tickets that it seated, and the caller wakes them. No timer runs: `QueueSet.next
 come free, and any call at or after that time frees them first.
 
 The `Deck` chooses a queue for a ticket. The `Discipline` picks the queue that is served next, unless the `Guarantee`
-names one that has fallen too far behind its fair share. The oldest ticket of that queue is seated if it fits.
-Otherwise seats are saved up for it, and others may pass it within a bound (see `seats`). Last of all its gates are
-asked. A ticket that a gate keeps waiting is *parked*: it leaves the chain of its queue, so it is no demand and gets no
-turn. It still counts for the length of its queue, and `QueueSet.unpark` puts it back before all that arrived later.
+names one that has fallen too far behind its fair share. The oldest ticket of that queue is seated if enough seats are
+free. Otherwise the free seats are saved up for it, and only a bounded number of other tickets may be seated first (see
+`seats`). When the seats suffice, the ticket's gates are asked. A ticket that a gate keeps waiting is *parked*: it is
+removed from the chain of its queue, so its seats aren't counted as demand, and it isn't picked. It still counts towards
+the length of its queue. `QueueSet.unpark` puts it back before all tickets that arrived later.
 
 Known defects of Kubernetes are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
-code replay to the last digit:
+code replay exactly:
 
-bounded queues   a queue is full at its limit, also while seats are free because a wide ticket is saving up for more
-leaving seats    when a ticket leaves unserved, tickets behind it may be seated at once
-no phantom       seats that are cut from a ticket at dispatch don't count as demand for ever
-surplus queues   superfluous queues go as soon as they are idle, and no other queue changes place
-zero is zero     a level with no seats and no queues admits nothing
-cut anywhere     final seats are cut to the level's seats without queues too
+bounded queues   a queue never exceeds its length limit, also while free seats are saved up for a wide ticket
+leaving tickets  when a ticket leaves its queue unserved, tickets behind it are seated at once if they fit
+phantom seats    when a ticket gets fewer seats than it asked for, the rest doesn't count as demand any more
+surplus queues   queues beyond the configured number are removed when they are idle, and the others keep their index
+zero seats       a level with no seats and no queues admits no ticket
+final seats      final seats are limited to the level's seats, also in a level without queues
 """
 
 from collections.abc import Callable, Sequence
@@ -42,21 +43,23 @@ _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
 
-_GUESSED: Final = 101  # expected work is looked up for the common widths: Kubernetes' estimates end at 100 seats
+_GUESSED: Final = 101  # smaller widths have their expected work in a table; Kubernetes estimates at most 100 seats
 _NONE: Final[tuple[Ticket, ...]] = ()
 
 
 class QueueSet:
     """The queues and seats of one level.
 
-    ``discipline`` makes the discipline from concurrency and guess. ``guess_ns`` is the assumed duration of a request
-    until it is known. ``now`` is the time to begin with. ``room``, if given, is a second limit of a queue's length: it
-    is called with the number of tickets that wait in all queues.
+    ``discipline`` is called with the number of seats and ``guess_ns``, and returns the discipline. ``guess_ns`` is the
+    assumed duration of a request until it is known. ``now`` is the initial time. ``room``, if given, returns a second
+    limit of a queue's length; it is called with the number of tickets that wait in all queues.
 
     ``concurrency`` seats may be in use at this moment, and never more than ``ceiling``. A ticket that is wider than the
-    ceiling waits until nothing else of the level runs, because it would wait for ever otherwise. The two are the same
-    unless the seats are *steered*: given a ``ceiling``, the caller shares seats out among levels, and sets
-    ``concurrency`` before each call. The meters then run at the seats in use, and no demand is kept.
+    ceiling is seated when nothing else of the level runs; it would wait for ever otherwise.
+
+    Without a ``ceiling``, both are the concurrency of the settings. With one, the seats are *steered*: the caller
+    divides seats among several levels, and sets ``concurrency`` before each call. The meters of the discipline then run
+    at the number of seats in use, and no demand is recorded.
     """
 
     __slots__ = (
@@ -154,13 +157,13 @@ class QueueSet:
         self._limit = settings.queue_length_limit
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
-        # Whether anything can happen only because time passes; it is False on the quick way through `arrive`.
+        # Whether time alone can change anything. Usually it can't, and then `arrive` doesn't call `tick`.
         self._has_events = self._is_restless or self.lingering.next_at is not None
 
     # Arriving and leaving
 
     def arrive(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """Take in ``ticket``: afterwards it is seated, waiting, or rejected with a reason."""
+        """Seat or queue ``ticket``, or reject it with a reason."""
         if ticket.state is not _NEW:
             raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
         ended: Sequence[Ticket] = _NONE
@@ -224,7 +227,7 @@ class QueueSet:
         return length >= self._limit or (self._room is not None and length >= self._room(self.waiting + self.parked))
 
     def _arrive_without_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """Seat ``ticket`` or reject it, where there are no queues."""
+        """Seat ``ticket`` or reject it, in a level without queues."""
         if self.is_quiescing:
             self._reject(ticket, Reason.QUEUE_CLOSING if self.is_closing and not self.is_idle else Reason.QUEUE_CLOSED)
         elif self.settings.exempt or (self._fits(ticket.width) and (self.concurrency or self.strict_upstream)):
@@ -235,7 +238,7 @@ class QueueSet:
         return _NONE
 
     def turn_away(self, now: int, ticket: Ticket, reason: Reason) -> None:
-        """Reject ``ticket``, which has just arrived, where no ticket waits."""
+        """Reject ``ticket``, which has just arrived; it does not enter a queue."""
         ticket.queueset = self
         ticket.arrived_at = now
         self._reject(ticket, reason)
@@ -294,7 +297,7 @@ class QueueSet:
         return [*ended, *seated] if ended else seated
 
     def charge(self, ticket: Ticket, seats: float) -> None:
-        """Bill ``ticket`` as if it held so many seats for as long as it runs; the seats that it holds stay the same."""
+        """Bill ``ticket`` for this number of seats for its whole duration; the seats that it holds stay the same."""
         if ticket.state is not _SEATED or ticket.queueset is not self:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
         self.charges.add(ticket, seats)
@@ -306,7 +309,7 @@ class QueueSet:
         return self.lingering.next_at
 
     def tick(self, now: int) -> Sequence[Ticket]:
-        """Free the seats whose linger has ended, and seat the tickets that come next because time has passed."""
+        """Free the seats whose linger has ended, and seat the next tickets."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         first_end = self.lingering.next_at
@@ -327,7 +330,7 @@ class QueueSet:
         return seated
 
     def _end_lingers(self, now: int) -> None:
-        """End the lingers that are due by ``now``, each at its own time, in case that this call is late."""
+        """End the lingers that are due by ``now``, each at its own time, because this call may be late."""
         for ends_at, ticket in self.lingering.pop_until(now):
             if ends_at > self._now:
                 waiting = 0 if self.is_steered else self.seats_waiting
@@ -340,10 +343,10 @@ class QueueSet:
         self._has_events = self._is_restless or self.lingering.next_at is not None
 
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
-        """Account for tickets of one seat that came and went one by one, while the queue set was idle.
+        """Account for tickets of one seat that ran one after another, each alone, since the queue set was idle.
 
-        There were ``times`` of them, and they held their seats for ``held_ns`` and did ``work`` together. The last one,
-        of the flow with this ``entropy``, did ``last_work`` and was gone at ``until``.
+        There were ``times`` of them. Together they held their seats for ``held_ns`` and did ``work``. The last one, of
+        the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
         """
         assert self.is_idle, f"{self!r} isn't idle"
         self.discipline.advance(until - self._now, 0)
@@ -358,7 +361,7 @@ class QueueSet:
                 self.deck.leave(queue, entropy)
 
     def note_demand(self, now: int) -> None:
-        """Record the seats in use or waited for from ``now`` on; where seats are steered, the demand isn't needed."""
+        """Record the seats in use or waited for from ``now`` on, unless the seats are steered."""
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
@@ -389,7 +392,7 @@ class QueueSet:
             self.guarantee.dispatch(now, queue, ticket.width, asked - ticket.width)
 
     def _dispatch(self, now: int) -> Sequence[Ticket]:
-        """Seat the next tickets until one doesn't fit; for that one, seats are saved up."""
+        """Seat tickets in turn until the next one doesn't fit; save seats up for that one."""
         seated: list[Ticket] = []
         discipline, queues, guarantee = self.discipline, self.deck.queues, self.guarantee
         gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
@@ -401,11 +404,11 @@ class QueueSet:
             asked = width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 if gatekeeper is not None and gatekeeper.bars(now, ticket):
-                    continue  # parked: saving seats up for a ticket that may not pass its gates would waste them
+                    continue  # it has been parked, because seats saved up for a ticket that can't pass would be wasted
                 self._save_up(now, ticket, seated)
                 break
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
-                continue  # parked or refused, and so in no queue any more
+                continue  # it has been parked or refused, and isn't in the queue any more
             if overdue is not None:
                 discipline.forget_lead(queue)
             if rounds:
@@ -432,7 +435,7 @@ class QueueSet:
     # Back-fill
 
     def _save_up(self, now: int, head: Ticket, seated: list[Ticket]) -> None:
-        """Save seats up for ``head``, and add the tickets that pass it meanwhile to ``seated``."""
+        """Save seats up for ``head``, seat the tickets that may pass it now, and add these to ``seated``."""
         self.no_accommodation += 1
         head.pass_over()
         while self.rounds and self.seats_in_use < self.concurrency:
@@ -440,16 +443,15 @@ class QueueSet:
             if ticket is None:
                 break
             if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
-                continue  # parked or refused, and so in no queue any more
+                continue  # it has been parked or refused, and isn't in the queue any more
             self.seat_head(now, ticket)
             self.reservation.let_pass(ticket, own=True)
             seated.append(ticket)
 
     def find_behind(self, head: Ticket, free: int) -> Ticket | None:
-        """Return the ticket that may be seated on ``free`` seats before ``head``, for which they are too few.
+        """Return a ticket that fits the ``free`` seats and may be seated before ``head``, which doesn't fit.
 
-        It is the first in turn of those that fit, so the discipline goes on dividing seats among the flows that can use
-        them.
+        The discipline picks it among the tickets that fit, so the flows with such tickets still get fair shares.
         """
         if not self.may_be_passed(head):
             return None
@@ -473,7 +475,7 @@ class QueueSet:
     # Seats
 
     def _fits(self, width: int) -> bool:
-        """Return whether so many seats are free; a ticket wider than the ceiling runs when nothing else does."""
+        """Return whether a ticket of this ``width`` can be seated; one that is wider than the ceiling runs alone."""
         if width > self.ceiling:
             return not self.executing and self.ceiling <= self.concurrency
         return self.seats_in_use + width <= self.concurrency
@@ -494,7 +496,7 @@ class QueueSet:
             queue.seats_in_use += ticket.width
 
     def _cut(self, ticket: Ticket) -> None:
-        """Do the final work of ``ticket``, which is wider than the level, on fewer seats and for longer."""
+        """Reduce the final seats of ``ticket``, which is wider than the level, and extend its linger accordingly."""
         is_exempt = self.settings.exempt or (self.strict_upstream and ticket.queue is None)
         if is_exempt or ticket.work.final_seats <= self.ceiling:
             return
@@ -506,7 +508,7 @@ class QueueSet:
     def _vacate(self, now: int, ticket: Ticket) -> None:
         """Free the seats of ``ticket``."""
         queue, width = ticket.queue, ticket.width
-        # The guarantee reads what the queue has attained with its seats, and so comes before they are given back.
+        # The guarantee must be called before the seats are given back, because it reads `queue.seats_in_use`.
         if self.guarantee is not None and queue is not None:
             self.guarantee.vacate(now, queue, width, now - ticket.seated_at)
         if self.reservation.passed:
@@ -523,7 +525,7 @@ class QueueSet:
     # Gates
 
     def arrive_parked(self, now: int, ticket: Ticket) -> None:
-        """Take in ``ticket``, which is parked at once, or rejected because its queue is full."""
+        """Park ``ticket``, which has just arrived, or reject it if its queue is full."""
         ticket.queueset = self
         ticket.arrived_at = now
         ticket.queue = queue = self.deck.choose(ticket.entropy, self.waiting)
@@ -536,7 +538,7 @@ class QueueSet:
         self.parked += 1
 
     def park(self, now: int, ticket: Ticket) -> None:
-        """Keep ``ticket`` waiting for a gate: until `unpark`, it is no demand and gets no turn."""
+        """Remove ``ticket`` from the chain of its queue until `unpark`, because it waits for a gate."""
         queue = ticket.queue
         assert queue is not None, "a waiting ticket has a queue"
         self._withdraw(now, queue, ticket)
@@ -545,7 +547,7 @@ class QueueSet:
         self.note_demand(now)
 
     def unpark(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """Put ``ticket`` back where it would stand, and seat it if possible."""
+        """Put ``ticket`` back into its queue, in the order of arrival, and seat the tickets that can be seated now."""
         queue = ticket.queue
         assert queue is not None, "a parked ticket has a queue"
         ended = self.tick(now)
@@ -572,7 +574,7 @@ class QueueSet:
         self.note_demand(now)
 
     def _take_out(self, now: int, queue: Queue, ticket: Ticket) -> None:
-        """Take ``ticket`` out of ``queue`` unserved, whether it stands in the chain or is parked."""
+        """Take ``ticket``, which waits or is parked, out of ``queue`` unserved."""
         if self.gatekeeper is not None and self.gatekeeper.is_parked(ticket):
             queue.parked -= 1
             self.parked -= 1
@@ -592,7 +594,7 @@ class QueueSet:
             self.guarantee.leave(now, queue, ticket.width)
 
     def _turn_down(self, queue: Queue, ticket: Ticket, reason: Reason) -> None:
-        """Reject ``ticket``, which has left ``queue`` or did not get into it."""
+        """Reject ``ticket``, which has left ``queue`` or could not enter it."""
         self._reject(ticket, reason)
         if self.deck.is_watchful:
             self.deck.leave(queue, ticket.entropy)
@@ -605,16 +607,17 @@ class QueueSet:
     # Operation
 
     def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
-        """Apply other settings. Waiting and running tickets keep their places; a length limit or a hand counts for
-        tickets that arrive later.
+        """Apply other settings. Waiting and running tickets keep their places; other length limits and hand sizes
+        apply to tickets that arrive later.
 
-        A level stays exempt or limited, and its seats stay steered, in which case ``ceiling`` is required, or not.
+        The new settings must be exempt exactly if the old ones are. ``ceiling`` must be given exactly if the seats are
+        steered.
         """
         require_settings(settings)
         if settings.exempt is not self.settings.exempt:
             raise InvalidValueError("exempt", settings.exempt, "a level stays exempt or limited for its whole life")
         if (ceiling is not None) is not self.is_steered:
-            raise InvalidValueError("ceiling", ceiling, "exactly a queue set whose seats are steered has one")
+            raise InvalidValueError("ceiling", ceiling, "it must be given if the seats are steered, and only then")
         ended = self.tick(now)
         if ceiling is None:
             self.concurrency = self.ceiling = settings.concurrency
@@ -632,17 +635,17 @@ class QueueSet:
         return [*ended, *seated]
 
     def quiesce(self, *, reopen: bool = False, closing: bool = False) -> None:
-        """Admit no tickets from now on, or admit them again; waiting ones are still served.
+        """Reject new tickets from now on, or accept them again if ``reopen``; waiting tickets are still served.
 
-        `is_idle` tells when the level can be forgotten. While a level that is ``closing`` isn't idle yet, it may open
-        again, and tickets are rejected with another reason.
+        The level can be forgotten when it `is_idle`. If it is ``closing``, the reason for the rejections is
+        ``QUEUE_CLOSING`` until it is idle, and then ``QUEUE_CLOSED``.
         """
         self.is_quiescing, self.is_closing = not reopen, closing
         self._is_queuing = self.settings.queues > 0 and reopen
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, not even for a gate, and nothing runs or lingers."""
+        """Whether no ticket waits, is parked, runs or lingers."""
         return not (self.waiting or self.executing or self.lingering or self.parked)
 
     # Inspection
@@ -679,7 +682,7 @@ class QueueSet:
         assert self.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
         head = self.head() if self.waiting else None  # LookupError if the discipline forgets a waiting ticket
         if self.strict_upstream:
-            return  # there a queue may close while its seats linger, and a ticket may wait that could be seated
+            return  # a queue of Kubernetes may close while its seats linger, and a ticket that fits may wait
         assert self.seats_in_use == sum(queue.seats_in_use for queue in queues) + self._queueless_seats, "seats"
         assert not self._phantom_seats, "phantom seats"
         if head is not None and self.seats_in_use < self.concurrency:

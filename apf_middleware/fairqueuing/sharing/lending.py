@@ -1,32 +1,35 @@
-"""Seats lent and reclaimed at each dispatch: the *immediate* way, and the default.
+"""Seats lent and reclaimed at each dispatch (``borrowing: immediate``, the default).
 
-**What a level may use.** T seats are shared (see `ledger`), and F of them are counted for no level. The limit of a
-level at this moment, given what the others count for, is
+**What a level may use.** T seats are shared among the levels (see `ledger`). Each limited level *counts for* the seats
+that it uses or for its min, whichever is larger. F is what then remains of T. At this moment a level may use
 
-    L = F + what the level itself counts for,   but at least its min and at most its max.
+    L = F + the seats that the level itself counts for,   but at least its min and at most its max.
 
-Within its min a level is always served, also when exempt load has eaten everything; beyond it, only as long as all
-unmet mins of the others stay free. No dispatch of its own changes a level's L, so it is enough to set the queue set's
-``concurrency`` before a call (*steering*), and the queue set does the rest. Its max is bounded by what the other mins
-leave of T. The limit of a child is what its siblings leave of its parent's limit, within its own bounds.
+A level is always served within its min, even when exempt requests use all seats. Beyond its min it is served only as
+long as the others can still get their mins. A level's own dispatches don't change its L: where they increase its count,
+they reduce F by the same number. So the queue set can seat several tickets in one call. The sharing sets the queue
+set's ``concurrency`` to L before the call (*steering*). The max of a level is at most T less the mins of the others.
+A level with a parent may use what its siblings leave of the parent's limit, within its own min and max.
 
-**Turns.** Where seats are free and several levels wait, `scheduling` decides which level is served next. One ticket is
-seated at a time, for each changes the order.
+**Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
+seated one at a time, because each of them changes the order.
 
-**No ticket waits for ever.** A ticket that is wider than its level's max counts as that max, and runs when nothing else
-of its level does. If nothing runs anywhere, then L is the max for every level, so the first ticket is seated. And what
-is saved up, seats in use beyond the others' mins, comes back when their requests end.
+**No ticket waits for ever.** A ticket that is wider than its level's max counts as that max, and is seated when nothing
+else of its level runs. If nothing runs in any level, L is the max for every level, so the first ticket is seated.
+Otherwise the seats that a ticket lacks are used by other levels beyond their mins, and come free when those requests
+end.
 
-**Draining levels** keep their min (one seat at least), max and weight for as long as requests wait there, and deserve
-their nominal seats before anything else is divided. So a reload that renames or removes a level changes nothing for
-these requests. The others keep the mins that they had before; what is new or higher counts when the level has drained.
-So the server never runs more requests than it has seats for.
+**Draining levels** keep their min (at least one seat), max and weight for as long as requests wait there. When seats
+are divided, they get their nominal seats first. So a reload that renames or removes a level changes nothing for these
+requests. Meanwhile the other levels keep the mins that they had before; a new or higher min applies when the level has
+drained. So the server never runs more requests than it has seats for.
 
-**Virtual time.** A level's meters must run at the seats that it really has. Were R to run ahead of service while seats
-are lent to others, then all backlogged flows would lag behind R, and a flow that arrives, starting at R, would stand
-behind every one of them: mice behind elephants. Were it to fall behind, a new flow would be served alone until it has
-caught up. L is no measure of that, for it changes with every other level's steps and includes seats that are saved up
-for others. What a level really has is what it uses, and that changes only by its own steps: its meters run at that.
+**Virtual time.** A level's meters must run at the number of seats that the level really has. If R ran faster than
+service while seats are lent to others, all backlogged flows would lag behind R. A new flow starts at R, so it would be
+served after all of them, however little it asks for. If R ran slower than service, a new flow would be served alone
+until it has caught up with the others. L is not that number: it changes with the steps of other levels, and it includes
+seats that are saved up for them. The number of seats in use changes only by the level's own steps, so the meters run at
+that.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,8 +67,8 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Share ``seats`` among the levels of ``wanted``, lending them at each dispatch.
 
-    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see every request at once,
-    which takes longer and comes to the same.
+    ``discipline`` and ``room`` are as for a `QueueSet`. If ``may_rest`` is false, every request is passed to its queue
+    set at once, even if it is alone in its level. The results are the same, but each request takes longer.
     """
 
     __slots__ = (
@@ -114,18 +117,18 @@ class Lending(Sharing):
         self.parents: Mapping[str, Parent] = levels.parents
         self.waiting: list[SharedLevel] = self._scheduler.waiting
         self._lingering: list[SharedLevel] = []
-        self.quick_until = _NEVER  # the first linger's end
+        self.quick_until = _NEVER  # the end of the first linger
         self._is_restless = self._backfills = False
         self._passed: Passed = {}
         self._turns = 0
         levels.adopt(now, wanted, hierarchy)
         self._recount(now)
 
-    # What happens to tickets
+    # The life of a ticket
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         if ticket.width <= level.quick_width and now < self.quick_until and level.seat_alone(now, ticket):
-            if level.exempt:  # a limited level counts for its min, and this seat is within it
+            if level.exempt:  # a limited level counts for its min already, which includes this seat
                 level.counted = 1
                 self.ledger.free -= 1
             return (ticket,)
@@ -134,13 +137,13 @@ class Lending(Sharing):
             return queueset.arrive(now, ticket)  # which raises the error
         ended = _NONE if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
         if level.alone is not None or level.booked_count != level.alone_count:
-            level.wake()  # the queue set must know of requests that were alone before it decides
+            level.wake()  # the queue set must first account for requests that were alone
         level.quick_width = 0
         waiting = self.waiting
         if not level.is_common:
             seated = self._arrive_apart(now, level, ticket)
         elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
-            # Steering, written out: this is where most requests pass.
+            # Most requests take this branch, so it computes the limit and the counts without calls.
             ledger = self.ledger
             limit = ledger.free + level.counted
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
@@ -153,13 +156,13 @@ class Lending(Sharing):
             ledger.free -= counted - level.counted
             level.counted = counted
             if not used or level.waits is not (queueset.waiting > 0):
-                self._note(now, level)  # in all other cases only the counts above have changed
+                self._note(now, level)  # otherwise only the counts above have changed
         else:
             seated = self._arrive_among_others(now, level, ticket)
         return [*ended, *seated] if ended else seated
 
     def _arrive_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in at a level that has a parent, is held or closing, or drains."""
+        """Let ``ticket`` arrive at a level that has a parent, is held or closing, or drains."""
         waiting = self.waiting
         if level.is_held or level.queueset.is_quiescing:
             level.queueset.concurrency = 0
@@ -173,7 +176,7 @@ class Lending(Sharing):
         return seated
 
     def _arrive_among_others(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in while other levels wait: it takes no seat for which their turn comes first."""
+        """Let ``ticket`` arrive while other levels wait; it gets only seats that aren't due to them first."""
         queueset = level.queueset
         if not queueset.settings.queues:
             queueset.concurrency = self._scheduler.limit_of_newcomer(now, level)
@@ -257,7 +260,7 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release ``ticket`` in a level that isn't common or where it is alone: its seats are given out in turn."""
+        """Release ``ticket``, whose level isn't common or where it is alone; the next levels in turn get its seats."""
         level.wake()
         ended = self._advance(now)
         level.queueset.concurrency = 0
@@ -274,7 +277,7 @@ class Lending(Sharing):
     # Time
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Free the seats whose linger has ended by ``now``, and give them out in turn."""
+        """Free the seats whose linger has ended by ``now``, and seat the next tickets."""
         if now.__class__ is not int or now < self._clock:
             refuse_time(now, self._clock)
         self._clock = now
@@ -284,8 +287,8 @@ class Lending(Sharing):
         for level in due:
             level.queueset.concurrency = 0
             level.queueset.tick(now)
-        # All lingers that are due end before anything is noted: a level that has drained changes the limits of others,
-        # and reconfiguring those ends their lingers too.
+        # First all lingers that are due end, and then the changes are noted: if a level has drained, `_note`
+        # reconfigures the queue sets of other levels, which would end their lingers.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -328,7 +331,7 @@ class Lending(Sharing):
                     blocked.pass_over()
                 break
             level.queueset.tick(now)  # its meters must be up to date before it seats a ticket
-            # Gates are asked last: what they hold for a ticket that then finds no seat would be held for nothing.
+            # Gates are asked last, so that no ticket takes leases and then finds no seat.
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
                 self._note(now, level)
@@ -345,7 +348,7 @@ class Lending(Sharing):
         return seated
 
     def _park_blocked(self, now: int, decision: Decision) -> bool:
-        """Park a ticket for which seats would be saved up although its gates are known to be shut, if there is one."""
+        """Park one of the blocked tickets whose gates are known to be closed; return False if there is none."""
         for level, ticket in decision.blocked:
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and gatekeeper.bars(now, ticket):
@@ -356,7 +359,7 @@ class Lending(Sharing):
     # After each step
 
     def _note(self, now: int, level: SharedLevel) -> None:
-        """Note what ``level`` counts for after a change, and whether requests wait or are there at all."""
+        """Update, after a change, the seats that ``level`` counts for, and whether it waits, rests or has drained."""
         queueset = level.queueset
         used = queueset.seats_in_use
         self.ledger.count(level, max(used, level.least))
@@ -366,7 +369,7 @@ class Lending(Sharing):
             self._note_waits(now, level, waits=waits)
         drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
         if drains and (has_stopped or used < level.least):
-            # It needs no more than what runs there, and the other levels have the rest of their mins.
+            # No request waits there any more, so the level needs only the seats in use, and the others get their mins.
             self._levels.wake()
             self._recount(now)
         if used or queueset.waiting:
@@ -375,7 +378,7 @@ class Lending(Sharing):
             if not queueset.parked:
                 self._forget(now, level)
         elif level.is_closing and level.least:
-            self._levels.wake()  # it is closed, and promised nothing any more
+            self._levels.wake()  # a level that is closed and idle is promised no seats
             self._recount(now)
         else:
             level.rest(now)
@@ -425,7 +428,7 @@ class Lending(Sharing):
             self._note(now, level)
 
     def _recount(self, now: int) -> None:
-        """Count from scratch, because levels, limits or seats have changed."""
+        """Compute all counts again, because levels, limits or seats have changed."""
         levels = list(self._levels)
         self.ledger.promise(self.seats, levels, self.parents.values())
         self._balance.advance(now, self.waiting)
@@ -437,7 +440,7 @@ class Lending(Sharing):
             queueset = level.queueset
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
-            queueset.concurrency = 0  # the queue set seats no ticket by itself: each is seated in its turn
+            queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
             queueset.reservation.join(self._passed)
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
@@ -459,7 +462,7 @@ class Lending(Sharing):
     def check(self) -> None:
         levels = list(self._levels)
         for level in levels:
-            level.queueset.concurrency = 0  # or a queue set, which doesn't know its limit, would miss seated tickets
+            level.queueset.concurrency = 0  # with an old limit, the check would report tickets that could be seated
         self._levels.check()
         self.ledger.check(self.seats, levels, self.parents.values())
         for level in levels:
