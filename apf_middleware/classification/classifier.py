@@ -11,9 +11,9 @@ that identity. Flows are cached with their hash. Where a flow depends on facts o
 schema is cached and only the flow is computed again.
 
 A *plan* is the schemas that can accept requests of one identity, by the name of the resource or the first segment of
-the path. Two indexes lead to it. The first is made once, from schemas to the users, groups and namespaces of service
-accounts that they name, so that a new identity is only compared with schemas that can match it. The second is the plan:
-steps by name, which end with the first step that accepts everything, so most plans are short.
+the path. It is computed from an index of the schemas by the users, groups and namespaces of service accounts that they
+name, so that a new identity is only compared with schemas that can match it. For each name, a plan lists alternatives
+up to the first one that accepts everything, so most plans are short.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -47,13 +47,13 @@ MASTERS = "system:masters"
 """The group whose requests have a fallback of their own."""
 
 LONGEST_KEY = 1024
-"""The most characters of path, host, headers and the like with which a decision is cached."""
+"""The maximum length of the facts of a cached decision (path, host, headers…), in characters."""
 
 LONGEST_IDENTITY = 2048
-"""The most characters of name, UID and groups with which an identity is cached."""
+"""The maximum length of the name, UID and groups of a cached identity, in characters."""
 
 LONGEST_FLOW = 256
-"""The most characters of a distinguisher with which a flow is cached."""
+"""The maximum length of the distinguisher of a cached flow, in characters."""
 
 _EVERYBODY = "everybody"
 _PLANS_SHARED = 1024  # distinct sets of alternatives; identities with the same set share a plan
@@ -83,7 +83,7 @@ class _Steps:
             if names is None:
                 unnamed.append((number, test))
                 if test is None:
-                    break  # no request goes on
+                    break  # this alternative accepts every request, so later ones are never tried
             for name in names or ():
                 self._by_name.setdefault(name, []).append((number, test))
         self._unnamed = tuple(unnamed)
@@ -102,7 +102,7 @@ class _Steps:
 
 
 class _Side:
-    """The alternatives of all schemas for requests about a resource, or for others."""
+    """The alternatives of all schemas, either for requests about resources or for all other requests."""
 
     __slots__ = ("_alternatives", "_of_schema", "_shared")
 
@@ -172,7 +172,7 @@ class _SchemaIndex:
         """Return the plan for an identity."""
         keys = [(_EVERYBODY, ""), ("user", identity.name), *(("group", group) for group in identity.groups)]
         if identity.name.startswith(SERVICE_ACCOUNT):
-            # A namespace has no colon, but a subject can name one that has: each beginning may be one.
+            # Normally a namespace has no colon, but a subject may name one that has. So try each prefix up to a colon.
             end = identity.name.find(":", len(SERVICE_ACCOUNT)) + 1
             while 0 < end <= self._longest_account:
                 keys.append(("account", identity.name[:end]))
@@ -182,7 +182,7 @@ class _SchemaIndex:
 
 
 def _keys_of(rule: Rule | Conjunction) -> set[_Key]:
-    """Return the keys by which identities find the rule: each identity that it can accept has at least one."""
+    """Return the keys of the rule in the index: each identity that it can accept has at least one of them."""
     if isinstance(rule, Conjunction):
         return _keys_of_conjunction(rule)
     keys: set[_Key] = set()
@@ -203,7 +203,8 @@ def _keys_of_conjunction(conjunction: Conjunction) -> set[_Key]:
         if test.inverted or test.operator is Operator.PATTERN_MATCH or test.field not in {Field.USER, Field.GROUPS}:
             continue
         kind = "user" if test.field is Field.USER else "group"
-        values = test.values[:1] if test.operator is Operator.SUPER_SET else test.values  # it needs all of that set
+        # The groups of a superset include all values, so one of them suffices as a key.
+        values = test.values[:1] if test.operator is Operator.SUPER_SET else test.values
         return {(kind, value) for value in values}
     return {(_EVERYBODY, "")}
 
@@ -225,8 +226,8 @@ class Classifier:
 
     ``hash_flow`` makes 64 bits of a schema's name and a distinguisher. ``fallback`` takes the requests that no schema
     accepts, and ``masters_fallback``, if given, those of system:masters; the rules of both are ignored, and they may be
-    among ``schemas``. On ``flowless_levels``, without queues or with only one, flows don't matter: the distinguisher is
-    empty and the entropy 0, as upstream's.
+    among ``schemas``. In ``flowless_levels``, which have at most one queue, flows don't matter: the distinguisher is
+    empty and the entropy is 0, as in Kubernetes.
     """
 
     __slots__ = (
@@ -284,16 +285,16 @@ class Classifier:
         """Return the schema, level and flow of this request."""
         key = (self._plain_key if digest.resource is None else self._resource_key)(digest)
         found = self._decisions.young.get(key)
-        if found.__class__ is Classification:  # an outcome still lacks its flow
+        if found.__class__ is Classification:  # for an outcome, the flow must still be computed
             return found
         return self._decide(digest, key, found)
 
     def decide(self, digest: RequestDigest) -> Classification:
-        """Classify without the cache of decisions, for callers with a better one: quicker if nothing is known."""
+        """Classify without the cache of decisions, for callers that cache the result themselves."""
         return self._classification(self._outcome(self._plan(digest.identity)[0], digest), digest)
 
     def explain(self, digest: RequestDigest) -> Explanation:
-        """Return the classification and its explanation; slow, for people."""
+        """Return the classification and an explanation for people; this is slow."""
         passed_over = []
         for schema in self.schemas:
             reason = why_not(schema, digest)
@@ -305,7 +306,7 @@ class Classifier:
     def _decide(
         self, digest: RequestDigest, key: tuple[object, ...], found: Classification | _Outcome | None
     ) -> Classification:
-        """Classify a request that isn't cached, or of which only the outcome is."""
+        """Classify a request whose decision isn't cached, or for which only the outcome is cached."""
         if found is None:
             found = self._decisions.get(key)
         if isinstance(found, Classification):
@@ -321,8 +322,8 @@ class Classifier:
 
     def _plan(self, identity: Identity) -> tuple[_Plan, bool]:
         """Return the plan for an identity, and whether it is short enough to be cached."""
+        # If no rule reads UIDs, identities that differ only in the UID share a plan.
         key = (identity.name, identity.groups, identity.uid) if self._with_uid else (identity.name, identity.groups)
-        # Without rules that read UIDs, identities that differ by UID alone share a plan.
         plan = self._plans.get(key)
         if plan is not None:
             return plan, True
@@ -352,7 +353,7 @@ class Classifier:
 
 
 def _in_order(schemas: Iterable[FlowSchema]) -> tuple[FlowSchema, ...]:
-    """Return the schemas by precedence and name; names must differ, because flows are told apart by them."""
+    """Return the schemas by precedence and name; names must be unique, because they identify flows."""
     seen = set()
     listed = tuple(schemas)
     for schema in listed:
