@@ -1,22 +1,25 @@
-"""The scheduler of requests with gates: which of them pass, and which of those that wait may try next.
+"""The scheduler of requests with gates: it decides which of them pass, and which waiting ones may try next.
 
-Pure and synchronous: time is an argument, and what the caller must do is left in lists: requests that were refused,
-questions to asynchronous gates, errors of gates. Queue sets ask the scheduler (see `Gatekeeper` in `fairqueuing`) when
-they would seat a request: seats first, gates second, in one step. A request that doesn't get all its leases gets none,
-and is parked at the slot of the gate that stops it.
+Pure and synchronous: time is an argument. The scheduler lists what the caller must do: wake refused requests, ask
+asynchronous gates, log errors of gates. A queue set asks the scheduler (see `Gatekeeper` in `fairqueuing`) when it is
+about to seat a request. So the gates are asked only when seats are free, and in the same step. A request gets either
+all its leases or none. If a gate stops it, the request is parked at a *slot*, which is the state of that gate for one
+key (see `slot`).
 
-*Steps.* No request joins a queue in the middle of a step. The scheduler notes what has changed, and `pump` works it off
-after the step, one candidate of each level and slot at a time.
+*Steps.* A step is one call of the sharing, with all its effects. During a step, no parked request joins its queue
+again. The scheduler records which slots have changed. After the step, `pump` lets requests of these slots try, one
+candidate of each level and slot at a time.
 
-*Order.* A request that comes to a slot where others wait, or whose cost is known not to fit, joins them without asking
-the gate. A request that has waited already goes before them, but not before an earlier one of its own flow and cost.
-That order is the order of arrival, so no two requests can make way for each other for ever.
+*Order.* A request that arrives at a slot where others wait, or whose cost is known not to fit, waits there without
+asking the gate. A request that has waited before may try before those that wait there, except an earlier request of its
+own flow and cost. Earlier means the order of arrival at the server, so two requests can't give way to each other for
+ever.
 
 *No lost wake-up.* After each step, every level with requests at a slot that is open to them has a candidate there.
 
-*Asynchronous gates* can't be asked within a step. The request waits meanwhile, and a refusal counts only if nothing has
-happened at the slot since the question. A lease is kept until the turn of the request comes, and is given back if
-another gate stops the request.
+*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. A refusal counts only
+if the slot hasn't been opened since the question was asked. A lease is kept until the request is seated, and is given
+back if another gate stops the request.
 """
 
 from collections import deque
@@ -53,16 +56,16 @@ def _middle() -> float:
 
 
 class Unpark(Protocol):
-    """Lets a ticket back into its queue, as `Sharing.unpark` does, and returns the tickets that were seated."""
+    """Put a ticket back into its queue, as `Sharing.unpark` does, and return the tickets that were seated."""
 
     def __call__(self, now: int, level: SharedLevel, ticket: Ticket, /) -> Sequence[Ticket]: ...
 
 
 class GateScheduler:
-    """The ``gates`` of a server, by name, and all requests that have some to pass.
+    """The ``gates`` of a server, by name, and all requests that must pass any of them.
 
-    ``chance`` spreads pauses. After each step the caller takes ``refused``, the requests that a gate has rejected,
-    ``questions``, those for asynchronous gates, and `errors`.
+    ``chance`` returns random numbers from 0 to 1, to jitter pauses. After each step the caller empties three lists:
+    ``refused`` (requests that a gate has rejected), ``questions`` (to asynchronous gates) and `errors`.
     """
 
     def __init__(self, gates: Iterable[Gate] = (), *, chance: Callable[[], float] = _middle) -> None:
@@ -72,8 +75,8 @@ class GateScheduler:
         self.timers: SlotTimers = SlotTimers(chance)
         self.slots: SlotTable = SlotTable(self.timers)
         self._leases = Leases(self.slots, self.timers)
-        self._arrivals: ArrivalOrder[Acquisition] = ArrivalOrder()  # of levels that keep it
-        self._ready: deque[Acquisition] = deque()  # those that may try, whichever slot they wait at
+        self._arrivals: ArrivalOrder[Acquisition] = ArrivalOrder()  # for levels with the setting ``fifo``
+        self._ready: deque[Acquisition] = deque()  # parked requests that wait at no slot and may try next
         self._acquisitions: dict[Ticket, Acquisition] = {}
         self._numbers = 0
         for gate in gates:
@@ -93,12 +96,12 @@ class GateScheduler:
     # The interface for queue sets (`Gatekeeper`)
 
     def admits(self, now: int, ticket: Ticket) -> bool:
-        """Return whether ``ticket``, which would be seated now, passes; otherwise it has been parked or refused."""
+        """Return whether ``ticket``, which is about to be seated, passes its gates; otherwise park or refuse it."""
         acquisition = self._acquisitions.get(ticket)
         return acquisition is None or self._try(now, acquisition)
 
     def bars(self, now: int, ticket: Ticket) -> bool:
-        """Return whether a gate of ``ticket`` is known to be shut: then the ticket has been parked."""
+        """Return whether a gate of ``ticket`` is known to be closed to it; if so, park or refuse the ticket."""
         acquisition = self._acquisitions.get(ticket)
         return acquisition is not None and not self._is_free(now, acquisition)
 
@@ -119,7 +122,7 @@ class GateScheduler:
         *,
         limit_ns: int,
     ) -> Acquisition:
-        """Return the acquisition of ``ticket``, which is about to arrive, parked, and has to pass ``gates``."""
+        """Create the acquisition of ``ticket``, which has to pass ``gates`` and is about to arrive as a parked one."""
         self._numbers += 1
         acquisition = Acquisition(ticket, level, request, number=self._numbers, now=now, limit_ns=limit_ns)
         for name in gates:
@@ -136,7 +139,7 @@ class GateScheduler:
         return acquisition
 
     def enter(self, now: int, acquisition: Acquisition) -> None:
-        """Let a request that has arrived try in the next `pump`."""
+        """Schedule a request that has arrived for the next `pump`."""
         if acquisition.refusal is None:
             self._ready.append(acquisition)
         else:
@@ -155,7 +158,7 @@ class GateScheduler:
         return False
 
     def leave(self, now: int, ticket: Ticket) -> Acquisition | None:
-        """Forget ``ticket``, which was not served; if a gate kept it waiting, its refusal names the gate."""
+        """Forget ``ticket``, which left unserved; if a gate kept it waiting, set the refusal of its acquisition."""
         acquisition = self._acquisitions.pop(ticket, None)
         if acquisition is None:
             return None
@@ -176,7 +179,7 @@ class GateScheduler:
         return acquisition
 
     def release(self, now: int, ticket: Ticket, *, early: bool = False) -> None:
-        """Give back the leases of ``ticket``, which has ended; if ``early``, only its response has begun."""
+        """Give back the leases of ``ticket``, which has ended; if ``early``, only those that end with its headers."""
         acquisition = self._acquisitions.get(ticket)
         if acquisition is None:
             return
@@ -194,8 +197,8 @@ class GateScheduler:
     # Trying
 
     def _is_free(self, now: int, acquisition: Acquisition) -> bool:
-        """Return whether no gate is known to stop the request; otherwise it waits at one now, or has been refused."""
-        # The order of arrival comes first: a request behind an earlier one must not take turns or leases of any slot.
+        """Return whether the request may ask its gates; otherwise park or refuse it."""
+        # First check the order of arrival: a request behind an earlier one must not take turns or leases of any slot.
         if self._arrivals and self._arrivals.bars(_group(acquisition), acquisition.number):
             self._park(now, acquisition, Stage.BEHIND)
             self._move_to(now, acquisition, None)
@@ -223,7 +226,7 @@ class GateScheduler:
         return slot.parked > 0
 
     def _try(self, now: int, acquisition: Acquisition) -> bool:
-        """Ask the gates of a request that could be seated now; return whether it passes, or else park or refuse it."""
+        """Ask the gates of a request; return True if it passes, otherwise park or refuse it."""
         if not self._is_free(now, acquisition):
             return False
         acquisition.attempts += 1
@@ -242,7 +245,7 @@ class GateScheduler:
         return False
 
     def _commit(self, now: int, acquisition: Acquisition) -> None:
-        """Note that the request passes: it is seated in this very step."""
+        """Note that the request passes; it is seated in this step."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         acquisition.stage = Stage.PASSED
         if queue is not None:
@@ -250,14 +253,14 @@ class GateScheduler:
             queue.order.charge(acquisition.flow, acquisition.ticket.total_work)
             queue.slot.put_last(queue)
             if queue.slot.cause == Due.RESCUE.value:
-                queue.slot.cause = ""  # others that pass by this opening are no rescues of their own
+                queue.slot.cause = ""  # count a rescue once, not for each request that passes after this opening
                 queue.slot.gate.counters.rescues += 1
         for need in acquisition.needs:
             slot = self.slots.find(need.gate, need.key)
             if slot is not None:
                 slot.note_passed(acquisition)
                 if need.gate.is_full(need.key):
-                    slot.shut(1)  # so that the next request doesn't try in vain
+                    slot.shut(1)  # so that the next request doesn't ask in vain
                 if slot.due in {Due.POLL, Due.ERROR}:
                     slot.due_at = slot.due = None
                 self.slots.dirty[slot] = None
@@ -266,12 +269,12 @@ class GateScheduler:
     # Waiting
 
     def _wait(self, now: int, acquisition: Acquisition, need: Need, answer: Hold | None) -> None:
-        """Park the request at this gate, by the ``answer`` of the gate or, with None, without asking."""
+        """Park the request at this gate; ``answer`` is that of the gate, or None if the gate wasn't asked."""
         gate = need.gate
         slot = self.slots.get(gate, need.key)
         if answer is None:
             queue = slot.queues.get(id(acquisition.level))
-            ahead = 0 if queue is None else queue.order.count_of(acquisition.flow)  # they take at least 1 each
+            ahead = 0 if queue is None else queue.order.count_of(acquisition.flow)  # each of them costs at least 1
             retry_at = gate.closed_until if gate.is_closed else gate.opens_at(now, need.key, need.cost + ahead)
         else:
             retry_at = answer.retry_at
@@ -279,8 +282,8 @@ class GateScheduler:
             slot.shut(need.cost if answer.below is None else min(need.cost, answer.below))
             self.timers.after_hold(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
-                # The request had a turn at its former slot and is stopped by another gate. Without counting that, two
-                # gates that are never free at the same time could stop it for ever.
+                # The request was next at its former slot, and now another gate stops it. This counts as a bypass.
+                # Otherwise two gates that are never free at the same time could stop it for ever.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
             self._refuse(now, acquisition, _refusal(gate, Hold(retry_at=retry_at), now))
@@ -298,7 +301,7 @@ class GateScheduler:
 
     @staticmethod
     def _is_crowded(acquisition: Acquisition, slot: Slot) -> bool:
-        """Return whether a newcomer may not wait for this gate, because enough requests do."""
+        """Return whether the maximum number of requests waits for this gate, so that no new one may."""
         if acquisition.has_waited:
             return False
         most = slot.gate.terms.max_parked
@@ -308,7 +311,7 @@ class GateScheduler:
         return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
 
     def _park(self, now: int, acquisition: Acquisition, stage: Stage) -> None:
-        """Take the request out of the chain of its queue, if it is there, and give its leases back."""
+        """Remove the request from the chain of its queue, if it is there, and give its leases back."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         if queue is not None:
             queue.candidate = None
@@ -320,10 +323,10 @@ class GateScheduler:
         self._leases.undo(now, acquisition)
 
     def _move_to(self, now: int, acquisition: Acquisition, slot: Slot | None) -> None:
-        """Move the request to ``slot``, from the one where it waited, which forgets it.
+        """Move the request from the slot where it waits, if any, to ``slot``; None ends its wait.
 
-        Nothing else sets ``acquisition.slot``, so every way in which a wait can end comes through here. Therefore the
-        numbers of parked requests add up.
+        Only this method sets ``acquisition.slot``. So every wait begins and ends here, and the numbers of parked
+        requests are right.
         """
         before, acquisition.slot = acquisition.slot, slot
         if before is slot:
@@ -341,7 +344,7 @@ class GateScheduler:
                 self._arrivals.hold(_group(acquisition), acquisition.number, acquisition)
 
     def _end_waiting(self, now: int, acquisition: Acquisition) -> None:
-        """Note that the request has passed or is gone: it leaves its slot, its reservations and its place in order."""
+        """Remove a request that has passed or left from its slot, and end its reservations and its place in order."""
         self._move_to(now, acquisition, None)
         for reservation in acquisition.reservations.copy():
             reservation.end()
@@ -352,7 +355,7 @@ class GateScheduler:
                 self._ready.append(following)
 
     def _let_lapse(self, now: int, acquisition: Acquisition) -> None:
-        """Set a timer for the end of its reservations, except at the slot where it waits for its turn."""
+        """Set timers for the reservations of the request, except at the slot where it waits."""
         for reservation in acquisition.reservations:
             is_here = acquisition.stage is Stage.PARKED and acquisition.slot is reservation.slot
             if not is_here and reservation.lapses_at is None:
@@ -373,7 +376,7 @@ class GateScheduler:
         if not (self.slots.dirty or self._ready):
             return _NO_TICKETS
         seated: list[Ticket] = []
-        # Each round seats, parks or refuses one request, and an open slot that stops a request shuts. So this ends.
+        # The loop ends, because each iteration seats, parks or refuses one request, and a slot that parks it closes.
         while (acquisition := self._next(now)) is not None:
             acquisition.stage = Stage.QUEUED
             if acquisition.reservations:
@@ -387,7 +390,7 @@ class GateScheduler:
             if self._ready:
                 acquisition = self._ready.popleft()
                 if acquisition.stage not in {Stage.PARKED, Stage.BEHIND} or acquisition.slot is not None:
-                    continue  # it was noted more than once, or has left since
+                    continue  # a request may be listed twice, or have left since
             else:
                 slot = next(iter(self.slots.dirty))
                 for queue in slot.queues.values():
@@ -404,7 +407,7 @@ class GateScheduler:
 
     @staticmethod
     def _candidate(slot: Slot, queue: SlotQueue) -> Acquisition | None:
-        """Return the next request of this queue that may try, unless one of them tries already."""
+        """Return the next request of this queue that may try; None also if it has a candidate already."""
         while queue.candidate is None and not slot.is_busy:
             acquisition = slot.next_of(queue)
             if acquisition is None or acquisition.cost_at(slot) >= slot.reach:
@@ -431,7 +434,7 @@ class GateScheduler:
         self.questions.append(acquisition.check)
 
     def _stop_check(self, acquisition: Acquisition) -> None:
-        """Detach the question from its request, which leaves; if the gate grants a lease, it is given back."""
+        """Detach the open question of a request that leaves; `conclude` gives back a lease that is granted later."""
         check, acquisition.check = acquisition.check, None
         if check is not None:
             self._end_check(check)
@@ -443,11 +446,11 @@ class GateScheduler:
         return slot
 
     def conclude(self, now: int, check: Check, answer: object) -> None:
-        """Take the answer of an asynchronous gate: a lease, a `Hold`, a `Reject`, or the exception that was raised."""
+        """Apply the answer of an asynchronous gate: a lease, a `Hold`, a `Reject`, or the exception that was raised."""
         acquisition, need = check.acquisition, check.need
         gate = need.gate
         answer = self._leases.judge(now, need, answer)
-        if acquisition.check is not check:  # the request has left meanwhile, and only the lease is of interest
+        if acquisition.check is not check:  # the request has left, so only a lease matters
             if not isinstance(answer, Hold | Reject):
                 gone = Need(gate, need.key, need.cost)
                 gone.lease = answer
@@ -458,12 +461,12 @@ class GateScheduler:
         if not isinstance(answer, Hold | Reject):
             need.lease = answer
         elif self.gates.get(gate.name) is not gate:
-            acquisition.needs.remove(need)  # the gate was removed while it was asked, so its answer doesn't count
+            acquisition.needs.remove(need)  # the gate was removed after the question, so its answer doesn't count
         elif isinstance(answer, Reject):
             self._refuse(now, acquisition, _refusal(gate, answer, now))
             return
         else:
-            # The state of the gate may have changed after it looked: such a refusal would miss the event.
+            # If the slot was opened after the question, the answer may be outdated, and the request tries again.
             has_changed = slot.opening != check.opening and slot.may_help(acquisition, check.opening)
             if not (has_changed or acquisition.is_forced):
                 self._wait(now, acquisition, need, answer)
@@ -475,7 +478,10 @@ class GateScheduler:
     # Events and operators
 
     def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> bool:
-        """Open the slots that ``event`` may help, None as key meaning all keys; return whether any gate listens."""
+        """Open the slots of ``key``, or of all keys if it is None, in gates that listen to ``event``.
+
+        Return whether any gate listens to it.
+        """
         has_listener = False
         for gate in self.gates.values():
             if event == gate.name or event in gate.events:
@@ -489,7 +495,7 @@ class GateScheduler:
         return has_listener
 
     def open_gate(self, now: int, gate: Gate) -> None:
-        """Open ``gate``, for an operator or because the time has come."""
+        """Open ``gate``, because an operator asks for it or the time for which it was closed is over."""
         gate.is_closed = False
         gate.closed_until = None
         gate.counters.last = None
@@ -503,20 +509,20 @@ class GateScheduler:
             self.slots.open(now, slot, cause)
 
     def close_gate(self, gate: Gate, until: int | None = None) -> None:
-        """Close ``gate``: no request passes, whatever happens, until it is opened or the time has come."""
+        """Close ``gate``: no request passes until it is opened, at the time ``until`` if that is given."""
         gate.is_closed = True
         gate.closed_until = until
         if until is not None:
             self.timers.reopen(until, gate)
 
     def retire(self, now: int, name: str) -> None:
-        """Remove a gate: requests that wait for it may pass, and leases that are held come back to it."""
+        """Remove a gate. Waiting requests no longer need it; leases that are held are given back to it later."""
         gate = self.gates.pop(name)
         for acquisition in self._acquisitions.values():
             slot, queue = acquisition.slot, acquisition.candidate_of
             if slot is not None and slot.gate is gate:
                 self.kick(now, acquisition)
-                if queue is not None:  # it waits for a seat, and for nothing else now
+                if queue is not None:  # it is a candidate in its level's queue, and now waits only for a seat
                     queue.candidate = acquisition.candidate_of = None
                     self._move_to(now, acquisition, None)
             if acquisition.stage is not Stage.PASSED and acquisition.check is None:
@@ -529,14 +535,14 @@ class GateScheduler:
             acquisition.is_forced = True
         elif acquisition.stage is Stage.PARKED and slot is not None:
             slot.queues[id(acquisition.level)].remove(acquisition)
-            self._move_to(now, acquisition, None)  # so that it isn't found there any more
+            self._move_to(now, acquisition, None)
             acquisition.is_forced = True
             self._ready.append(acquisition)
 
     # Time
 
     def tick(self, now: int) -> None:
-        """Do what was due by ``now``."""
+        """Open the gates and slots that are due by ``now``, and end reservations that have lapsed."""
         for due in self.timers.pop_due(now):
             if isinstance(due, Gate):
                 self.open_gate(now, due)
@@ -548,7 +554,7 @@ class GateScheduler:
                 self.slots.open_now(due, due.due.value)
 
     def hasten(self, now: int) -> None:
-        """Open a slot of a polled gate before its time, because seats are free that no other request wants."""
+        """Open a slot of a polled gate early, because seats are free and no other request waits for them."""
         slot = self.timers.hasten(now)
         if slot is not None:
             self.slots.open_now(slot, "idle")
@@ -560,8 +566,8 @@ class GateScheduler:
 
     def check(self) -> None:
         """Raise AssertionError if sums are wrong, or if a request waits that should try."""
-        assert not self._ready, f"requests are ready and not let try in {self!r}"
-        assert not self.slots.dirty, f"something is left to do in {self!r}"
+        assert not self._ready, f"`pump` has left requests that may try in {self!r}"
+        assert not self.slots.dirty, f"`pump` has left changed slots in {self!r}"
         for slot in self.slots:
             slot.check()
         for gate in self.gates.values():
@@ -585,7 +591,7 @@ def _group(acquisition: Acquisition) -> tuple[int, str]:
 
 
 def _refusal(gate: Gate, answer: object, now: int) -> Refusal:
-    """Return the refusal of a request that has this answer from ``gate``, and can't wait any longer."""
+    """Return the refusal of a request that ``gate`` has rejected, or that can't wait for it any longer."""
     reject = answer if isinstance(answer, Reject) else gate.refusal()
     after = reject.retry_after
     if isinstance(answer, Hold) and answer.retry_at is not None:
