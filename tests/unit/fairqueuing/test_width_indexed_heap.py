@@ -1,6 +1,6 @@
 """The heap of queues by the width of their next ticket."""
 
-from apf_middleware.fairqueuing.disciplines.width_indexed_heap import WidthIndexedHeap
+from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 
 
 def test_only_the_first_entry_of_each_width_is_examined() -> None:
