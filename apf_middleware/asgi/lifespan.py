@@ -29,9 +29,9 @@ __all__ = [
     "Serving",
     "Signals",
     "caller_on_loop",
-    "live",
-    "live_beside",
     "refuse_to_start",
+    "run_beside",
+    "run_lifespan",
 ]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -165,7 +165,7 @@ class LifespanSteps(Protocol):
         """Clean up before the app's last message is passed to the server, which may end the process at once."""
 
 
-async def live(app: ASGIApp, scope: Scope, receive: Receive, send: Send, steps: LifespanSteps) -> None:
+async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send, steps: LifespanSteps) -> None:
     """Run the lifespan of ``app`` with these ``steps``."""
     lifespan = _Lifespan(receive, send, steps)
     try:
@@ -225,7 +225,7 @@ async def refuse_to_start(send: Send, error: Exception) -> None:
     await send({"type": "lifespan.startup.failed", "message": message})
 
 
-async def live_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:
+async def run_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:
     """Run ``living`` while ``serve`` runs beside it; an exception from ``living`` is raised unwrapped."""
     failure: Exception | None = None
     async with create_task_group() as tasks:

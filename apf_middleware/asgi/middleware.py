@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of_client
 from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
 from apf_middleware.asgi.identity import Authenticator, Refused
-from apf_middleware.asgi.lifespan import live, live_beside
+from apf_middleware.asgi.lifespan import run_beside, run_lifespan
 from apf_middleware.asgi.reload import Origin
 from apf_middleware.asgi.resolver import ResolvedRequest, Unseated
 from apf_middleware.asgi.responses import (
@@ -273,11 +273,9 @@ class APFMiddleware:
             await self._failure(scope, receive, send)
         elif scope["type"] == "lifespan":
             service = self._service
-            living = partial(live, self._app, scope, receive, send, service)
+            living = partial(run_lifespan, self._app, scope, receive, send, service)
             try:
-                await (
-                    living() if service.control_socket is None else live_beside(service.control_socket.serve, living)
-                )
+                await (living() if service.control_socket is None else run_beside(service.control_socket.serve, living))
             finally:
                 service.controller.open()  # test clients may send requests after the lifespan has ended
         elif self._service.admin.is_for(scope):
