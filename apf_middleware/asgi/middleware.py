@@ -17,7 +17,7 @@ from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of
 from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
-from apf_middleware.asgi.reload import Origin
+from apf_middleware.asgi.reload import ConfigurationOrigin
 from apf_middleware.asgi.resolver import ResolvedRequest, Unseated
 from apf_middleware.asgi.responses import (
     answer_gone,
@@ -91,7 +91,7 @@ class APFMiddleware:
             authenticators=authenticators,
             registry=registry,
             inventory=inventory,
-            origin=Origin(sources, watch, reading.warnings, reading.has_server, allow_empty),
+            origin=ConfigurationOrigin(sources, watch, reading.warnings, reading.has_server, allow_empty),
             gates=gates,
             on_adopt=self._observe,
         )

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_FILES",
-    "Fresh",
-    "Origin",
+    "ConfigurationOrigin",
+    "PreparedConfiguration",
+    "ReloadTarget",
     "Reloader",
-    "Target",
     "Watcher",
     "needs_restart",
     "watched_directories",
@@ -61,7 +61,7 @@ _WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 _Look = tuple[tuple[str, int, int, int], ...]  # metadata of files
 
 
-class Fresh(NamedTuple):
+class PreparedConfiguration(NamedTuple):
     """A configuration and the objects built from it before it is in force; ``files`` is without live changes."""
 
     files: Configuration
@@ -72,22 +72,22 @@ class Fresh(NamedTuple):
     tracing: "Tracing | None"
 
 
-class Target(Protocol):
+class ReloadTarget(Protocol):
     """The object that puts configurations in force."""
 
     @property
     def configuration(self) -> Configuration: ...
 
-    def prepare(self, configuration: Configuration) -> Fresh:
+    def prepare(self, configuration: Configuration) -> PreparedConfiguration:
         """Build the objects that can be built in advance; this is called in a thread."""
         ...
 
-    def adopt(self, fresh: Fresh) -> None:
+    def adopt(self, prepared: PreparedConfiguration) -> None:
         """Put a configuration in force in one step, or raise and change nothing."""
         ...
 
 
-class Origin(NamedTuple):
+class ConfigurationOrigin(NamedTuple):
     """The sources of a configuration and the findings of its first reading.
 
     With ``watch``, the files are read again when they change. ``has_server`` is whether they had a Server document.
@@ -101,14 +101,14 @@ class Origin(NamedTuple):
     allow_empty: bool = False
 
 
-NO_FILES: Final = Origin()
+NO_FILES: Final = ConfigurationOrigin()
 """The origin of a configuration that was not read from files."""
 
 
 class _Outcome(NamedTuple):
     """A configuration that is ready to be put in force, with its warnings; or None, with the errors."""
 
-    fresh: Fresh | None
+    prepared: PreparedConfiguration | None
     problems: tuple[Problem, ...]
     has_server: bool = False
 
@@ -123,7 +123,7 @@ class Reloader:
     ``warnings`` are those of the configuration in force.
     """
 
-    def __init__(self, target: Target, origin: Origin = NO_FILES) -> None:
+    def __init__(self, target: ReloadTarget, origin: ConfigurationOrigin = NO_FILES) -> None:
         self._target = target
         self._sources = origin.sources
         self._has_server = origin.has_server
@@ -159,17 +159,17 @@ class Reloader:
 
     def _conclude(self, outcome: "_Outcome") -> bool:
         """Put the configuration in force if it has no errors, and return whether it is."""
-        fresh, problems, has_server = outcome
-        if fresh is not None:
+        prepared, problems, has_server = outcome
+        if prepared is not None:
             try:
-                self._target.adopt(fresh)
+                self._target.adopt(prepared)
             except APFError as error:
-                fresh, problems = None, (self._problem(error),)
-        if fresh is None:
+                prepared, problems = None, (self._problem(error),)
+        if prepared is None:
             self._fail(problems)
             return False
         self._has_server = has_server
-        self._succeed(fresh.configuration, problems)
+        self._succeed(prepared.configuration, problems)
         return True
 
     def _read(self) -> "_Outcome":

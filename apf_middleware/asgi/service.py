@@ -16,7 +16,7 @@ from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.control_socket import ControlSocket, Peer
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
-from apf_middleware.asgi.reload import NO_FILES, Fresh, Origin, Reloader
+from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.startup_gates import StartupGates
@@ -60,7 +60,7 @@ class Service:
         registry: CollectorRegistry | None = None,
         inventory: Inventory = lambda _: None,
         now: Callable[[], int] = time.monotonic_ns,
-        origin: Origin = NO_FILES,
+        origin: ConfigurationOrigin = NO_FILES,
         gates: Gates | None = None,
         on_adopt: Callable[[], None] = lambda: None,
     ) -> None:
@@ -157,11 +157,11 @@ class Service:
         error = self._reloader.error
         return (*self._reloader.warnings, *(error.problems if error is not None else ()))
 
-    def prepare(self, configuration: Configuration) -> Fresh:
+    def prepare(self, configuration: Configuration) -> PreparedConfiguration:
         """Build the objects for another configuration of files before it is in force; threads may call this."""
         return self._make(configuration, self.queues.reload(configuration))
 
-    def _make(self, files: Configuration, configuration: Configuration) -> Fresh:
+    def _make(self, files: Configuration, configuration: Configuration) -> PreparedConfiguration:
         old, new = self.configuration.server, configuration.server
         stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
         chain = self.chain if stays else build_chain(new, self._authenticators)  # it may have fetched keys
@@ -175,14 +175,16 @@ class Service:
             refused=self.resolver.refused,
             unknown_queues=self.resolver.unknown_queues,
         )
-        return Fresh(files, configuration, chain, response_headers, resolver, build_tracing(configuration))
+        return PreparedConfiguration(
+            files, configuration, chain, response_headers, resolver, build_tracing(configuration)
+        )
 
-    def adopt(self, fresh: Fresh) -> None:
+    def adopt(self, prepared: PreparedConfiguration) -> None:
         """Put another configuration in force in one step; waiting and running requests are kept."""
-        if fresh.configuration != self.queues.reload(fresh.files):  # queues have changed meanwhile
-            fresh = self.prepare(fresh.files)
-        self._put_in_force(fresh)
-        self.queues.note_in_force(fresh.files)
+        if prepared.configuration != self.queues.reload(prepared.files):  # queues have changed meanwhile
+            prepared = self.prepare(prepared.files)
+        self._put_in_force(prepared)
+        self.queues.note_in_force(prepared.files)
 
     def _adopt_live(self, configuration: Configuration) -> None:
         """Put a configuration with live changes of queues in force."""
@@ -192,15 +194,19 @@ class Service:
         else:
             self._put_in_force(self._make(self.queues.files, configuration))
 
-    def _put_in_force(self, fresh: Fresh) -> None:
-        self.controller.reconfigure(fresh.configuration)
-        self.configuration, self.chain, self.response_headers = fresh.configuration, fresh.chain, fresh.response_headers
-        self.tracing, self.wait = fresh.tracing, choose_wait(fresh.tracing)
-        self.resolver.successor, self.resolver = fresh.resolver, fresh.resolver
-        self.scrape.adopt(fresh.configuration.server.metrics, fresh.chain)
-        self.admin = Admin(self, fresh.configuration.server.admin, self._offset)
+    def _put_in_force(self, prepared: PreparedConfiguration) -> None:
+        self.controller.reconfigure(prepared.configuration)
+        self.configuration, self.chain, self.response_headers = (
+            prepared.configuration,
+            prepared.chain,
+            prepared.response_headers,
+        )
+        self.tracing, self.wait = prepared.tracing, choose_wait(prepared.tracing)
+        self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
+        self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
+        self.admin = Admin(self, prepared.configuration.server.admin, self._offset)
         self.own_paths = self._own_paths()
-        self.controller.record(self._asked_running(fresh.configuration))
+        self.controller.record(self._asked_running(prepared.configuration))
         self._on_adopt()
 
     def _asked_running(self, configuration: Configuration) -> RunningRequests | None:
