@@ -28,7 +28,14 @@ from apf_middleware.asgi.responses import (
 )
 from apf_middleware.asgi.scope import Headers, path_of
 from apf_middleware.asgi.service import Service
-from apf_middleware.asgi.streams import StreamPolicy, begin_response, follow, is_event_stream, prepare, send_timed
+from apf_middleware.asgi.streams import (
+    StreamPolicy,
+    admit_stream,
+    begin_response,
+    begin_watch,
+    is_event_stream,
+    send_timed,
+)
 from apf_middleware.asgi.telemetry import observed
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
@@ -251,7 +258,7 @@ class APFMiddleware:
         """Return ``receive`` and ``send`` for the app; if the request is a watch, register it."""
         _, receive, send = exchange
         if policy is not None:
-            follow(admission, policy)
+            begin_watch(admission, policy)
         if body is None:
             return receive, send
         if body.is_whole or not body.is_ahead:
@@ -303,7 +310,7 @@ def _may_arrive(
     if body is not None and body.reason is not None:
         admission.destination.controller.refuse(now, admission, body.reason)
         return False
-    return policy is None or prepare(now, admission, policy, scope)
+    return policy is None or admit_stream(now, admission, policy, scope)
 
 
 def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> RequestBody | None:

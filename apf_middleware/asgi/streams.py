@@ -23,7 +23,7 @@ from apf_middleware.runtime.streams import Releasable
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
 
-__all__ = ["StreamPolicy", "begin_response", "follow", "is_event_stream", "prepare", "send_timed"]
+__all__ = ["StreamPolicy", "admit_stream", "begin_response", "begin_watch", "is_event_stream", "send_timed"]
 
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
@@ -43,7 +43,7 @@ class StreamPolicy:
         self.resource: Resource | None = watch_of(digest) if is_watch else None
 
 
-def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:
+def admit_stream(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:
     """Count a request that is expected to become a stream; False if it is refused because there are too many."""
     if policy.was_cut:
         admission.destination.tally.cut += 1
@@ -53,7 +53,7 @@ def prepare(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) 
     return False
 
 
-def follow(admission: Admission, policy: StreamPolicy) -> None:
+def begin_watch(admission: Admission, policy: StreamPolicy) -> None:
     """Begin the watch of a request that has got its seats."""
     if policy.is_watch:
         admission.long_term().watch(policy.resource)
