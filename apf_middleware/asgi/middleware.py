@@ -36,7 +36,7 @@ from apf_middleware.asgi.streams import (
     is_event_stream,
     send_timed,
 )
-from apf_middleware.asgi.telemetry import observed
+from apf_middleware.asgi.telemetry import wrap_with_telemetry
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
@@ -273,7 +273,7 @@ class APFMiddleware:
 
     def _observe(self) -> None:
         """Wrap the app as the configuration in force requires."""
-        self.app = observed(self._app, self._service.configuration, self._service.tracing)
+        self.app = wrap_with_telemetry(self._app, self._service.configuration, self._service.tracing)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._failure is not None:

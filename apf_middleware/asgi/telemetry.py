@@ -21,7 +21,7 @@ from apf_middleware.runtime import Admission, wait_for_seat
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
 
-__all__ = ["Wait", "build_tracing", "choose_wait", "observed", "timed", "timing_header"]
+__all__ = ["Wait", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry", "wrap_with_timing"]
 
 Wait = Callable[[Admission, int, Callable[[Client], RequestBody], Client], Awaitable[RequestBody | None]]
 """A function that waits for the seats of a request, at most some nanoseconds, and watches its client meanwhile."""
@@ -49,10 +49,10 @@ def choose_wait(tracing: "Tracing | None") -> Wait:
     return wait_for_seat if tracing is None else tracing.wait
 
 
-def observed(app: ASGIApp, configuration: Configuration, tracing: "Tracing | None") -> ASGIApp:
+def wrap_with_telemetry(app: ASGIApp, configuration: Configuration, tracing: "Tracing | None") -> ASGIApp:
     """Wrap ``app`` with the telemetry that the configuration asks for; return it unchanged if there is none."""
     if configuration.server.responses.server_timing:
-        app = timed(app)
+        app = wrap_with_timing(app)
     return app if tracing is None else tracing.traced(app)
 
 
@@ -63,7 +63,7 @@ def timing_header(admission: Admission) -> tuple[bytes, bytes]:
     return b"server-timing", f'apf;dur={waited * _MS:.1f};desc="{became}"'.encode()
 
 
-def timed(app: ASGIApp) -> ASGIApp:
+def wrap_with_timing(app: ASGIApp) -> ASGIApp:
     """Wrap ``app`` so that each of its responses has the header."""
 
     def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
