@@ -18,7 +18,7 @@ from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.exceptions import UnknownArgumentError
 from apf_middleware.runtime import log_event
 
-__all__ = ["Failure", "answer_unavailable", "keeps_failure"]
+__all__ = ["SetupFailureApp", "answer_unavailable", "keeps_failure"]
 
 _BODY: Final = b"This server isn't set up and serves no requests for now. Its log says why.\n"
 _UNAVAILABLE: Final = Answer(
@@ -39,7 +39,7 @@ async def answer_unavailable(scope: Scope, send: Send) -> None:
     await send_answer(_UNAVAILABLE, scope, send)
 
 
-class Failure:
+class SetupFailureApp:
     """A replacement for an app that can't be protected because of ``error``."""
 
     __slots__ = ("_app", "_is_logged", "error")
@@ -64,7 +64,7 @@ class Failure:
         await answer_unavailable(scope, send)
 
     def __repr__(self) -> str:
-        return f"<Failure: {self.error!r}>"
+        return f"<SetupFailureApp: {self.error!r}>"
 
 
 def keeps_failure(set_up: _SetUp) -> _SetUp:

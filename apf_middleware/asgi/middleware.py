@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of_client
-from apf_middleware.asgi.failure import Failure, answer_unavailable, keeps_failure
+from apf_middleware.asgi.failure import SetupFailureApp, answer_unavailable, keeps_failure
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
 from apf_middleware.asgi.reload import ConfigurationOrigin
@@ -74,7 +74,7 @@ class APFMiddleware:
     all problems. Servers without lifespan start, and all requests are answered with 503.
     """
 
-    _failure: Failure | None = None
+    _failure: SetupFailureApp | None = None
 
     @keeps_failure
     def __init__(
@@ -108,7 +108,7 @@ class APFMiddleware:
     def _fail(self, app: ASGIApp, error: Exception) -> None:
         """Answer every request with 503, because of ``error``."""
         self._app = self.app = app
-        self._failure = Failure(app, error)
+        self._failure = SetupFailureApp(app, error)
         self._senders = {}  # every request is then passed to `_other`
 
     @property
