@@ -18,7 +18,7 @@ from apf_middleware.asgi.failure import SetupFailureApp, answer_unavailable, kee
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
 from apf_middleware.asgi.reload import ConfigurationOrigin
-from apf_middleware.asgi.resolver import ResolvedRequest, Unseated
+from apf_middleware.asgi.resolver import ResolvedRequest, ServedWithoutSeats
 from apf_middleware.asgi.responses import (
     answer_gone,
     answer_rejected,
@@ -46,7 +46,7 @@ from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, UnknownQueue
 
 if TYPE_CHECKING:
-    from apf_middleware.asgi.resolver import Found
+    from apf_middleware.asgi.resolver import ResolveResult
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -208,7 +208,7 @@ class APFMiddleware:
         if is_own and service.scrape.is_for(scope):
             await service.scrape.answer(scope, send)
             return None
-        found: Found | Identity
+        found: ResolveResult | Identity
         if is_own and service.admin.is_for(scope):
             found = await service.resolver.identify(scope, now)
         else:
@@ -222,7 +222,7 @@ class APFMiddleware:
         return found
 
     async def _answer(
-        self, found: Identity | Refused | UnknownQueue | Unseated, scope: Scope, receive: Receive, send: Send
+        self, found: Identity | Refused | UnknownQueue | ServedWithoutSeats, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Answer a request that needs no seats, or can't get any; ``found`` is an identity only on the admin's path."""
         if isinstance(found, Refused):

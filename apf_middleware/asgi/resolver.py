@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_DETAILS",
-    "Details",
-    "Found",
+    "RequestDetails",
     "RequestResolver",
+    "ResolveResult",
     "ResolvedRequest",
     "ResponseHeaders",
-    "Unseated",
+    "ServedWithoutSeats",
 ]
 
 _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
@@ -97,13 +97,13 @@ def _uid(kind: str, name: str) -> str:
     return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
 
 
-class Unseated(Enum):
+class ServedWithoutSeats(Enum):
     """Requests that are served at once, without a level and seats."""
 
     LONG_RUNNING = "long-running"
 
 
-class Details(NamedTuple):
+class RequestDetails(NamedTuple):
     """The verb, path and resource of a request, kept for the list of running requests of the admin."""
 
     verb: str
@@ -111,7 +111,7 @@ class Details(NamedTuple):
     resource: Resource | None
 
 
-NO_DETAILS: Final = Details("", "", None)
+NO_DETAILS: Final = RequestDetails("", "", None)
 """The details of a request for which none were kept."""
 
 
@@ -125,7 +125,7 @@ class ResolvedRequest(Destination):
 
     __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
 
-    details: Details
+    details: RequestDetails
 
     def __init__(
         self,
@@ -152,11 +152,11 @@ class ResolvedRequest(Destination):
         self.scope = Destination.scope
 
 
-Found = ResolvedRequest | Refused | UnknownQueue | Unseated
+ResolveResult = ResolvedRequest | Refused | UnknownQueue | ServedWithoutSeats
 """The result of resolving a request."""
 
 
-def _with_body(found: Found, body: RequestBody | None) -> Found:
+def _with_body(found: ResolveResult, body: RequestBody | None) -> ResolveResult:
     """Return ``found`` with ``body``, which was read before another resolver found the result."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
@@ -249,7 +249,7 @@ class RequestResolver:
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: RequestResolver | None = None
 
-    async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> Found:
+    async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
         """Resolve a request that isn't in the cache, and cache the result where it may be.
 
         ``messages`` is the server's ``receive``, or the body if a part of it was received before.
@@ -286,10 +286,10 @@ class RequestResolver:
 
     def _place(
         self, scope: Scope, digest: RequestDigest, *, remembers: bool
-    ) -> Classification | UnknownQueue | Unseated:
+    ) -> Classification | UnknownQueue | ServedWithoutSeats:
         """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
-            return Unseated.LONG_RUNNING
+            return ServedWithoutSeats.LONG_RUNNING
         classification = self._decide(digest) if remembers else self._classify(digest)
         if self._naming is None:
             return classification
@@ -306,7 +306,7 @@ class RequestResolver:
         if gates:
             resolved.gates, resolved.digest, resolved.scope = gates, digest, scope
         if self._controller.running is not None:  # the admin lists running requests
-            resolved.details = Details(digest.verb, digest.path, digest.resource)
+            resolved.details = RequestDetails(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
         if self._costs.are_learned:
             resolved.route = route_key(digest)

@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.openapi import describe
-from apf_middleware.asgi.resolver import Details
+from apf_middleware.asgi.resolver import RequestDetails
 from apf_middleware.classification import Classification, Identity, Resource
 from apf_middleware.config import load_text
 from apf_middleware.config.admin import AdminSettings
@@ -71,7 +71,7 @@ class DetailedDestination(Destination):
 
     def __init__(self, controller: Controller, place: Classification, work: Work, identity: Identity) -> None:
         super().__init__(controller, place, work, identity)
-        self.details = Details(
+        self.details = RequestDetails(
             "list", "/tenants/acme/orders\n", Resource("orders", "shop", "v1", "status", "acme", "number-7")
         )
 
