@@ -17,7 +17,7 @@ from apf_middleware.gates.gated_sharing import GatedSharing, GateHooks, GateRequ
 from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate, Tokens
 from apf_middleware.gates.registry import GateRuntime, Gates
 from apf_middleware.gates.scheduler import GateScheduler
-from apf_middleware.gates.slot import Acquisition, Check, Due, Refusal, Slot, Stage
+from apf_middleware.gates.slot import Acquisition, AcquisitionStage, Check, OpeningCause, Refusal, Slot
 from apf_middleware.snapshots import ParkedRequest
 
 __all__ = [
@@ -25,11 +25,11 @@ __all__ = [
     "QUEUE",
     "SKIP",
     "Acquisition",
+    "AcquisitionStage",
     "Capacity",
     "Check",
     "Condition",
     "CustomGate",
-    "Due",
     "Gate",
     "GateHooks",
     "GateRequest",
@@ -40,6 +40,7 @@ __all__ = [
     "Gates",
     "Hint",
     "Hold",
+    "OpeningCause",
     "OwnGate",
     "Park",
     "ParkedRequest",
@@ -47,7 +48,6 @@ __all__ = [
     "Refusal",
     "Reject",
     "Slot",
-    "Stage",
     "Terms",
     "Tokens",
 ]

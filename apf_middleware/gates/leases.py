@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from apf_middleware.gates.gate import NO_LEASE, Gate, Hold, Reject
-from apf_middleware.gates.slot import Acquisition, Due, Need, Slot
+from apf_middleware.gates.slot import Acquisition, GateNeed, OpeningCause, Slot
 from apf_middleware.gates.timers import SlotTimers
 
 __all__ = ["Leases", "SlotTable"]
@@ -55,7 +55,7 @@ class SlotTable:
         waiting = next(iter(slot), None)
         if waiting is not None:
             self._timers.arm(now, slot, waiting.limit_ns)
-        elif slot.due in {Due.RESCUE, Due.ANNOUNCED} and not slot.queues:
+        elif slot.due in {OpeningCause.RESCUE, OpeningCause.ANNOUNCED} and not slot.queues:
             slot.due_at = slot.due = None
         slots = self._slots.get(slot.gate, {})
         if slot.is_idle and slots.get(slot.key) is slot:
@@ -79,12 +79,12 @@ class Leases:
         self._slots = slots
         self._timers = timers
 
-    def acquire(self, now: int, acquisition: Acquisition) -> tuple[Need, object] | None:
+    def acquire(self, now: int, acquisition: Acquisition) -> tuple[GateNeed, object] | None:
         """Take all leases and return None; or take none, and return the need that stops the request and the answer.
 
         The answer is None for an asynchronous gate, which must be asked outside of the step.
         """
-        taken: list[Need] = []
+        taken: list[GateNeed] = []
         for need in acquisition.needs:
             if need.lease is not None:
                 continue
@@ -99,14 +99,14 @@ class Leases:
             taken.append(need)
         return None
 
-    def _ask(self, now: int, acquisition: Acquisition, need: Need) -> object:
+    def _ask(self, now: int, acquisition: Acquisition, need: GateNeed) -> object:
         try:
             answer = need.gate.acquire(now, acquisition.request, need.key, need.cost)
         except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
             answer = error
         return self.judge(now, need, answer)
 
-    def judge(self, now: int, need: Need, answer: object) -> object:
+    def judge(self, now: int, need: GateNeed, answer: object) -> object:
         """Count the ``answer`` of a gate and return it; in place of an exception, return what the gate's terms say."""
         gate = need.gate
         if not isinstance(answer, Exception):
@@ -127,7 +127,7 @@ class Leases:
             if need.lease is not None:
                 self.give_back(now, need, need.gate.undo)
 
-    def give_back(self, now: int, need: Need, back: Callable[[Hashable, object], None]) -> None:
+    def give_back(self, now: int, need: GateNeed, back: Callable[[Hashable, object], None]) -> None:
         """Give one lease ``back``, by the gate's ``release`` or ``undo``."""
         lease, need.lease = need.lease, None
         if lease is NO_LEASE:

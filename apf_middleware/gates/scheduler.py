@@ -33,14 +33,14 @@ from apf_middleware.gates.leases import Leases, SlotTable
 from apf_middleware.gates.orders import ArrivalOrder
 from apf_middleware.gates.slot import (
     Acquisition,
+    AcquisitionStage,
     Check,
-    Due,
+    GateNeed,
     GateReservation,
-    Need,
+    OpeningCause,
     Refusal,
     Slot,
     SlotQueue,
-    Stage,
 )
 from apf_middleware.gates.timers import SlotTimers
 
@@ -130,7 +130,7 @@ class GateScheduler:
             try:
                 key = gate.key(request)
                 if key is not None:
-                    acquisition.needs.append(Need(gate, key, gate.cost(request)))
+                    acquisition.needs.append(GateNeed(gate, key, gate.cost(request)))
             except Exception as error:  # noqa: BLE001 - whatever an app's function raises
                 self._leases.note_error(gate, error)
                 if gate.terms.on_error != "admit":
@@ -164,16 +164,16 @@ class GateScheduler:
             return None
         slot = acquisition.slot
         if slot is not None and acquisition.refusal is None and acquisition.is_parked:
-            hold = Hold(retry_at=slot.due_at) if slot.due is Due.ANNOUNCED else None
+            hold = Hold(retry_at=slot.due_at) if slot.due is OpeningCause.ANNOUNCED else None
             acquisition.refusal = _refusal(slot.gate, hold, now)
         stage, queue = acquisition.stage, acquisition.candidate_of
-        if stage is Stage.CHECKING:
+        if stage is AcquisitionStage.CHECKING:
             self._stop_check(acquisition)
-        elif stage is Stage.PARKED and slot is not None:
+        elif stage is AcquisitionStage.PARKED and slot is not None:
             slot.queues[id(acquisition.level)].remove(acquisition)
         if queue is not None:
             queue.candidate = acquisition.candidate_of = None
-        acquisition.stage = Stage.ENDED
+        acquisition.stage = AcquisitionStage.ENDED
         self._end_waiting(now, acquisition)
         self._leases.undo(now, acquisition)
         return acquisition
@@ -188,7 +188,7 @@ class GateScheduler:
                 self._leases.give_back(now, need, need.gate.release)
         if not early:
             del self._acquisitions[ticket]
-            acquisition.stage = Stage.ENDED
+            acquisition.stage = AcquisitionStage.ENDED
 
     def acquisition(self, ticket: Ticket) -> Acquisition | None:
         """Return the acquisition of a request that has gates to pass and hasn't ended; None for another request."""
@@ -200,7 +200,7 @@ class GateScheduler:
         """Return whether the request may ask its gates; otherwise park or refuse it."""
         # First check the order of arrival: a request behind an earlier one must not take turns or leases of any slot.
         if self._arrivals and self._arrivals.bars(_group(acquisition), acquisition.number):
-            self._park(now, acquisition, Stage.BEHIND)
+            self._park(now, acquisition, AcquisitionStage.BEHIND)
             self._move_to(now, acquisition, None)
             self._arrivals.hold(_group(acquisition), acquisition.number, acquisition, behind=True)
             return False
@@ -210,7 +210,7 @@ class GateScheduler:
                 return False
         return True
 
-    def _is_barred(self, acquisition: Acquisition, need: Need) -> bool:
+    def _is_barred(self, acquisition: Acquisition, need: GateNeed) -> bool:
         gate = need.gate
         if gate.is_closed:
             return True
@@ -247,12 +247,12 @@ class GateScheduler:
     def _commit(self, now: int, acquisition: Acquisition) -> None:
         """Note that the request passes; it is seated in this step."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
-        acquisition.stage = Stage.PASSED
+        acquisition.stage = AcquisitionStage.PASSED
         if queue is not None:
             queue.candidate = None
             queue.order.charge(acquisition.flow, acquisition.ticket.total_work)
             queue.slot.put_last(queue)
-            if queue.slot.cause == Due.RESCUE.value:
+            if queue.slot.cause == OpeningCause.RESCUE.value:
                 queue.slot.cause = ""  # count a rescue once, not for each request that passes after this opening
                 queue.slot.gate.counters.rescues += 1
         for need in acquisition.needs:
@@ -261,14 +261,14 @@ class GateScheduler:
                 slot.note_passed(acquisition)
                 if need.gate.is_full(need.key):
                     slot.shut(1)  # so that the next request doesn't ask in vain
-                if slot.due in {Due.POLL, Due.ERROR}:
+                if slot.due in {OpeningCause.POLL, OpeningCause.ERROR}:
                     slot.due_at = slot.due = None
                 self.slots.dirty[slot] = None
         self._end_waiting(now, acquisition)
 
     # Waiting
 
-    def _wait(self, now: int, acquisition: Acquisition, need: Need, answer: Hold | None) -> None:
+    def _wait(self, now: int, acquisition: Acquisition, need: GateNeed, answer: Hold | None) -> None:
         """Park the request at this gate; ``answer`` is that of the gate, or None if the gate wasn't asked."""
         gate = need.gate
         slot = self.slots.get(gate, need.key)
@@ -289,7 +289,7 @@ class GateScheduler:
             self._refuse(now, acquisition, _refusal(gate, Hold(retry_at=retry_at), now))
             return
         before = acquisition.candidate_of
-        self._park(now, acquisition, Stage.PARKED)
+        self._park(now, acquisition, AcquisitionStage.PARKED)
         self._move_to(now, acquisition, slot)
         queue = slot.queue_of(acquisition.level)
         queue.add(acquisition, is_back=queue is before)
@@ -310,7 +310,7 @@ class GateScheduler:
         queue, limit = acquisition.ticket.queue, acquisition.level.queueset.settings.queue_length_limit
         return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
 
-    def _park(self, now: int, acquisition: Acquisition, stage: Stage) -> None:
+    def _park(self, now: int, acquisition: Acquisition, stage: AcquisitionStage) -> None:
         """Remove the request from the chain of its queue, if it is there, and give its leases back."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         if queue is not None:
@@ -318,7 +318,7 @@ class GateScheduler:
             self.slots.dirty[queue.slot] = None
         was, acquisition.stage = acquisition.stage, stage
         acquisition.is_forced = False
-        if was is Stage.QUEUED:
+        if was is AcquisitionStage.QUEUED:
             acquisition.level.queueset.park(now, acquisition.ticket)
         self._leases.undo(now, acquisition)
 
@@ -357,7 +357,7 @@ class GateScheduler:
     def _let_lapse(self, now: int, acquisition: Acquisition) -> None:
         """Set timers for the reservations of the request, except at the slot where it waits."""
         for reservation in acquisition.reservations:
-            is_here = acquisition.stage is Stage.PARKED and acquisition.slot is reservation.slot
+            is_here = acquisition.stage is AcquisitionStage.PARKED and acquisition.slot is reservation.slot
             if not is_here and reservation.lapses_at is None:
                 self.timers.let_lapse(now, reservation)
 
@@ -378,7 +378,7 @@ class GateScheduler:
         seated: list[Ticket] = []
         # The loop ends, because each iteration seats, parks or refuses one request, and a slot that parks it closes.
         while (acquisition := self._next(now)) is not None:
-            acquisition.stage = Stage.QUEUED
+            acquisition.stage = AcquisitionStage.QUEUED
             if acquisition.reservations:
                 self._let_lapse(now, acquisition)
             seated += unpark(now, acquisition.level, acquisition.ticket)
@@ -389,7 +389,10 @@ class GateScheduler:
         while self._ready or self.slots.dirty:
             if self._ready:
                 acquisition = self._ready.popleft()
-                if acquisition.stage not in {Stage.PARKED, Stage.BEHIND} or acquisition.slot is not None:
+                if (
+                    acquisition.stage not in {AcquisitionStage.PARKED, AcquisitionStage.BEHIND}
+                    or acquisition.slot is not None
+                ):
                     continue  # a request may be listed twice, or have left since
             else:
                 slot = next(iter(self.slots.dirty))
@@ -424,9 +427,9 @@ class GateScheduler:
 
     # Asynchronous gates
 
-    def _begin_check(self, now: int, acquisition: Acquisition, need: Need) -> None:
+    def _begin_check(self, now: int, acquisition: Acquisition, need: GateNeed) -> None:
         slot = self.slots.get(need.gate, need.key)
-        self._park(now, acquisition, Stage.CHECKING)
+        self._park(now, acquisition, AcquisitionStage.CHECKING)
         self._move_to(now, acquisition, slot)
         slot.checking += 1
         slot.tried_at = now
@@ -452,7 +455,7 @@ class GateScheduler:
         answer = self._leases.judge(now, need, answer)
         if acquisition.check is not check:  # the request has left, so only a lease matters
             if not isinstance(answer, Hold | Reject):
-                gone = Need(gate, need.key, need.cost)
+                gone = GateNeed(gate, need.key, need.cost)
                 gone.lease = answer
                 self._leases.give_back(now, gone, gate.undo)
             return
@@ -472,7 +475,7 @@ class GateScheduler:
                 self._wait(now, acquisition, need, answer)
                 return
         self._move_to(now, acquisition, None)
-        acquisition.stage = Stage.PARKED
+        acquisition.stage = AcquisitionStage.PARKED
         self._ready.append(acquisition)
 
     # Events and operators
@@ -525,15 +528,15 @@ class GateScheduler:
                 if queue is not None:  # it is a candidate in its level's queue, and now waits only for a seat
                     queue.candidate = acquisition.candidate_of = None
                     self._move_to(now, acquisition, None)
-            if acquisition.stage is not Stage.PASSED and acquisition.check is None:
+            if acquisition.stage is not AcquisitionStage.PASSED and acquisition.check is None:
                 acquisition.needs = [need for need in acquisition.needs if need.gate is not gate]
 
     def kick(self, now: int, acquisition: Acquisition) -> None:
         """Let this request try, whether or not its slot is open; a gate that an operator has closed stays closed."""
         slot = acquisition.slot
-        if acquisition.stage is Stage.CHECKING:
+        if acquisition.stage is AcquisitionStage.CHECKING:
             acquisition.is_forced = True
-        elif acquisition.stage is Stage.PARKED and slot is not None:
+        elif acquisition.stage is AcquisitionStage.PARKED and slot is not None:
             slot.queues[id(acquisition.level)].remove(acquisition)
             self._move_to(now, acquisition, None)
             acquisition.is_forced = True
@@ -575,7 +578,7 @@ class GateScheduler:
             here = sum(1 for one in self if one.slot is not None and one.slot.gate is gate)
             assert gate.parked == here, f"{here} wait for {gate!r}"
         for acquisition in self:
-            if acquisition.stage is Stage.PARKED:
+            if acquisition.stage is AcquisitionStage.PARKED:
                 place = acquisition.slot
                 assert place is not None, f"{acquisition!r} waits nowhere"
                 queue = place.queues[id(acquisition.level)]

@@ -31,14 +31,14 @@ __all__ = [
     "MOST_CHECKS",
     "OPEN",
     "Acquisition",
+    "AcquisitionStage",
     "Check",
-    "Due",
+    "GateNeed",
     "GateReservation",
-    "Need",
+    "OpeningCause",
     "Refusal",
     "Slot",
     "SlotQueue",
-    "Stage",
 ]
 
 MOST_CHECKS: Final = 16
@@ -50,7 +50,7 @@ OPEN: Final = 1 << 62
 _MOST_EVENTS: Final = 16  # are remembered for hints; after more, every request may try
 
 
-class Stage(Enum):
+class AcquisitionStage(Enum):
     """The stage of a request on its way through its gates."""
 
     QUEUED = "queued"
@@ -61,7 +61,7 @@ class Stage(Enum):
     ENDED = "ended"
 
 
-class Due(Enum):
+class OpeningCause(Enum):
     """The reason why a slot is opened at a certain time."""
 
     POLL = "poll"
@@ -79,7 +79,7 @@ class Refusal:
     retry_after: float | None = None
 
 
-class Need:
+class GateNeed:
     """A gate that a request has to pass, with its key and cost there, and the lease once it has one."""
 
     __slots__ = ("cost", "gate", "key", "lease")
@@ -91,7 +91,7 @@ class Need:
         self.lease: object = None
 
     def __repr__(self) -> str:
-        return f"<Need of {self.cost} of {self.gate.name}[{self.key!r}]>"
+        return f"<GateNeed of {self.cost} of {self.gate.name}[{self.key!r}]>"
 
 
 class Acquisition:
@@ -131,8 +131,8 @@ class Acquisition:
         self.number: int = number
         self.limit_ns: int = limit_ns
         self.deadline: int = now + limit_ns
-        self.needs: list[Need] = []
-        self.stage: Stage = Stage.PARKED  # until it may join its queue
+        self.needs: list[GateNeed] = []
+        self.stage: AcquisitionStage = AcquisitionStage.PARKED  # until it may join its queue
         self.slot: Slot | None = None  # that keeps it waiting
         self.candidate_of: SlotQueue | None = None
         self.parked_at: int = now  # at that slot
@@ -149,7 +149,7 @@ class Acquisition:
     @property
     def is_parked(self) -> bool:
         """Return whether the request is out of the chain of its queue."""
-        return self.stage in {Stage.PARKED, Stage.CHECKING, Stage.BEHIND}
+        return self.stage in {AcquisitionStage.PARKED, AcquisitionStage.CHECKING, AcquisitionStage.BEHIND}
 
     def cost_at(self, slot: "Slot") -> int:
         """Return the cost of the request there."""
@@ -165,9 +165,9 @@ class Check:
 
     __slots__ = ("acquisition", "need", "opening")
 
-    def __init__(self, acquisition: Acquisition, need: Need, opening: int) -> None:
+    def __init__(self, acquisition: Acquisition, need: GateNeed, opening: int) -> None:
         self.acquisition: Acquisition = acquisition
-        self.need: Need = need
+        self.need: GateNeed = need
         self.opening: int = opening
 
     def __repr__(self) -> str:
@@ -252,7 +252,7 @@ class SlotQueue:
         self.order.check()
         for acquisition in self:
             assert acquisition.slot is self.slot, f"{acquisition!r} waits in {self!r}, and doesn't know"
-            assert acquisition.stage is Stage.PARKED, f"{acquisition!r} waits in {self!r}"
+            assert acquisition.stage is AcquisitionStage.PARKED, f"{acquisition!r} waits in {self!r}"
         assert not any(one in self.order for one in self.aside), f"a request waits twice in {self!r}"
         assert self.candidate not in self.order, f"the candidate of {self!r} waits in it"
 
@@ -304,7 +304,7 @@ class Slot:
         self.has_penalty: bool = True
         self.tried_at: int = -1
         self.due_at: int | None = None
-        self.due: Due | None = None
+        self.due: OpeningCause | None = None
 
     @property
     def parked(self) -> int:
@@ -394,7 +394,7 @@ class Slot:
 
     def open(self, cause: str, event: tuple[str, Any] | None = None) -> None:
         """Note that something has happened that may help requests; hints may exclude an ``event`` for some of them."""
-        if self.closed_at < OPEN or cause != Due.RESCUE.value:
+        if self.closed_at < OPEN or cause != OpeningCause.RESCUE.value:
             self.cause = cause
         self.closed_at = OPEN
         self.opening += 1
@@ -478,7 +478,9 @@ class Slot:
         assert self.first is None or self.first.slot is self, f"{self.first!r} is first in {self!r}, and isn't there"
         for acquisition, reservation in self.reservations.items():
             assert reservation in acquisition.reservations, f"{reservation!r} isn't known to its holder"
-            assert acquisition.stage not in {Stage.PASSED, Stage.ENDED}, f"{self!r} is kept for {acquisition!r}"
+            assert acquisition.stage not in {AcquisitionStage.PASSED, AcquisitionStage.ENDED}, (
+                f"{self!r} is kept for {acquisition!r}"
+            )
 
     def __repr__(self) -> str:
         state = "closed" if self.gate.is_closed else "open" if self.closed_at == OPEN else f"shut at {self.closed_at}"

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Final
 
 from apf_middleware.gates.gate import Gate, Hold
-from apf_middleware.gates.slot import Due, GateReservation, Slot
+from apf_middleware.gates.slot import GateReservation, OpeningCause, Slot
 
 __all__ = ["LONGEST_PAUSE_NS", "SlotTimers", "longest_pause", "pause", "rescue_pause", "spread"]
 
@@ -56,7 +56,7 @@ class SlotTimers:
         self._heap: list[tuple[int, int, Slot | Gate | GateReservation]] = []
         self._serial = count()
 
-    def _set(self, slot: Slot, at: int, due: Due) -> None:
+    def _set(self, slot: Slot, at: int, due: OpeningCause) -> None:
         slot.due_at, slot.due = at, due
         heappush(self._heap, (at, next(self._serial), slot))
 
@@ -72,7 +72,7 @@ class SlotTimers:
 
     def after_hold(self, now: int, slot: Slot, limit_ns: int, hold: Hold) -> None:
         """Set the time at which the gate is asked again, after it has parked a request with this wait limit."""
-        if slot.due is Due.ERROR and slot.due_at is not None and slot.due_at > now:
+        if slot.due is OpeningCause.ERROR and slot.due_at is not None and slot.due_at > now:
             return
         gate = slot.gate
         slot.errors = 0
@@ -85,10 +85,10 @@ class SlotTimers:
             slot.refusals += 1
             slot.has_penalty = hold.penalty
             delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self._chance())
-            self._set(slot, now + delay if retry_at is None else retry_at, Due.POLL)
+            self._set(slot, now + delay if retry_at is None else retry_at, OpeningCause.POLL)
         elif retry_at is not None:
             latest = retry_at if gate.tells_when else now + self._flush(slot, limit_ns)
-            self._set(slot, min(retry_at, latest), Due.ANNOUNCED)
+            self._set(slot, min(retry_at, latest), OpeningCause.ANNOUNCED)
         else:
             slot.due_at = slot.due = None
             self.arm(now, slot, limit_ns)
@@ -97,12 +97,12 @@ class SlotTimers:
         """Set the time at which the gate is asked again, after it has failed."""
         slot.errors += 1
         delay = pause(slot.errors, slot.gate.terms.first_pause_ns, LONGEST_PAUSE_NS)
-        self._set(slot, now + spread(delay, self._chance()), Due.ERROR)
+        self._set(slot, now + spread(delay, self._chance()), OpeningCause.ERROR)
 
     def arm(self, now: int, slot: Slot, limit_ns: int) -> None:
         """Set the time at which ``slot`` is opened even if no event comes, unless a time is set already."""
         if slot.due_at is None and not slot.gate.is_closed:
-            self._set(slot, now + self._flush(slot, limit_ns), Due.RESCUE)
+            self._set(slot, now + self._flush(slot, limit_ns), OpeningCause.RESCUE)
 
     @staticmethod
     def _flush(slot: Slot, limit_ns: int) -> int:
@@ -114,13 +114,13 @@ class SlotTimers:
 
         An event makes up for earlier refusals, so that the end of an outage isn't followed by long pauses.
         """
-        if slot.due is Due.ERROR and slot.due_at is not None and now < slot.due_at:
+        if slot.due is OpeningCause.ERROR and slot.due_at is not None and now < slot.due_at:
             return True
-        if slot.due is Due.POLL and cause != "release":
+        if slot.due is OpeningCause.POLL and cause != "release":
             slot.refusals = 0
             earliest = slot.tried_at + slot.gate.terms.first_pause_ns
             if slot.has_penalty and now < earliest:
-                self._set(slot, earliest, Due.POLL)
+                self._set(slot, earliest, OpeningCause.POLL)
                 return True
         slot.due_at = slot.due = None
         return False
@@ -130,7 +130,7 @@ class SlotTimers:
         for at, _, slot in self._heap[:_SEARCHED]:
             if (
                 isinstance(slot, Slot)
-                and slot.due is Due.POLL
+                and slot.due is OpeningCause.POLL
                 and slot.due_at == at
                 and slot.tried_at + slot.gate.terms.first_pause_ns <= now
             ):

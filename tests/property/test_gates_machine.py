@@ -23,18 +23,18 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.gates import (
     NO_LEASE,
     Acquisition,
+    AcquisitionStage,
     Capacity,
     Condition,
     GateRequest,
     Hold,
     Park,
     Reject,
-    Stage,
     Terms,
     Tokens,
 )
 from apf_middleware.gates.gate import OnError
-from apf_middleware.gates.slot import Due
+from apf_middleware.gates.slot import OpeningCause
 from tests.support.examples import examples
 from tests.support.gate_watch import Remote, WatchedWorld
 from tests.support.gate_world import MS, SECOND, level
@@ -347,7 +347,7 @@ class _Machine(RuleBasedStateMachine):
             return  # seats are saved up for somebody, or the queue sets' own tests say why
         for name in self.waiting:
             acquisition = self.world.acquisition(name)
-            if acquisition.stage in {Stage.BEHIND, Stage.CHECKING} or acquisition.level.is_held:
+            if acquisition.stage in {AcquisitionStage.BEHIND, AcquisitionStage.CHECKING} or acquisition.level.is_held:
                 continue
             width = acquisition.ticket.width
             if self._has_seats(acquisition.level, width):
@@ -366,7 +366,7 @@ class _Machine(RuleBasedStateMachine):
             if gate.is_closed or (slot is not None and slot.reservations and slot.holder is not acquisition):
                 would = False
             elif isinstance(gate, Remote):
-                is_busy = slot is not None and (slot.is_busy or slot.due is Due.ERROR)
+                is_busy = slot is not None and (slot.is_busy or slot.due is OpeningCause.ERROR)
                 knows = need.lease is not None or (gate.is_well and not gate.was_lost and not is_busy)
                 would = would and knows
             elif would and not (gate is self.breaker and self.was_lost):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Reason, Ticket
-from apf_middleware.gates import Acquisition, Check, Gate, GateRequest, Hold, Reject, Stage, Terms
+from apf_middleware.gates import Acquisition, AcquisitionStage, Check, Gate, GateRequest, Hold, Reject, Terms
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Slot
 from tests.support.gate_world import GatedTicket, GateWorld
@@ -166,7 +166,9 @@ class WatchedWorld(GateWorld):
         self._standing = {
             name: _ParkedAt(acquisition.slot, acquisition.parked_at)
             for name, acquisition in self._waiting()
-            if acquisition.slot is not None and acquisition.stage is Stage.PARKED and acquisition.candidate_of is None
+            if acquisition.slot is not None
+            and acquisition.stage is AcquisitionStage.PARKED
+            and acquisition.candidate_of is None
         }
         return names
 

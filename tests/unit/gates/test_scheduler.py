@@ -6,12 +6,12 @@ import pytest
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.gates import (
+    AcquisitionStage,
     Capacity,
     Condition,
     GateRequest,
     Hold,
     Reject,
-    Stage,
     Terms,
 )
 from apf_middleware.gates.slot import MOST_CHECKS
@@ -83,7 +83,7 @@ def test_an_event_before_the_question_is_known_to_the_answer() -> None:
     world.emit("well")
     world.arrive("a", "remote")
     answer(world, checks[0], parks())
-    assert world.acquisition("a").stage is Stage.PARKED
+    assert world.acquisition("a").stage is AcquisitionStage.PARKED
     assert len(checks) == 1
 
 
@@ -109,7 +109,7 @@ def test_an_event_for_nothing_costs_nobody_its_turn() -> None:
 def test_an_event_between_question_and_answer_has_it_asked_again_at_once() -> None:
     world, checks = asynchronous()
     world.arrive("a", "remote")
-    assert world.acquisition("a").stage is Stage.CHECKING
+    assert world.acquisition("a").stage is AcquisitionStage.CHECKING
     world.emit("well")
     answer(world, checks[0], parks())
     assert len(checks) == 2
@@ -266,7 +266,7 @@ def test_when_the_candidate_leaves_the_next_of_its_line_is_let_try() -> None:
     world.arrive("runs", flow="x")
     switch.answer = True
     world.emit("well")  # a is let into its queue, where no seat is free
-    assert world.acquisition("a").stage is Stage.QUEUED
+    assert world.acquisition("a").stage is AcquisitionStage.QUEUED
     world.give_up("a")
     assert world.finish("runs") == ["b"]
 
@@ -339,7 +339,7 @@ def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
         world.come(f"beside {number}")
     world.emit("remote")
     assert world.slot("remote").first is world.acquisition("first")
-    assert world.acquisition("first").stage is Stage.CHECKING
+    assert world.acquisition("first").stage is AcquisitionStage.CHECKING
 
 
 def cancelled(world: RemoteWorld) -> None:

@@ -6,10 +6,10 @@ from apf_middleware.fairqueuing import Ticket, Work
 from apf_middleware.gates import (
     QUEUE,
     SKIP,
+    AcquisitionStage,
     Capacity,
     GateRequest,
     Hint,
-    Stage,
     Terms,
 )
 from apf_middleware.gates.slot import Acquisition, Slot
@@ -34,7 +34,7 @@ def test_an_event_that_a_hint_says_to_be_of_no_help_changes_nothing() -> None:
     world.arrive("a", "remote")
     world.emit("well")
     answer(world, checks[0], parks())
-    assert world.acquisition("a").stage is Stage.PARKED
+    assert world.acquisition("a").stage is AcquisitionStage.PARKED
     assert len(checks) == 1
 
 
