@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable
 from threading import Lock
 
-from apf_middleware.gates.gate import Hold, Reject
+from apf_middleware.gates.gate import ParkDecision, Reject
 
 __all__ = ["SharedPlaces"]
 
@@ -34,13 +34,13 @@ class SharedPlaces:
         """Return how many places count as used, where the resource reports ``taken`` places."""
         return max(self.leased(key), taken + self._promised.get(key, 0))
 
-    def acquire(self, key: Hashable, cost: int, *, limit: int, taken: int) -> int | Hold | Reject:
+    def acquire(self, key: Hashable, cost: int, *, limit: int, taken: int) -> int | ParkDecision | Reject:
         """Return a lease of ``cost`` places, or a gate's answer where there are too few."""
         if cost > limit > 0:
             return Reject()
         free = limit - self.used(key, taken)
         if cost > free:
-            return Hold(below=max(0, free) + 1)
+            return ParkDecision(below=max(0, free) + 1)
         self._leased[key] += cost
         with self._lock:
             self._promised[key] += cost

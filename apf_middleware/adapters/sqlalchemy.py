@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from apf_middleware.adapters.shared import SharedPlaces
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, require_integer
-from apf_middleware.gates.gate import CostOf, Gate, Hold, Terms, TermsGiven, one
+from apf_middleware.gates.gate import CostOf, Gate, ParkDecision, Terms, TermsGiven, one
 from apf_middleware.gates.registry import Gates
 from apf_middleware.gates.timers import pause
 
@@ -85,7 +85,7 @@ class EngineGate(Gate):
     def acquire(self, now: int, request: "GateRequest", key: Hashable, cost: int) -> object:  # noqa: ARG002
         self._is_wanted = True  # before the pool is read, or a connection that comes back meanwhile would be missed
         answer = self._places.acquire(key, cost, limit=self._limit, taken=self._taken())
-        if isinstance(answer, Hold):
+        if isinstance(answer, ParkDecision):
             return replace(answer, retry_at=self._look_again_at(now, key))
         if isinstance(answer, int):
             self._looks = 0

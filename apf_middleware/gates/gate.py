@@ -2,8 +2,9 @@
 
 A gate is a condition beside the seats, and a request reserves what it needs of it instead of only looking. The gate has
 a key for each request that it concerns, and for each key a slot (see `slot`). It answers with a lease, which comes back
-when the request has ended; with `Hold`, which parks the request; or with `Reject`. All gates of a request are asked in
-one step, and unless all let the request pass, all leases are given back in the same step.
+when the request has ended; with `ParkDecision`, which parks the request; or with `Reject`. The `GateScheduler` asks all
+gates of a request in one step, and unless all let the request pass, it gives all leases back in the same step; it also
+parks the request, and decides when to ask again.
 """
 
 from abc import ABC, abstractmethod
@@ -28,10 +29,10 @@ __all__ = [
     "GateCounters",
     "GateRequest",
     "Hint",
-    "Hold",
     "KeyOf",
     "OnError",
     "Park",
+    "ParkDecision",
     "Probe",
     "Reject",
     "ReleaseAt",
@@ -169,7 +170,7 @@ NO_LEASE: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class ParkDecision:
     """The request waits; as `Park`, in nanoseconds. A request that costs less than ``below`` would pass now."""
 
     retry_at: int | None = None
@@ -268,7 +269,9 @@ class GateCounters:
 
     def count(self, key: Hashable, answer: object) -> None:
         """Count the ``answer`` of the gate to a request with this ``key``."""
-        result = "parked" if isinstance(answer, Hold) else "rejected" if isinstance(answer, Reject) else "passed"
+        result = (
+            "parked" if isinstance(answer, ParkDecision) else "rejected" if isinstance(answer, Reject) else "passed"
+        )
         self.evaluations[result] += 1
         self.last = key, result
 
@@ -330,7 +333,7 @@ class Gate(ABC):
 
     @abstractmethod
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
-        """Return a lease, a `Hold`, or a `Reject`."""
+        """Return a lease, a `ParkDecision`, or a `Reject`."""
 
     async def acquire_later(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
         """Return the answer of an asynchronous gate, as `acquire` does."""

@@ -11,9 +11,9 @@ from apf_middleware.gates.gate import (
     CostOf,
     Gate,
     GateRequest,
-    Hold,
     KeyOf,
     Park,
+    ParkDecision,
     Probe,
     Reject,
     Terms,
@@ -62,7 +62,7 @@ class Capacity(Gate):
             return cost
         if cost > self._limit > 0:  # with a limit of 0 the request waits, because that is how operators pause a gate
             return Reject()
-        return Hold(below=max(0, free) + 1)
+        return ParkDecision(below=max(0, free) + 1)
 
     def release(self, key: Hashable, lease: object) -> None:
         assert isinstance(lease, int), "a capacity's lease is a number"
@@ -119,7 +119,7 @@ class Tokens(Gate):
         opens_at = full_at + (cost - self._burst) * self._per_token
         if opens_at > now:
             free = max(0, (now + self._burst * self._per_token - full_at) // self._per_token)
-            return Hold(retry_at=opens_at, below=free + 1)
+            return ParkDecision(retry_at=opens_at, below=free + 1)
         if len(self._full_at) >= self._most:
             self._forget_full(now)
         self._full_at[key] = full_at + cost * self._per_token
@@ -179,10 +179,10 @@ class Condition(Gate):
         if found is None or found is True:
             return NO_LEASE
         if found is False:
-            return Hold()
+            return ParkDecision()
         if isinstance(found, Probe):
             if self._probing[key] >= found.most:
-                return Hold()
+                return ParkDecision()
             self._probing[key] += 1
             return found
         return _translated(now, found, f"condition {self.name!r}", "None, True, False, Park, Reject or Probe")
@@ -260,9 +260,9 @@ def _is_async(ask: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None))  # noqa: B004
 
 
-def _translated(now: int, found: object, name: str, rule: str) -> Hold | Reject:
+def _translated(now: int, found: object, name: str, rule: str) -> ParkDecision | Reject:
     if isinstance(found, Reject):
         return found
     if isinstance(found, Park):
-        return Hold(found.retry_at_ns(now), found.penalty)
+        return ParkDecision(found.retry_at_ns(now), found.penalty)
     raise InvalidValueError(f"answer of the {name}", found, f"it must be {rule}")

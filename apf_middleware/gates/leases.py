@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from apf_middleware.gates.gate import NO_LEASE, Gate, Hold, Reject
+from apf_middleware.gates.gate import NO_LEASE, Gate, ParkDecision, Reject
 from apf_middleware.gates.slot import Acquisition, GateNeed, OpeningCause, Slot
 from apf_middleware.gates.timers import SlotTimers
 
@@ -89,7 +89,7 @@ class Leases:
             if need.lease is not None:
                 continue
             answer = None if need.gate.is_async else self._ask(now, acquisition, need)
-            if answer is None or isinstance(answer, Hold | Reject):
+            if answer is None or isinstance(answer, ParkDecision | Reject):
                 for other in reversed(taken):  # no other request has seen them taken, so giving them back is no event
                     lease, other.lease = other.lease, None
                     if lease is not NO_LEASE:
@@ -119,7 +119,7 @@ class Leases:
         if gate.terms.on_error == "reject":
             return gate.refusal()
         self._timers.after_error(now, self._slots.get(gate, need.key))
-        return Hold()
+        return ParkDecision()
 
     def undo(self, now: int, acquisition: Acquisition) -> None:
         """Give back all leases of a request that isn't served now, which is an event, since others saw them taken."""

@@ -28,7 +28,7 @@ from typing import Any, Final, Protocol
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import SharedLevel, Ticket
-from apf_middleware.gates.gate import Gate, GateRequest, Hold, Reject
+from apf_middleware.gates.gate import Gate, GateRequest, ParkDecision, Reject
 from apf_middleware.gates.leases import Leases, SlotTable
 from apf_middleware.gates.orders import ArrivalOrder
 from apf_middleware.gates.slot import (
@@ -164,8 +164,8 @@ class GateScheduler:
             return None
         slot = acquisition.slot
         if slot is not None and acquisition.refusal is None and acquisition.is_parked:
-            hold = Hold(retry_at=slot.due_at) if slot.due is OpeningCause.ANNOUNCED else None
-            acquisition.refusal = _refusal(slot.gate, hold, now)
+            decision = ParkDecision(retry_at=slot.due_at) if slot.due is OpeningCause.ANNOUNCED else None
+            acquisition.refusal = _refusal(slot.gate, decision, now)
         stage, queue = acquisition.stage, acquisition.candidate_of
         if stage is AcquisitionStage.CHECKING:
             self._stop_check(acquisition)
@@ -238,7 +238,7 @@ class GateScheduler:
         need, answer = stopped
         if isinstance(answer, Reject):
             self._refuse(now, acquisition, _refusal(need.gate, answer, now))
-        elif isinstance(answer, Hold):
+        elif isinstance(answer, ParkDecision):
             self._wait(now, acquisition, need, answer)
         else:
             self._begin_check(now, acquisition, need)
@@ -268,7 +268,7 @@ class GateScheduler:
 
     # Waiting
 
-    def _wait(self, now: int, acquisition: Acquisition, need: GateNeed, answer: Hold | None) -> None:
+    def _wait(self, now: int, acquisition: Acquisition, need: GateNeed, answer: ParkDecision | None) -> None:
         """Park the request at this gate; ``answer`` is that of the gate, or None if the gate wasn't asked."""
         gate = need.gate
         slot = self.slots.get(gate, need.key)
@@ -280,13 +280,13 @@ class GateScheduler:
             retry_at = answer.retry_at
             slot.tried_at = now
             slot.shut(need.cost if answer.below is None else min(need.cost, answer.below))
-            self.timers.after_hold(now, slot, acquisition.limit_ns, answer)
+            self.timers.after_park(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
                 # The request was next at its former slot, and now another gate stops it. This counts as a bypass.
                 # Otherwise two gates that are never free at the same time could stop it for ever.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
-            self._refuse(now, acquisition, _refusal(gate, Hold(retry_at=retry_at), now))
+            self._refuse(now, acquisition, _refusal(gate, ParkDecision(retry_at=retry_at), now))
             return
         before = acquisition.candidate_of
         self._park(now, acquisition, AcquisitionStage.PARKED)
@@ -449,19 +449,19 @@ class GateScheduler:
         return slot
 
     def conclude(self, now: int, check: Check, answer: object) -> None:
-        """Apply the answer of an asynchronous gate: a lease, a `Hold`, a `Reject`, or the exception that was raised."""
+        """Apply the answer of an asynchronous gate: a lease, a `ParkDecision`, a `Reject`, or an exception."""
         acquisition, need = check.acquisition, check.need
         gate = need.gate
         answer = self._leases.judge(now, need, answer)
         if acquisition.check is not check:  # the request has left, so only a lease matters
-            if not isinstance(answer, Hold | Reject):
+            if not isinstance(answer, ParkDecision | Reject):
                 gone = GateNeed(gate, need.key, need.cost)
                 gone.lease = answer
                 self._leases.give_back(now, gone, gate.undo)
             return
         acquisition.check = None
         slot = self._end_check(check)
-        if not isinstance(answer, Hold | Reject):
+        if not isinstance(answer, ParkDecision | Reject):
             need.lease = answer
         elif self.gates.get(gate.name) is not gate:
             acquisition.needs.remove(need)  # the gate was removed after the question, so its answer doesn't count
@@ -597,6 +597,6 @@ def _refusal(gate: Gate, answer: object, now: int) -> Refusal:
     """Return the refusal of a request that ``gate`` has rejected, or that can't wait for it any longer."""
     reject = answer if isinstance(answer, Reject) else gate.refusal()
     after = reject.retry_after
-    if isinstance(answer, Hold) and answer.retry_at is not None:
+    if isinstance(answer, ParkDecision) and answer.retry_at is not None:
         after = max(0.0, (answer.retry_at - now) / _SECOND)
     return Refusal(gate.name, reject.status or gate.terms.status, after)

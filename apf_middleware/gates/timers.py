@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from apf_middleware.gates.gate import Gate, Hold
+from apf_middleware.gates.gate import Gate, ParkDecision
 from apf_middleware.gates.slot import GateReservation, OpeningCause, Slot
 
 __all__ = ["LONGEST_PAUSE_NS", "SlotTimers", "longest_pause", "pause", "rescue_pause", "spread"]
@@ -70,20 +70,20 @@ class SlotTimers:
         reservation.lapses_at = now + (rescue_pause(acquisition.limit_ns) << acquisition.lapses)
         heappush(self._heap, (reservation.lapses_at, next(self._serial), reservation))
 
-    def after_hold(self, now: int, slot: Slot, limit_ns: int, hold: Hold) -> None:
+    def after_park(self, now: int, slot: Slot, limit_ns: int, decision: ParkDecision) -> None:
         """Set the time at which the gate is asked again, after it has parked a request with this wait limit."""
         if slot.due is OpeningCause.ERROR and slot.due_at is not None and slot.due_at > now:
             return
         gate = slot.gate
         slot.errors = 0
-        retry_at = hold.retry_at
+        retry_at = decision.retry_at
         # The time may have passed, perhaps while the answer was on its way. To try at once might be to try for ever.
         has_passed = retry_at is not None and retry_at <= now
         if has_passed:
             retry_at = None
         if gate.terms.poll_ns is not None or has_passed:
             slot.refusals += 1
-            slot.has_penalty = hold.penalty
+            slot.has_penalty = decision.penalty
             delay = spread(pause(slot.refusals, gate.terms.first_pause_ns, longest_pause(limit_ns)), self._chance())
             self._set(slot, now + delay if retry_at is None else retry_at, OpeningCause.POLL)
         elif retry_at is not None:

@@ -7,7 +7,7 @@ from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.gates import Capacity, Condition, Hold, Reject, Terms
+from apf_middleware.gates import Capacity, Condition, ParkDecision, Reject, Terms
 from tests.support.examples import examples
 from tests.support.gate_world import SECOND, RemoteWorld
 
@@ -53,8 +53,8 @@ class _Ends:
         if checks:
             answers: dict[str, object] = {
                 "lease": "lease",
-                "hold": Hold(),
-                "late": Hold(retry_at=self.world.now + 1000 * SECOND),
+                "hold": ParkDecision(),
+                "late": ParkDecision(retry_at=self.world.now + 1000 * SECOND),
                 "reject": Reject(),
                 "raise": RuntimeError("away"),
             }

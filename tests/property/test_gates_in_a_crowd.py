@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, Reason, TicketState
-from apf_middleware.gates import Capacity, Condition, Hold, Terms
+from apf_middleware.gates import Capacity, Condition, ParkDecision, Terms
 from tests.support.examples import examples
 from tests.support.gate_watch import Remote, WatchedWorld
 from tests.support.gate_world import MS, SECOND, level
@@ -78,7 +78,7 @@ class _Crowd:
         self.world.emit("breaker")
 
     def turn_remote(self, *, is_well: bool) -> None:
-        self.remote.answer = "lease" if is_well else Hold()
+        self.remote.answer = "lease" if is_well else ParkDecision()
         self.world.emit("remote")
 
     def answer(self) -> None:

@@ -27,8 +27,8 @@ from apf_middleware.gates import (
     Capacity,
     Condition,
     GateRequest,
-    Hold,
     Park,
+    ParkDecision,
     Reject,
     Terms,
     Tokens,
@@ -219,7 +219,7 @@ class _Machine(RuleBasedStateMachine):
         self._note()
 
     @rule(
-        answer=st.sampled_from(("lease", "lease", Hold(), Hold(), Reject(), RuntimeError("away"))),
+        answer=st.sampled_from(("lease", "lease", ParkDecision(), ParkDecision(), Reject(), RuntimeError("away"))),
         is_told=st.sampled_from((True, True, False)),
     )
     def turn_remote(self, answer: object, is_told: bool) -> None:  # noqa: FBT001
@@ -371,7 +371,7 @@ class _Machine(RuleBasedStateMachine):
                 would = would and knows
             elif would and not (gate is self.breaker and self.was_lost):
                 answer = self.world.would_answer(gate, acquisition.request, need.key, need.cost)
-                if isinstance(answer, Hold | Reject):
+                if isinstance(answer, ParkDecision | Reject):
                     would = False
                 elif answer is not NO_LEASE:
                     taken.append((gate, need.key, answer))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Reason, Ticket
-from apf_middleware.gates import Acquisition, AcquisitionStage, Check, Gate, GateRequest, Hold, Reject, Terms
+from apf_middleware.gates import Acquisition, AcquisitionStage, Check, Gate, GateRequest, ParkDecision, Reject, Terms
 from apf_middleware.gates.gate import OnError
 from apf_middleware.gates.slot import Slot
 from tests.support.gate_world import GatedTicket, GateWorld
@@ -111,7 +111,7 @@ class WatchedWorld(GateWorld):
         answer = acquire(now, request, key, cost)
         name = request.state["me"]
         self._answered.append(_Answered(name, (gate.name, key), answer))
-        if isinstance(answer, Hold) and name not in self._forced:
+        if isinstance(answer, ParkDecision) and name not in self._forced:
             self._count_refused(gate, key, cost)
         return answer
 
@@ -206,7 +206,10 @@ class WatchedWorld(GateWorld):
         """Whom a gate can't let pass in time is told so, and doesn't wait."""
         for told in heard:
             ticket = self._tickets[told.name]
-            late = isinstance(told.answer, Hold) and (told.answer.retry_at or 0) > ticket.arrived_at + ticket.limit_ns
+            late = (
+                isinstance(told.answer, ParkDecision)
+                and (told.answer.retry_at or 0) > ticket.arrived_at + ticket.limit_ns
+            )
             if late or isinstance(told.answer, Reject):
                 assert ticket.reason is Reason.GATE, f"{told.name} waits, although it can't pass in time"
 

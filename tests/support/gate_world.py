@@ -350,6 +350,6 @@ def answer(world: GateWorld, check: Any, given: object) -> list[str]:  # noqa: A
 
 
 def parks() -> object:
-    from apf_middleware.gates import Hold  # noqa: PLC0415
+    from apf_middleware.gates import ParkDecision  # noqa: PLC0415
 
-    return Hold()
+    return ParkDecision()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from apf_middleware.gates import (
         Gate,
     )
-from apf_middleware.gates import Hold, kinds
+from apf_middleware.gates import ParkDecision, kinds
 from tests.support.gate_world import MS, SECOND, WIDE, GateWorld
 
 REQUEST = GateRequest("level", "schema", "flow")
@@ -96,7 +96,7 @@ def test_of_many_flows_at_low_rates_those_nearest_to_full_are_forgotten() -> Non
         assert gate.acquire(number, REQUEST, number, 1) == 1
         assert len(gate._full_at) <= most
 
-    assert isinstance(gate.acquire(SECOND, REQUEST, "heavy", 1), Hold), "the emptiest bucket is kept"
+    assert isinstance(gate.acquire(SECOND, REQUEST, "heavy", 1), ParkDecision), "the emptiest bucket is kept"
     assert 0 not in gate._full_at
     gate.undo(0, 1)
     assert 0 not in gate._full_at

@@ -10,7 +10,7 @@ from apf_middleware.gates import (
     Capacity,
     Condition,
     GateRequest,
-    Hold,
+    ParkDecision,
     Reject,
     Terms,
 )
@@ -334,7 +334,7 @@ def test_no_more_wait_for_a_gate_than_it_allows_by_default_half_of_a_queue() -> 
 def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
     """Let ``first`` be told to wait, others join it, and be asked again."""
     world.come("first")
-    world.answer("first", Hold())
+    world.answer("first", ParkDecision())
     for number in range(beside):
         world.come(f"beside {number}")
     world.emit("remote")
@@ -364,7 +364,7 @@ def raised(world: RemoteWorld) -> None:
 
 
 def told_a_time_that_is_too_late(world: RemoteWorld) -> None:
-    world.answer("first", Hold(retry_at=world.now + 1000 * SECOND))
+    world.answer("first", ParkDecision(retry_at=world.now + 1000 * SECOND))
 
 
 def admitted(world: RemoteWorld) -> None:
@@ -409,7 +409,7 @@ def test_a_gate_goes_on_after_each_way_in_which_the_first_to_wait_can_end(
 def test_a_gate_goes_on_after_another_gate_has_rejected_the_first_to_wait() -> None:
     world = RemoteWorld(Condition("db", lambda _: Reject(), Terms()))
     world.come("first", "remote", "db")
-    world.answer("first", Hold())
+    world.answer("first", ParkDecision())
     world.come("beside")
     world.emit("remote")
     world.answer("first", "lease")
@@ -432,7 +432,7 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
     assert tally.rejected == 1
 
 
-@pytest.mark.parametrize("given", [Hold(), Reject(), "lease"])
+@pytest.mark.parametrize("given", [ParkDecision(), Reject(), "lease"])
 def test_a_request_may_pass_when_its_gate_is_removed_while_it_is_asked(given: object) -> None:
     world = RemoteWorld()
     world.come("asked")
