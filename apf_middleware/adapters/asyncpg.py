@@ -13,7 +13,7 @@ from typing import Final, Protocol, Unpack
 
 from apf_middleware.adapters.shared import SharedPlaces
 from apf_middleware.exceptions import require_integer
-from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, one
+from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates
 
 __all__ = ["CountedPool", "PoolGate", "pool_gate"]
@@ -39,7 +39,7 @@ class CountedPool(Protocol):
 
 
 def pool_gate(
-    gates: Gates, name: str, pool: CountedPool, *, cost: CostOf = one, **terms: Unpack[TermsGiven]
+    gates: Gates, name: str, pool: CountedPool, *, cost: CostOf = unit_cost, **terms: Unpack[TermsGiven]
 ) -> "PoolGate":
     """Add a gate with as many places as the pool has connections; a request needs ``cost`` of them at once."""
     given: TermsGiven = {"poll": _POLL, **terms}

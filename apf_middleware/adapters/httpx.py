@@ -11,7 +11,7 @@ from typing import Unpack
 
 from apf_middleware.adapters.shared import SharedPlaces
 from apf_middleware.exceptions import MissingExtraError, require_integer
-from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, one
+from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates
 
 try:
@@ -31,7 +31,7 @@ def host_gate(
     *,
     host: HostOf,
     otherwise: int | None = None,
-    cost: CostOf = one,
+    cost: CostOf = unit_cost,
     **terms: Unpack[TermsGiven],
 ) -> "HostGate":
     """Add a gate with the places that ``limits`` has for each host, and ``otherwise`` for hosts that it doesn't name.

@@ -27,7 +27,7 @@ from apf_middleware.adapters.lua import (
 from apf_middleware.adapters.redis_connections import NotSentError, RedisConnections, RedisSharing
 from apf_middleware.adapters.redis_returns import Return, Returns
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
-from apf_middleware.gates.gate import CostOf, GateRequest, KeyOf, Park, Reject, TermsGiven, everybody, one
+from apf_middleware.gates.gate import CostOf, GateRequest, KeyOf, Park, Reject, TermsGiven, shared_key, unit_cost
 from apf_middleware.gates.kinds import CustomGate
 from apf_middleware.gates.registry import Gates
 
@@ -57,7 +57,7 @@ def redis_rate(
     rate: float,
     burst: int,
     key: KeyOf = by_flow,
-    cost: CostOf = one,
+    cost: CostOf = unit_cost,
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
@@ -76,7 +76,7 @@ def redis_quota(
     limit: int,
     per: float,
     key: KeyOf = by_flow,
-    cost: CostOf = one,
+    cost: CostOf = unit_cost,
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
@@ -94,8 +94,8 @@ def redis_capacity(
     *,
     limit: int,
     hold: float,
-    key: KeyOf = everybody,
-    cost: CostOf = one,
+    key: KeyOf = shared_key,
+    cost: CostOf = unit_cost,
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from apf_middleware.adapters.shared import SharedPlaces
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, require_integer
-from apf_middleware.gates.gate import CostOf, Gate, ParkDecision, Terms, TermsGiven, one
+from apf_middleware.gates.gate import CostOf, Gate, ParkDecision, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates
 from apf_middleware.gates.timers import pause
 
@@ -36,7 +36,7 @@ _LONGEST_LOOK_NS: Final = 100_000_000  # a connection that is being made may tak
 
 
 def engine_gate(
-    gates: Gates, name: str, engine: "Engine | AsyncEngine", *, cost: CostOf = one, **terms: Unpack[TermsGiven]
+    gates: Gates, name: str, engine: "Engine | AsyncEngine", *, cost: CostOf = unit_cost, **terms: Unpack[TermsGiven]
 ) -> "EngineGate":
     """Add a gate with as many places as the engine's pool has connections; a request needs ``cost`` of them at once."""
     sync_engine: Engine = engine if isinstance(engine, Engine) else engine.sync_engine

@@ -38,9 +38,9 @@ __all__ = [
     "ReleaseAt",
     "Terms",
     "TermsGiven",
-    "everybody",
-    "one",
+    "shared_key",
     "terms_of",
+    "unit_cost",
 ]
 
 MOST_BYPASSES: Final = 16
@@ -80,12 +80,12 @@ KeyOf = Callable[[GateRequest], Hashable]
 CostOf = Callable[[GateRequest], int]
 
 
-def everybody(request: GateRequest) -> Hashable:  # noqa: ARG001
+def shared_key(request: GateRequest) -> Hashable:  # noqa: ARG001
     """Return one key for all requests."""
     return ""
 
 
-def one(request: GateRequest) -> int:  # noqa: ARG001
+def unit_cost(request: GateRequest) -> int:  # noqa: ARG001
     """Return a cost of 1 for all requests."""
     return 1
 
@@ -299,7 +299,7 @@ class Gate(ABC):
     tells_when = False
     """Whether the gate always knows when it opens, so that no event can be missed."""
 
-    def __init__(self, name: str, terms: Terms, key: KeyOf = everybody, cost: CostOf = one) -> None:
+    def __init__(self, name: str, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost) -> None:
         given: object = name
         if not isinstance(given, str) or not given:
             raise InvalidValueError("name", name, "it must be a string that isn't empty")

@@ -17,8 +17,8 @@ from apf_middleware.gates.gate import (
     Probe,
     Reject,
     Terms,
-    everybody,
-    one,
+    shared_key,
+    unit_cost,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Capacity(Gate):
 
     kind = "capacity"
 
-    def __init__(self, name: str, limit: int, terms: Terms, key: KeyOf = everybody, cost: CostOf = one) -> None:
+    def __init__(self, name: str, limit: int, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost) -> None:
         super().__init__(name, terms, key, cost)
         self._limit = require_integer("limit", limit, least=0)
         self._used: Counter[Hashable] = Counter()
@@ -91,7 +91,7 @@ class Tokens(Gate):
     tells_when = True
 
     def __init__(
-        self, name: str, rate: float, burst: int, *, terms: Terms, key: KeyOf = everybody, cost: CostOf = one
+        self, name: str, rate: float, burst: int, *, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost
     ) -> None:
         super().__init__(name, terms, key, cost)
         self._full_at: dict[Hashable, int] = {}
@@ -151,8 +151,8 @@ class Condition(Gate):
         name: str,
         ask: Callable[[GateRequest], object],
         terms: Terms,
-        key: KeyOf = everybody,
-        cost: CostOf = one,
+        key: KeyOf = shared_key,
+        cost: CostOf = unit_cost,
         *,
         blocks: Callable[[], bool] | None = None,
     ) -> None:
@@ -223,7 +223,7 @@ class CustomGate(Gate):
     is_async: bool
 
     def __init__(self, own: OwnGate, terms: Terms) -> None:
-        super().__init__(own.name, terms, getattr(own, "key", everybody), getattr(own, "cost", one))
+        super().__init__(own.name, terms, getattr(own, "key", shared_key), getattr(own, "cost", unit_cost))
         self.own = own
         self.is_async = _is_async(own.try_acquire)
 

@@ -18,9 +18,9 @@ from apf_middleware.gates.gate import (
     Probe,
     Terms,
     TermsGiven,
-    everybody,
-    one,
+    shared_key,
     terms_of,
+    unit_cost,
 )
 from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate, Tokens
 from apf_middleware.gates.scheduler import GateScheduler
@@ -69,7 +69,7 @@ class Gates:
     # Definitions
 
     def capacity(
-        self, name: str, limit: int, *, key: KeyOf = everybody, cost: CostOf = one, **terms: Unpack[TermsGiven]
+        self, name: str, limit: int, *, key: KeyOf = shared_key, cost: CostOf = unit_cost, **terms: Unpack[TermsGiven]
     ) -> Capacity:
         """Add a gate for at most ``limit`` at a time, of each key."""
         return self._added(Capacity(name, limit, self.terms(terms), key, cost))
@@ -80,8 +80,8 @@ class Gates:
         *,
         rate: float,
         burst: int,
-        key: KeyOf = everybody,
-        cost: CostOf = one,
+        key: KeyOf = shared_key,
+        cost: CostOf = unit_cost,
         **terms: Unpack[TermsGiven],
     ) -> Tokens:
         """Add a gate for ``rate`` a second and ``burst`` at once, of each key; requests that can't wait get 429."""
@@ -93,8 +93,8 @@ class Gates:
         name: str,
         *,
         on: str | Iterable[str] = (),
-        key: KeyOf = everybody,
-        cost: CostOf = one,
+        key: KeyOf = shared_key,
+        cost: CostOf = unit_cost,
         blocks: Callable[[], bool] | None = None,
         **terms: Unpack[TermsGiven],
     ) -> Callable[[_Ask], _Ask]:
