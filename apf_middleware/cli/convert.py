@@ -6,7 +6,7 @@ import typer
 
 from apf_middleware.cli.output import Paths, load_files
 from apf_middleware.config.emit import Target
-from apf_middleware.config.emit import convert as written
+from apf_middleware.config.emit import convert as to_text
 from apf_middleware.config.problems import Problems
 
 __all__ = ["convert"]
@@ -24,7 +24,7 @@ def convert(
     """
     configuration = load_files(paths)
     problems = Problems()
-    text = written(configuration, to, problems)
+    text = to_text(configuration, to, problems)
     for problem in problems:
         typer.echo(problem, err=True)
     if problems.errors:

@@ -21,7 +21,7 @@ from apf_middleware.cli.control.top import watch
 from apf_middleware.cli.control.workers import page
 from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, show_json, tell
 from apf_middleware.config import read
-from apf_middleware.config.emit import documents
+from apf_middleware.config.emit import emit_documents
 from apf_middleware.config.problems import Problems
 
 __all__ = [
@@ -223,7 +223,7 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
         raise typer.Exit(2)
     replies = server.ask("GET", page("queues") + "?documents=1", NamedQueueList)
     require_success(replies)
-    found = differences(list(documents(reading.configuration, "apf", Problems())), replies)
+    found = differences(list(emit_documents(reading.configuration, "apf", Problems())), replies)
     if output is Output.JSON:
         show_json({"drift": list(map(asdict, found))})
     else:

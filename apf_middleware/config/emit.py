@@ -14,7 +14,7 @@ from apf_middleware.config.emit_kubernetes import level_manifest, schema_manifes
 from apf_middleware.config.objects import Configuration, Metadata
 from apf_middleware.config.problems import ConfigurationError, Problems
 
-__all__ = ["Target", "convert", "documents", "emit", "written"]
+__all__ = ["Target", "convert", "emit", "emit_documents", "to_yaml"]
 
 Target = Literal["v1", "apf"]
 """Kubernetes' flowcontrol.apiserver.k8s.io/v1, or apf/v1."""
@@ -35,17 +35,17 @@ def emit(configuration: Configuration, target: Target = "apf") -> str:
 
 def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
     """Return what `emit` does, but add what the target can't say to the problems; the text then lacks it."""
-    return written(documents(configuration, target, problems))
+    return to_yaml(emit_documents(configuration, target, problems))
 
 
-def written(several: Iterable[Mapping[str, Any]]) -> str:
+def to_yaml(several: Iterable[Mapping[str, Any]]) -> str:
     """Return documents as YAML."""
     return yaml.dump_all(
         list(several), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=True
     )
 
 
-def documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
+def emit_documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
     """Yield a document for each object, as plain data: settings, levels by name, schemas in order."""
     known = configuration.metadata
     if target == "apf":

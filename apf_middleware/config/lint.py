@@ -13,7 +13,7 @@ from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.shadowing import covers, size_of, takes_everything
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 
-__all__ = ["MOST_COMPARED", "NOTICEABLE", "advise", "rounds_beyond"]
+__all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
 
 NOTICEABLE: Final = 0.01
 """From this probability on, a light flow whose whole hand one heavy flow fills is worth a warning."""
@@ -48,14 +48,14 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
 }
 
 
-def advise(merged: MergedObjects, problems: Problems) -> None:
+def lint_objects(merged: MergedObjects, problems: Problems) -> None:
     """Add all warnings about the merged objects."""
-    _advise_references(merged, problems)
-    _advise_order(merged, problems)
-    _advise_shares(merged, problems)
-    _advise_promises(merged, problems)
+    _lint_references(merged, problems)
+    _lint_order(merged, problems)
+    _lint_shares(merged, problems)
+    _lint_promises(merged, problems)
     for known in merged.levels.values():
-        _advise_hand(known, problems)
+        _lint_hand(known, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
@@ -67,7 +67,7 @@ def _warn(problems: Problems, definition: Definition, key: str, value: object, *
     problems.warn(document.place(path), rule, field=dotted((*document.base, *path)), value=value, hint=hint)
 
 
-def _advise_references(merged: MergedObjects, problems: Problems) -> None:
+def _lint_references(merged: MergedObjects, problems: Problems) -> None:
     """Warn of schemas without a level, and of levels without a schema."""
     used = {known.thing.level for known in merged.schemas}
     for known in merged.schemas:
@@ -90,7 +90,7 @@ def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
     return [known for known in merged.schemas if known.thing.level in merged.levels]
 
 
-def _advise_order(merged: MergedObjects, problems: Problems) -> None:
+def _lint_order(merged: MergedObjects, problems: Problems) -> None:
     """Warn of schemas that can't match because an earlier one takes all that they would."""
     mandatory = builtin("mandatory")
     before: list[FlowSchema] = []
@@ -130,7 +130,7 @@ def _covering(before: Sequence[FlowSchema], schema: FlowSchema) -> FlowSchema | 
     return next((one for one in before if covers(one, schema)), None)
 
 
-def _advise_shares(merged: MergedObjects, problems: Problems) -> None:
+def _lint_shares(merged: MergedObjects, problems: Problems) -> None:
     """Warn of levels that never have a seat, and of shares that are rounded up beyond what the server has.
 
     Nominal seats are rounded up. Where seats are lent at each dispatch, mins are rounded down instead, so levels whose
@@ -163,7 +163,7 @@ def rounds_beyond(server: ServerSettings) -> bool:
     return server.borrowing == "periodic" or server.strict_upstream
 
 
-def _advise_promises(merged: MergedObjects, problems: Problems) -> None:
+def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
     """Warn of mins that come to all seats or more, at the level with the largest min."""
     promised = [known for known in merged.levels.values() if known.thing.min_seats and known.thing.parent is None]
     total = sum(known.thing.min_seats or 0 for known in promised)
@@ -185,7 +185,7 @@ def _advise_promises(merged: MergedObjects, problems: Problems) -> None:
         )
 
 
-def _advise_hand(known: Sourced[Level], problems: Problems) -> None:
+def _lint_hand(known: Sourced[Level], problems: Problems) -> None:
     """Warn of hands and decks with which one heavy flow is likely to fill a light flow's whole hand."""
     queuing = known.thing.queuing
     if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:

@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from apf_middleware.config.files import read_files, read_text
 from apf_middleware.config.formats import define
 from apf_middleware.config.level_conflicts import report_conflicts
-from apf_middleware.config.lint import advise
+from apf_middleware.config.lint import lint_objects
 from apf_middleware.config.merge import Defaults, merge
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
@@ -97,7 +97,7 @@ def read_documents(
     incomplete = bool(problems.errors)
     merged = merge(definitions, problems, defaults)
     if not incomplete:  # or else a level might seem to be missing only because it has an error
-        advise(merged, problems)
+        lint_objects(merged, problems)
         report_conflicts(merged, definitions, problems)
     has_server = any(isinstance(one.thing, ServerSettings) for one in definitions)
     return Reading(None if problems.errors else merged.configuration(), tuple(problems), has_server)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apf_middleware.config import load
-from apf_middleware.config.emit import documents
+from apf_middleware.config.emit import emit_documents
 from apf_middleware.config.problems import Problems
 
 __all__ = ["compare_default_config"]
@@ -18,7 +18,7 @@ def compare_default_config(cases: Sequence[Mapping[str, Any]]) -> str | None:
     problems = Problems()
     ours = [
         {"kind": one["kind"], "name": one["metadata"]["name"], "spec": one["spec"]}
-        for one in documents(load(defaults="kubernetes"), "v1", problems)
+        for one in emit_documents(load(defaults="kubernetes"), "v1", problems)
     ]
     if list(problems):
         return str(next(iter(problems)))

@@ -19,7 +19,7 @@ from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import AdminError, AdminRequest, answer_json
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.config import Configuration, Problem, convert
-from apf_middleware.config.emit import documents
+from apf_middleware.config.emit import emit_documents
 from apf_middleware.config.problems import Problems, Severity
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime import log_event
@@ -60,7 +60,7 @@ def _write(configuration: Configuration, *, as_json: bool) -> tuple[str, tuple[P
     """Return the documents, and problems with what they can't express."""
     unsaid = Problems()
     if as_json:
-        text = json.dumps(list(documents(configuration, "apf", unsaid)), default=str)
+        text = json.dumps(list(emit_documents(configuration, "apf", unsaid)), default=str)
     else:
         text = convert(configuration, "apf", unsaid)
     return text, tuple(unsaid)

@@ -17,7 +17,7 @@ from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.merging import MergedGate, MergedQueue, QueueReply, merge_flows, merge_holding
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.cli.output import GAP, align, shorten, show_json
-from apf_middleware.config.emit import written
+from apf_middleware.config.emit import to_yaml
 
 __all__ = ["Form", "format_number", "gate_table", "queue_table", "show_queue", "show_queues", "terminal_width"]
 
@@ -129,7 +129,7 @@ class Form(StrEnum):
 def _show_documents(replies: Sequence[QueueReply]) -> None:
     """Write the YAML documents of the first worker that has any; disagreements are noted elsewhere."""
     documents = (reply.document.documents for reply in replies if reply.document and reply.document.documents)
-    typer.echo(written(next(documents, ())), nl=False)
+    typer.echo(to_yaml(next(documents, ())), nl=False)
 
 
 def show_queues(queues: Sequence[MergedQueue], replies: Sequence[QueueReply], form: Form) -> None:
