@@ -18,7 +18,7 @@ from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
 from apf_middleware.snapshots import SharingSnapshot
 
-__all__ = ["WITHOUT_SEATS", "Sharing", "Wanted", "refuse_time"]
+__all__ = ["WITHOUT_SEATS", "Sharing", "Wanted", "raise_time_error"]
 
 Wanted = Mapping[str, tuple[QueueSetSettings, LevelLimits]]
 """The levels that a server is to have, by name."""
@@ -115,7 +115,7 @@ class Sharing(ABC):
         return f"<{type(self).__name__} of {self.seats} seats among {len(self.levels)} levels>"
 
 
-def refuse_time(now: object, last: int) -> NoReturn:
+def raise_time_error(now: object, last: int) -> NoReturn:
     """Raise the error for ``now``, where the last call was at ``last``."""
     if not isinstance(now, int) or isinstance(now, bool):
         raise InvalidValueError("now", now, "it must be an integer of nanoseconds")

@@ -40,7 +40,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.sharing.balance import Balance
-from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted, refuse_time
+from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted, raise_time_error
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
@@ -279,7 +279,7 @@ class Lending(Sharing):
     def _advance(self, now: int) -> Sequence[Ticket]:
         """Free the seats whose linger has ended by ``now``, and seat the next tickets."""
         if now.__class__ is not int or now < self._clock:
-            refuse_time(now, self._clock)
+            raise_time_error(now, self._clock)
         self._clock = now
         if now < self.quick_until:
             return self._dispatch(now) if self._is_restless and self.waiting else _NONE
