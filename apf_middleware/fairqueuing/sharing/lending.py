@@ -45,7 +45,7 @@ from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
-from apf_middleware.fairqueuing.sharing.scheduling import Decision, Scheduler
+from apf_middleware.fairqueuing.sharing.scheduling import Decision, LevelScheduler
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
 from apf_middleware.snapshots import SharingSnapshot
 
@@ -109,7 +109,7 @@ class Lending(Sharing):
         self.seats: int = seats
         self.ledger: SeatLedger = SeatLedger()
         self._balance = Balance(now)
-        self._scheduler = Scheduler(self.ledger, self._balance)
+        self._scheduler = LevelScheduler(self.ledger, self._balance)
         make_queueset = partial(QueueSet, discipline=discipline, strict_upstream=strict_upstream, room=room)
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest, limit_of=self.ledger.limit_of)
         self.levels: Mapping[str, SharedLevel] = levels.by_name

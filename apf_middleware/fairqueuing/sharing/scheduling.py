@@ -28,7 +28,7 @@ from apf_middleware.fairqueuing.ticket import Ticket
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
-__all__ = ["Backfill", "Decision", "Scheduler"]
+__all__ = ["Backfill", "Decision", "LevelScheduler"]
 
 
 class Decision:
@@ -61,7 +61,7 @@ class Backfill(NamedTuple):
             reservation.let_pass(self.ticket, own=own)
 
 
-class Scheduler:
+class LevelScheduler:
     """Choose among the levels in ``waiting``, those with requests that wait for a turn."""
 
     __slots__ = ("_balance", "_ledger", "waiting")
@@ -184,7 +184,7 @@ class Scheduler:
         return may
 
     def __repr__(self) -> str:
-        return f"<Scheduler: {len(self.waiting)} levels wait>"
+        return f"<LevelScheduler: {len(self.waiting)} levels wait>"
 
 
 def _in_min(level: SharedLevel) -> int:

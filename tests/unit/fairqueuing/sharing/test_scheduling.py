@@ -3,7 +3,7 @@
 from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
 from apf_middleware.fairqueuing.sharing.balance import Balance
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
-from apf_middleware.fairqueuing.sharing.scheduling import Scheduler
+from apf_middleware.fairqueuing.sharing.scheduling import LevelScheduler
 
 
 class Waiting:
@@ -12,7 +12,7 @@ class Waiting:
     def __init__(self, seats: int, backfill: int = 0, **widths: tuple[int, int, int]) -> None:
         self.ledger = SeatLedger()
         balance = Balance(0)
-        self.scheduler = Scheduler(self.ledger, balance)
+        self.scheduler = LevelScheduler(self.ledger, balance)
         self.levels = {name: self._level(name, *given, backfill) for name, given in widths.items()}
         levels = list(self.levels.values())
         self.ledger.promise(seats, levels, ())
