@@ -27,7 +27,7 @@ from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming_bodies import IncomingBodies
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues.reclaim import Reclaimer
-from apf_middleware.runtime.queues.states import wish_of
+from apf_middleware.runtime.queues.states import requested_state_of
 from apf_middleware.runtime.registry import LevelRegistry, wanted_levels
 from apf_middleware.runtime.wait_monitor import WaitMonitors
 
@@ -426,8 +426,8 @@ class Controller:
         levels = self.configuration.levels
         for name, runtime in self.levels.items():
             if not runtime.shared.exempt:
-                wish = wish_of(levels[name], levels.get(levels[name].parent or ""))
-                self.operate(runtime, held=wish == "paused", closing=wish == "closed")
+                requested = requested_state_of(levels[name], levels.get(levels[name].parent or ""))
+                self.operate(runtime, held=requested == "paused", closing=requested == "closed")
 
     def operate(self, runtime: LevelRuntime, *, held: bool, closing: bool) -> None:
         """Set whether the level is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""

@@ -19,7 +19,7 @@ from apf_middleware.fairqueuing import LevelShares, Reason
 from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.queues.fields import check_changes, check_name, with_changes
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
-from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, QueueState, wish_of
+from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, QueueState, requested_state_of
 from apf_middleware.runtime.queues.status import look_at_queues
 from apf_middleware.snapshots import NamedQueueSnapshot
 
@@ -115,12 +115,12 @@ class NamedQueues:
             raise QueueInvalidError(name, (("mode", mode, f"it must be one of {', '.join(MODES)}"),))
         if level.exempt:
             raise QueueConflictError(name, "an exempt level is always open")
-        wish = QueueAction(action).wish
+        requested = QueueAction(action).requested
         parent = self._levels.get(level.parent or "")
-        if parent is not None and wish != wish_of(replace(level, state=wish), parent):
+        if parent is not None and requested != requested_state_of(replace(level, state=requested), parent):
             raise QueueConflictError(name, f"its parent {parent.name!r} is {parent.state}", "Open the parent")
-        self._change(name, replace(level, state=wish))
-        if wish == "closed" and mode == "shed":
+        self._change(name, replace(level, state=requested))
+        if requested == "closed" and mode == "shed":
             for working in self._working(name):
                 self._controller.shed(working, Reason.QUEUE_CLOSING)
         self._log("operated", name, by, {"action": action, "mode": mode})

@@ -10,9 +10,10 @@ Closing  rejected              dispatched, or rejected if shed   finish  nothing
 Closed   rejected              none                              none    open, pause
 ======== ===================== ================================= ======= =====================================
 
-Only the wish of an operator is stored (open, paused or closed). Closing and Closed are the same wish, and differ by
-whether requests are still there. So no way in which the last request leaves needs to change a state. Likewise a child's
-state is its own or its parent's, whichever is more closed; when the parent opens again, its children are as they were.
+Only the state that an operator requested is stored (open, paused or closed). Closing and Closed are requested alike,
+and differ by whether requests are still there. So no way in which the last request leaves needs to change a state.
+Likewise the state of a child is its own or that of its parent, whichever is more closed; when the parent opens again,
+its children are as they were.
 """
 
 from enum import StrEnum
@@ -20,12 +21,12 @@ from typing import Final, Literal
 
 from apf_middleware.config.objects import Level
 
-__all__ = ["ACTIONS", "MODES", "QueueAction", "QueueState", "Wish", "state_of", "wish_of"]
+__all__ = ["ACTIONS", "MODES", "QueueAction", "QueueState", "RequestedState", "requested_state_of", "state_of"]
 
-Wish = Literal["open", "paused", "closed"]
-"""The wish of an operator for a queue, which a level has as ``state``."""
+RequestedState = Literal["open", "paused", "closed"]
+"""The state that an operator requested for a queue, which a level has as ``state``."""
 
-_ORDER: Final[tuple[Wish, ...]] = ("open", "paused", "closed")
+_ORDER: Final[tuple[RequestedState, ...]] = ("open", "paused", "closed")
 
 
 class QueueState(StrEnum):
@@ -45,8 +46,8 @@ class QueueAction(StrEnum):
     PAUSE = "pause"
 
     @property
-    def wish(self) -> Wish:
-        """The wish that the action sets."""
+    def requested(self) -> RequestedState:
+        """The state that the action requests."""
         return {"open": _ORDER[0], "pause": _ORDER[1], "close": _ORDER[2]}[self.value]
 
 
@@ -56,15 +57,15 @@ MODES: Final = ("drain", "shed")
 """Serve (drain) or reject (shed) the requests that wait in a queue that closes."""
 
 
-def wish_of(level: Level, parent: Level | None) -> Wish:
-    """Return the wish that counts for a queue, which may be its parent's."""
+def requested_state_of(level: Level, parent: Level | None) -> RequestedState:
+    """Return the requested state that counts for a queue, which may be its parent's."""
     if parent is None:
         return level.state
     return max(level.state, parent.state, key=_ORDER.index)
 
 
-def state_of(wish: Wish, *, is_idle: bool) -> QueueState:
-    """Return the state of a queue with this wish."""
-    if wish == "closed":
+def state_of(requested: RequestedState, *, is_idle: bool) -> QueueState:
+    """Return the actual state of a queue."""
+    if requested == "closed":
         return QueueState.CLOSED if is_idle else QueueState.CLOSING
-    return QueueState.PAUSED if wish == "paused" else QueueState.OPEN
+    return QueueState.PAUSED if requested == "paused" else QueueState.OPEN

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, whole_parts, with_surplus
-from apf_middleware.runtime.queues.states import state_of, wish_of
+from apf_middleware.runtime.queues.states import requested_state_of, state_of
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 if TYPE_CHECKING:
@@ -113,13 +113,13 @@ def _look(registry: "LevelRegistry", level: "Level", deserves: Fraction, *, is_l
     for working in children or (name,):
         counts.add(registry.levels[working], rejected)
     parent = levels[level.parent] if level.parent is not None else None
-    wish = wish_of(level, parent)
+    requested = requested_state_of(level, parent)
     limits = registry.limits[name]
     seats = registry.configuration.server.seats
     return NamedQueueSnapshot(
         name=name,
         parent=level.parent,
-        state=state_of(wish, is_idle=counts.is_idle),
+        state=state_of(requested, is_idle=counts.is_idle),
         weight=level.shares.shares,
         min=limits.min,
         deserved=float(deserves),
@@ -140,7 +140,7 @@ def _look(registry: "LevelRegistry", level: "Level", deserves: Fraction, *, is_l
         reclaimable=level.reclaimable,
         dequeue_strategy=level.dequeue_strategy,
         exempt=level.exempt,
-        closed_by_parent=wish == "closed" != level.state,
+        closed_by_parent=requested == "closed" != level.state,
         children=children,
     )
 
