@@ -25,7 +25,7 @@ from apf_middleware.adapters.lua import (
     WITHDRAW_PLACES,
 )
 from apf_middleware.adapters.redis_connections import NotSentError, RedisConnections, RedisSharing
-from apf_middleware.adapters.redis_returns import Return, Returns
+from apf_middleware.adapters.redis_releases import PendingRelease, PendingReleases
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
 from apf_middleware.gates.gate import CostOf, GateRequest, KeyOf, Park, Reject, TermsGiven, shared_key, unit_cost
 from apf_middleware.gates.kinds import CustomGate
@@ -123,7 +123,7 @@ class _InRedis(ABC):
         self.cost = cost
         self._prefix = sharing.prefix
         self._connections = RedisConnections(redis, sharing)
-        self._returns = Returns(name, sharing.connections)
+        self._releases = PendingReleases(name, sharing.connections)
 
     def _place(self, key: Hashable) -> str:
         return f"{self._prefix}:{self.name}:{key}"
@@ -143,7 +143,7 @@ class _InRedis(ABC):
 
     async def aclose(self) -> None:
         """Give back the remaining leases, for a bounded time, and close the connections."""
-        await self._returns.aclose()
+        await self._releases.aclose()
         await self._connections.aclose()
 
 
@@ -171,7 +171,7 @@ class _Rate(_InRedis):
         This is sent once, because Redis may have done it although its answer was lost. Tokens come back with time.
         """
         key, cost = lease
-        self._returns.add(Return(self._sender(self._undo, key, self._per_token, cost)))
+        self._releases.add(PendingRelease(self._sender(self._undo, key, self._per_token, cost)))
 
 
 class _Quota(_InRedis):
@@ -195,7 +195,7 @@ class _Quota(_InRedis):
     def undo(self, lease: tuple[Hashable, int, bytes | str]) -> None:
         """Give back the unused places of a request, unless its window is over. As with a rate, this is sent once."""
         key, cost, window = lease
-        self._returns.add(Return(self._sender(self._undo, key, window, cost)))
+        self._releases.add(PendingRelease(self._sender(self._undo, key, window, cost)))
 
 
 class _Places(_InRedis):
@@ -247,4 +247,4 @@ class _Places(_InRedis):
 
     def _give_back(self, key: Hashable, send: partial[Coroutine[Any, Any, Any]], since: float) -> None:
         """Give a lease back, and emit the event afterwards: when the request ends, Redis doesn't know it yet."""
-        self._returns.add(Return(send, since + self._hold, partial(self._gates.emit, self.name, key)))
+        self._releases.add(PendingRelease(send, since + self._hold, partial(self._gates.emit, self.name, key)))

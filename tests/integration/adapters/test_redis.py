@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from apf_middleware import Gates
-from apf_middleware.adapters import redis_returns
+from apf_middleware.adapters import redis_releases
 from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import CustomGate, GateRequest, Park, Reject
@@ -189,7 +189,7 @@ async def test_a_token_is_returned_when_another_gate_refuses(redis: Redis) -> No
         protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="1s")
         refused = await protected.request("/db/1").end()
         assert refused.status == 503
-        await wait_until(lambda: not len(one._returns))
+        await wait_until(lambda: not len(one._releases))
 
         assert await passed(one, 3, "all") == 2
 
@@ -225,13 +225,13 @@ async def test_returned_quota_counts_in_its_own_window_only(redis: Redis) -> Non
     _, one = quota(redis, 2, 0.1)
     lease = await one.try_acquire(REQUEST, "alice", 2)
     one.undo(lease)
-    await wait_until(lambda: not len(one._returns))
+    await wait_until(lambda: not len(one._releases))
     assert await passed(one, 3) == 2
 
     await asyncio.sleep(0.11)
     assert await passed(one, 1) == 1
     one.undo(lease)  # of the window before
-    await wait_until(lambda: not len(one._returns))
+    await wait_until(lambda: not len(one._releases))
     assert await passed(one, 3) == 1
 
 
@@ -257,8 +257,8 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         assert {waiter.status for waiter in waiters} == {200}
         assert most == 3
         assert all(protected.is_idle() for protected in scenes)
-        returns = [gate_of(protected.gates)._returns for protected in scenes]
-        await wait_until(lambda: not any(map(len, returns)))
+        releases = [gate_of(protected.gates)._releases for protected in scenes]
+        await wait_until(lambda: not any(map(len, releases)))
         assert await redis.zcard("apf:db:") == 0
 
 
@@ -299,7 +299,7 @@ async def test_an_outdated_refusal_is_asked_again(redis: Redis, monkeypatch: pyt
         await refused.wait()
         door.set()
         await first.end()
-        await wait_until(lambda: not len(one._returns))
+        await wait_until(lambda: not len(one._releases))
         arrives.set()
         await second.end()
 
@@ -325,7 +325,7 @@ async def test_permits_of_a_dead_server_expire(redis: Redis) -> None:
 def end_soon() -> Iterator[None]:
     """Let an event loop that ends try only for a tenth of a second to return leases to a Redis that is gone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redis_returns.Returns.aclose, "__defaults__", (0.1,))
+        patch.setattr(redis_releases.PendingReleases.aclose, "__defaults__", (0.1,))
         yield
 
 

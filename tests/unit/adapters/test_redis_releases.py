@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from apf_middleware.adapters import redis_returns
-from apf_middleware.adapters.redis_returns import Return, Returns
+from apf_middleware.adapters import redis_releases
+from apf_middleware.adapters.redis_releases import PendingRelease, PendingReleases
 from tests.support.virtual_loop import VirtualLoop
 
 
@@ -22,8 +22,8 @@ class Server:
         self.told: list[str] = []
         self.now = self.most = 0
 
-    def item(self, name: str, until: float = 0) -> Return:
-        return Return(partial(self._take, name), until, partial(self.told.append, name))
+    def item(self, name: str, until: float = 0) -> PendingRelease:
+        return PendingRelease(partial(self._take, name), until, partial(self.told.append, name))
 
     async def _take(self, name: str) -> None:
         self.tried.append(asyncio.get_running_loop().time())
@@ -39,30 +39,30 @@ class Server:
             self.now -= 1
 
 
-def run(scenario: Callable[[Server, Returns], Awaitable[None]], at_once: int = 4) -> None:
+def run(scenario: Callable[[Server, PendingReleases], Awaitable[None]], at_once: int = 4) -> None:
     async def play() -> None:
-        await scenario(Server(), Returns("db", at_once))
+        await scenario(Server(), PendingReleases("db", at_once))
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(play())
 
 
 def test_a_return_is_sent_once_and_reported() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
-        returns.add(server.item("a", until=60))
-        assert len(returns) == 1
+    async def scenario(server: Server, releases: PendingReleases) -> None:
+        releases.add(server.item("a", until=60))
+        assert len(releases) == 1
         await asyncio.sleep(1)
-        assert (server.has, server.told, len(server.tried), len(returns)) == (["a"], ["a"], 1, 0)
+        assert (server.has, server.told, len(server.tried), len(releases)) == (["a"], ["a"], 1, 0)
 
     run(scenario)
 
 
-def test_failed_returns_are_repeated_after_growing_pauses() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
+def test_failed_releases_are_repeated_after_growing_pauses() -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         server.is_away = True
-        returns.add(server.item("a", until=60))
+        releases.add(server.item("a", until=60))
         await asyncio.sleep(10)
-        assert len(returns) == 1
+        assert len(releases) == 1
         server.is_away = False
         tried = len(server.tried)
         await asyncio.sleep(1.2)
@@ -76,31 +76,31 @@ def test_failed_returns_are_repeated_after_growing_pauses() -> None:
 
 
 def test_a_return_ends_when_the_lease_has_expired() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         server.is_away = True
-        returns.add(server.item("a", until=5))
+        releases.add(server.item("a", until=5))
         await asyncio.sleep(6.5)
-        assert (server.has, server.told, len(returns)) == ([], ["a"], 0)
+        assert (server.has, server.told, len(releases)) == ([], ["a"], 0)
         assert max(server.tried) < 5
 
     run(scenario)
 
 
 def test_a_return_without_a_time_limit_is_tried_once() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         server.is_away = True
-        returns.add(server.item("a"))
+        releases.add(server.item("a"))
         await asyncio.sleep(5)
-        assert (len(server.tried), len(returns)) == (1, 0)
+        assert (len(server.tried), len(releases)) == (1, 0)
 
     run(scenario)
 
 
-def test_returns_keep_their_order_with_bounded_concurrency() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
+def test_releases_keep_their_order_with_bounded_concurrency() -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         names = [f"{number:03}" for number in range(500)]
         for name in names:
-            returns.add(server.item(name, until=60))
+            releases.add(server.item(name, until=60))
         await asyncio.sleep(2)
         batches = [sorted(server.has[first : first + 4]) for first in range(0, 500, 4)]
         assert [name for batch in batches for name in batch] == names
@@ -109,15 +109,15 @@ def test_returns_keep_their_order_with_bounded_concurrency() -> None:
     run(scenario)
 
 
-def test_the_number_of_pending_returns_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_returns, "MOST_PENDING", 20)
+def test_the_number_of_pending_releases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_releases, "MOST_PENDING", 20)
 
-    async def scenario(server: Server, returns: Returns) -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         server.is_away = True
         for number in range(100):
-            returns.add(server.item(str(number), until=60))
+            releases.add(server.item(str(number), until=60))
             await asyncio.sleep(0.1)
-            assert len(returns) <= 24  # and those on their way
+            assert len(releases) <= 24  # and those on their way
         server.is_away = False
         await asyncio.sleep(5)
         assert "99" in server.has
@@ -127,14 +127,14 @@ def test_the_number_of_pending_returns_is_bounded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_closing_tries_the_rest_without_a_pause() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         server.is_away = True
         for number in range(10):
-            returns.add(server.item(str(number), until=600))
+            releases.add(server.item(str(number), until=600))
         await asyncio.sleep(60)
         server.is_away = False
         began = asyncio.get_running_loop().time()
-        await returns.aclose()
+        await releases.aclose()
         assert len(server.has) == 10
         assert asyncio.get_running_loop().time() - began < 1
 
@@ -142,27 +142,27 @@ def test_closing_tries_the_rest_without_a_pause() -> None:
 
 
 def test_closing_has_a_time_limit_and_logs_what_is_left(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
         server.is_away = True
         for number in range(10):
-            returns.add(server.item(str(number), until=600))
+            releases.add(server.item(str(number), until=600))
         await asyncio.sleep(1)
         began = asyncio.get_running_loop().time()
         with caplog.at_level(logging.WARNING, "apf_middleware"):
-            await returns.aclose()
+            await releases.aclose()
         assert asyncio.get_running_loop().time() - began == pytest.approx(2, abs=0.01)
 
     run(scenario)
     assert [record.getMessage() for record in caplog.records] == ["apf.not-given-back gate=db count=10"]
 
 
-def test_closing_without_pending_returns_is_immediate() -> None:
-    async def scenario(server: Server, returns: Returns) -> None:
-        await returns.aclose()
-        returns.add(server.item("a", until=60))
+def test_closing_without_pending_releases_is_immediate() -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
+        await releases.aclose()
+        releases.add(server.item("a", until=60))
         await asyncio.sleep(1)
-        await returns.aclose()
+        await releases.aclose()
         assert server.has == ["a"]
-        assert repr(returns) == "<Returns of 'db': 0 pending>"
+        assert repr(releases) == "<PendingReleases of 'db': 0 pending>"
 
     run(scenario)

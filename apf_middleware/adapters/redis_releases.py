@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-__all__ = ["MOST_PENDING", "Return", "Returns"]
+__all__ = ["MOST_PENDING", "PendingRelease", "PendingReleases"]
 
 MOST_PENDING: Final = 10_000
 """The number of leases of each gate that wait to be given back. Older ones come free when their time is up."""
@@ -29,7 +29,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class PendingRelease:
     """One thing to give back: ``send`` does it, and is repeated when it fails, but not after the time ``until`` of
     the event loop.
 
@@ -41,13 +41,13 @@ class Return:
     then: Callable[[], None] = _nothing
 
 
-class Returns:
-    """The pending returns of the gate ``name``, sent oldest first, ``at_once`` at a time."""
+class PendingReleases:
+    """The pending releases of the gate ``name``, sent oldest first, ``at_once`` at a time."""
 
     def __init__(self, name: str, at_once: int) -> None:
         self._name = name
         self._at_once = at_once
-        self._pending: deque[Return] = deque(maxlen=MOST_PENDING)
+        self._pending: deque[PendingRelease] = deque(maxlen=MOST_PENDING)
         self._sending = 0
         self._task: asyncio.Task[None] | None = None
         self._hurry: asyncio.Event = asyncio.Event()
@@ -56,7 +56,7 @@ class Returns:
     def __len__(self) -> int:
         return len(self._pending) + self._sending
 
-    def add(self, one: Return) -> None:
+    def add(self, one: PendingRelease) -> None:
         """Give ``one`` back as soon as possible, in a task."""
         loop = asyncio.get_running_loop()
         self._pending.append(one)
@@ -77,7 +77,7 @@ class Returns:
             if left:
                 await self._pause(failures)
 
-    async def _attempt(self, one: Return) -> bool:
+    async def _attempt(self, one: PendingRelease) -> bool:
         """Return whether nothing is left to do for ``one``."""
         is_late = 0 < one.until <= asyncio.get_running_loop().time()
         if not is_late:
@@ -99,7 +99,7 @@ class Returns:
         await asyncio.sleep(_FIRST_PAUSE)
 
     async def aclose(self, within: float = _LAST_CHANCE) -> None:
-        """Send the pending returns without long pauses, for at most ``within`` seconds, and then give up."""
+        """Send the pending releases without long pauses, for at most ``within`` seconds, and then give up."""
         task, self._task = self._task, None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             return
@@ -113,4 +113,4 @@ class Returns:
             _LOG.warning("%s gate=%s count=%s", _NOT_GIVEN_BACK, self._name, left, extra=extra)
 
     def __repr__(self) -> str:
-        return f"<Returns of {self._name!r}: {len(self)} pending>"
+        return f"<PendingReleases of {self._name!r}: {len(self)} pending>"
