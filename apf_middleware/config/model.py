@@ -14,6 +14,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
@@ -155,11 +156,11 @@ class TaggedUnion:
         return self._model
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_wrap_validator_function(
-            lambda data, _: self._read(data),
-            handler.generate_schema(self.model),
-            serialization=core_schema.plain_serializer_function_ser_schema(as_mapping),
-        )
+        writing = core_schema.plain_serializer_function_ser_schema(as_mapping)
+        return core_schema.no_info_plain_validator_function(self._read, serialization=writing)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(adapter_of(self.model).core_schema)
 
     def _by_tag(self) -> dict[str, type[Settings]]:
         return {tag: kind for kind in self._kinds for tag in get_args(declared_fields(kind)[self._tag].annotation)}

@@ -153,6 +153,8 @@ def _read_declaration(model: type[Any]) -> dict[str, DeclaredField]:
     hints = get_type_hints(model, include_extras=True)
     for one in fields(model):
         infos = [info for info in getattr(hints[one.name], "__metadata__", ()) if isinstance(info, FieldInfo)]
+        if any(info.init is False for info in infos):  # set by the reader, not by documents
+            continue
         alias = next((info.alias for info in infos if info.alias), None)
         made: Callable[[], object] | None = None
         if one.default_factory is not MISSING:

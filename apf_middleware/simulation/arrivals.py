@@ -55,12 +55,12 @@ def _template(tenant: Tenant, number: str) -> RequestTemplate:
         return text.replace("{n}", number)
 
     return RequestTemplate(
-        identity=identity_of(numbered(tenant.user), tuple(map(numbered, tenant.groups))),
-        method=tenant.method,
-        path=numbered(tenant.path),
-        host=numbered(tenant.host),
-        headers={name: numbered(value) for name, value in tenant.headers.items()},
-        client_address=numbered(tenant.client_address),
+        identity=identity_of(numbered(tenant.user_name), tuple(map(numbered, tenant.groups))),
+        method=tenant.request.method,
+        path=numbered(tenant.request.path),
+        host=numbered(tenant.request.host),
+        headers={name: numbered(value) for name, value in tenant.request.headers.items()},
+        client_address=numbered(tenant.request.client_address),
     )
 
 
@@ -70,8 +70,9 @@ def draw_seats(tenant: Tenant, dice: Random) -> int:
     if not widths:
         return 0
     if len(widths) == 1:
-        return widths[0][1]
-    return dice.choices([seats for _, seats in widths], cum_weights=list(accumulate(weight for weight, _ in widths)))[0]
+        return widths[0].seats
+    weights = list(accumulate(width.weight for width in widths))
+    return dice.choices(widths, cum_weights=weights)[0].seats
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,7 @@ class Simulation:
         assert retries is not None, "only a client with retries repeats a request"
         wait = retries.back_off.draw(self._dice) * retries.factor**request.tries
         wait = min(wait, retries.longest_ns) * self._dice.uniform(1 - retries.jitter, 1 + retries.jitter)
-        if retries.obey and request.reason is not None:
+        if retries.obey_retry_after and request.reason is not None:
             wait = max(wait, self._retry_after_s(request) * _SECOND)
         self._events.at(self._events.now + int(wait), self._retry, request)
 

@@ -20,8 +20,9 @@ from apf_middleware.config.scenario.durations import (
     MixedDuration,
     ParetoDuration,
     UniformDuration,
+    WeightedDuration,
 )
-from apf_middleware.config.scenario.objects import Backend, Retries, Scenario, Tenant, Widths
+from apf_middleware.config.scenario.objects import Backend, Retries, Scenario, Tenant, TenantRequest, WeightedSeats
 from apf_middleware.config.scenario.read import ScenarioReading, load_scenario, read_scenario, read_scenario_text
 
 __all__ = [
@@ -43,8 +44,10 @@ __all__ = [
     "ScenarioReading",
     "SteadyArrivals",
     "Tenant",
+    "TenantRequest",
     "UniformDuration",
-    "Widths",
+    "WeightedDuration",
+    "WeightedSeats",
     "load_scenario",
     "read_scenario",
     "read_scenario_text",

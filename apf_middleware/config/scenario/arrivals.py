@@ -1,10 +1,19 @@
-"""Arrivals of requests, as frozen objects. `apf_middleware.simulation.arrivals` makes requests of them."""
+"""Arrival processes of a scenario. `apf_middleware.simulation.arrivals` makes requests of them."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final, Literal
 
+from pydantic import Field
+
+from apf_middleware.config.model import TaggedUnion
 from apf_middleware.config.scenario.durations import AnyDuration, ConstantDuration
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import NonEmpty
 
 __all__ = [
+    "MOST_CALLERS",
+    "SHORTEST_NS",
     "AnyArrivals",
     "BurstArrivals",
     "CalledArrivals",
@@ -14,55 +23,100 @@ __all__ = [
     "SteadyArrivals",
 ]
 
+MOST_CALLERS: Final = 20_000
+"""The limit of clients, or connections of closed loops, of one scenario: each has its own random generator."""
+
+SHORTEST_NS: Final = 1_000
+"""Durations that are shorter on average count as zero."""
+
+_Rate = Annotated[float, Field(gt=0, le=1_000_000)]
+_RENAMED: Final[Mapping[str, str]] = {
+    "rps": "rate",
+    "threads": "connections",
+    "users": "connections",
+    "thinkTime": "think",
+}
+
 
 @dataclass(frozen=True, slots=True)
-class PoissonArrivals:
+class PoissonArrivals(Settings):
     """Random arrivals, ``rate`` per second on average, independent of the responses."""
 
-    rate: float
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["poisson"] = field(default="poisson", kw_only=True)
+    rate: _Rate
 
 
 @dataclass(frozen=True, slots=True)
-class SteadyArrivals:
+class SteadyArrivals(Settings):
     """Evenly spaced arrivals, ``rate`` per second; each client starts at a random time in its first interval."""
 
-    rate: float
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["constant"] = field(default="constant", kw_only=True)
+    rate: _Rate
 
 
 @dataclass(frozen=True, slots=True)
-class BurstArrivals:
+class BurstArrivals(Settings):
     """Random arrivals, at ``rate`` in phases that are on and at ``idle_rate`` in between."""
 
-    rate: float
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["bursts"] = field(default="bursts", kw_only=True)
+    rate: _Rate
     on: AnyDuration
     off: AnyDuration
-    idle_rate: float = 0.0
+    idle_rate: Annotated[float, Field(ge=0, le=1_000_000)] = 0.0
+
+    def rules(self) -> Iterator[Violation]:
+        for key in ("on", "off"):
+            if getattr(self, key).mean_ns < SHORTEST_NS:
+                yield Violation((key,), "0s", "it must be more than nothing")
 
 
 @dataclass(frozen=True, slots=True)
-class ClosedArrivals:
+class ClosedArrivals(Settings):
     """A number of connections, each of which makes its next request some time after its last response.
 
     After a rejection the pause is a different one. A closed loop sends fewer requests to a slow server, unlike open
     arrivals.
     """
 
-    connections: int = 1
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["closed"] = field(default="closed", kw_only=True)
+    connections: Annotated[int, Field(ge=1, le=MOST_CALLERS)]
     think: AnyDuration = field(default_factory=lambda: ConstantDuration(0))
     pause: AnyDuration = field(default_factory=lambda: ConstantDuration(100_000_000))
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedArrivals:
+class ReplayedArrivals(Settings):
     """Arrivals at the times of a recorded trace, whose first row comes at the start of the tenant."""
 
-    file: str
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["replay"] = field(default="replay", kw_only=True)
+    file: NonEmpty
 
 
 @dataclass(frozen=True, slots=True)
-class CalledArrivals:
+class CalledArrivals(Settings):
     """No arrivals but the calls of other tenants' requests."""
 
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
-AnyArrivals = PoissonArrivals | SteadyArrivals | BurstArrivals | ClosedArrivals | ReplayedArrivals | CalledArrivals
+    type: Literal["called"] = field(default="called", kw_only=True)
+
+
+AnyArrivals = Annotated[
+    PoissonArrivals | SteadyArrivals | BurstArrivals | ClosedArrivals | ReplayedArrivals | CalledArrivals,
+    TaggedUnion(
+        "ArrivalsModel",
+        "type",
+        *(PoissonArrivals, SteadyArrivals, BurstArrivals, ClosedArrivals, ReplayedArrivals, CalledArrivals),
+    ),
+]
 """Any kind of arrivals."""

@@ -1,15 +1,21 @@
-"""Durations that are drawn: how long a request is served, how long a client thinks.
+"""Random durations of a scenario: service times, pauses of clients.
 
-Each is a value with two questions: ``draw`` one with these dice, and what they are on average (``mean_ns``).
+Each class is a distribution, with `draw` for a random value and ``mean_ns`` for the average.
 """
 
 import math
 from bisect import bisect
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
+from typing import Annotated, ClassVar, Final, Literal
 
-from apf_middleware.exceptions import InvalidValueError
+from pydantic import BeforeValidator, Field
+
+from apf_middleware.config.model import TaggedUnion
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import Nanoseconds, rule_error
 
 __all__ = [
     "AnyDuration",
@@ -19,14 +25,30 @@ __all__ = [
     "MixedDuration",
     "ParetoDuration",
     "UniformDuration",
+    "Weight",
+    "WeightedDuration",
 ]
+
+Weight = Annotated[float, Field(gt=0)]
+"""The relative frequency of one of several alternatives."""
+
+_RENAMED: Final[Mapping[str, str]] = {
+    "average": "mean",
+    "min": "least",
+    "max": "most",
+    "alpha": "shape",
+    "distribution": "type",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class ConstantDuration:
-    """Always the same."""
+class ConstantDuration(Settings):
+    """The same duration each time."""
 
-    value_ns: int
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["constant"] = field(default="constant", kw_only=True)
+    value_ns: Nanoseconds
 
     def draw(self, _dice: Random) -> int:
         return self.value_ns
@@ -37,15 +59,17 @@ class ConstantDuration:
 
 
 @dataclass(frozen=True, slots=True)
-class UniformDuration:
-    """Anything between two bounds is as likely."""
+class UniformDuration(Settings):
+    """A uniform distribution between two bounds."""
 
-    least_ns: int
-    most_ns: int
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
-    def __post_init__(self) -> None:
-        if self.most_ns < self.least_ns:
-            raise InvalidValueError("most", self.most_ns, "it must not be less than least")
+    type: Literal["uniform"] = field(default="uniform", kw_only=True)
+    least_ns: Nanoseconds
+    most_ns: Nanoseconds
+
+    def rules(self) -> Iterator[Violation]:
+        yield from _order_rules(self.least_ns, self.most_ns)
 
     def draw(self, dice: Random) -> int:
         return int(dice.uniform(self.least_ns, self.most_ns))
@@ -56,10 +80,13 @@ class UniformDuration:
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialDuration:
-    """Mostly short, and whatever has lasted long lasts no less from then on."""
+class ExponentialDuration(Settings):
+    """An exponential distribution: mostly short, and the remaining time doesn't depend on the time already passed."""
 
-    average_ns: int
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["exponential"] = field(default="exponential", kw_only=True)
+    average_ns: Annotated[Nanoseconds, Field(alias="mean")]
 
     def draw(self, dice: Random) -> int:
         return int(dice.expovariate(1.0) * self.average_ns)
@@ -70,11 +97,17 @@ class ExponentialDuration:
 
 
 @dataclass(frozen=True, slots=True)
-class LognormalDuration:
-    """Half are shorter than ``median_ns``; two in three lie within a factor of e^sigma of it. Much of the web is so."""
+class LognormalDuration(Settings):
+    """A log-normal distribution, which describes much web traffic well.
 
-    median_ns: int
-    sigma: float
+    Half of the durations are shorter than ``median_ns``; two in three lie within a factor of e^sigma of it.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["lognormal"] = field(default="lognormal", kw_only=True)
+    median_ns: Nanoseconds
+    sigma: Annotated[float, Field(gt=0, le=5)]
 
     def draw(self, dice: Random) -> int:
         return int(self.median_ns * math.exp(dice.gauss(0.0, self.sigma)))
@@ -85,23 +118,28 @@ class LognormalDuration:
 
 
 @dataclass(frozen=True, slots=True)
-class ParetoDuration:
-    """A heavy tail: of those longer than x, 2^-shape are longer than 2x. Cut at ``most_ns``."""
+class ParetoDuration(Settings):
+    """A heavy tail: of the durations longer than x, 2^-shape are longer than 2x. It is cut at ``most_ns``."""
 
-    least_ns: int
-    shape: float
-    most_ns: int
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
-    def __post_init__(self) -> None:
-        if self.most_ns < self.least_ns:
-            raise InvalidValueError("most", self.most_ns, "it must not be less than least")
+    type: Literal["pareto"] = field(default="pareto", kw_only=True)
+    least_ns: Nanoseconds
+    shape: Annotated[float, Field(gt=0, le=100)]
+    most_ns: Nanoseconds
+
+    def rules(self) -> Iterator[Violation]:
+        if self.least_ns == 0:
+            yield Violation(("least_ns",), 0, "it must be more than nothing")
+        else:
+            yield from _order_rules(self.least_ns, self.most_ns)
 
     def draw(self, dice: Random) -> int:
         return min(self.most_ns, int(self.least_ns * dice.paretovariate(self.shape)))
 
     @property
     def mean_ns(self) -> float:
-        # The integral of the chance of being longer: certain up to the least, then (least/x)^shape up to the most.
+        # The integral of P(duration > x), which is 1 up to the least, then (least/x)^shape up to the most.
         least, most, shape = self.least_ns, self.most_ns, self.shape
         if shape == 1:
             return least * (1 + math.log(most / least))
@@ -110,21 +148,50 @@ class ParetoDuration:
 
 
 @dataclass(frozen=True, slots=True)
-class MixedDuration:
-    """Of several kinds, each by its weight."""
+class WeightedDuration(Settings):
+    """A component of a mixture."""
 
-    parts: "tuple[tuple[float, AnyDuration], ...]"
+    duration: "AnyDuration"
+    weight: Weight = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MixedDuration(Settings):
+    """A mixture of several distributions."""
+
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+
+    type: Literal["mixture"] = field(default="mixture", kw_only=True)
+    of: Annotated[tuple[WeightedDuration, ...], Field(strict=False, min_length=1)]
 
     def draw(self, dice: Random) -> int:
-        bounds = list(accumulate(weight for weight, _ in self.parts))
-        return self.parts[bisect(bounds, dice.random() * bounds[-1], hi=len(bounds) - 1)][1].draw(dice)
+        bounds = list(accumulate(one.weight for one in self.of))
+        return self.of[bisect(bounds, dice.random() * bounds[-1], hi=len(bounds) - 1)].duration.draw(dice)
 
     @property
     def mean_ns(self) -> float:
-        return sum(weight * part.mean_ns for weight, part in self.parts) / sum(weight for weight, _ in self.parts)
+        return sum(one.weight * one.duration.mean_ns for one in self.of) / sum(one.weight for one in self.of)
 
 
-AnyDuration = (
-    ConstantDuration | ExponentialDuration | LognormalDuration | MixedDuration | ParetoDuration | UniformDuration
-)
-"""One that is drawn."""
+def _order_rules(least_ns: int, most_ns: int) -> Iterator[Violation]:
+    if most_ns < least_ns:
+        yield Violation(("most_ns",), most_ns, "it must not be less than least")
+
+
+def _expanded(given: object) -> object:
+    """Expand the short form of a constant duration, a text."""
+    if isinstance(given, int | float):
+        raise rule_error("it must be a duration, or a mapping with a type", "Write it like 20ms")
+    return {"type": "constant", "value": given} if isinstance(given, str) else given
+
+
+AnyDuration = Annotated[
+    ConstantDuration | ExponentialDuration | LognormalDuration | MixedDuration | ParetoDuration | UniformDuration,
+    TaggedUnion(
+        "DurationModel",
+        "type",
+        *(ConstantDuration, UniformDuration, ExponentialDuration, LognormalDuration, ParetoDuration, MixedDuration),
+    ),
+    BeforeValidator(_expanded),
+]
+"""A duration of any distribution; in YAML a text means a constant one."""

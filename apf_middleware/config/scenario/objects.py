@@ -1,22 +1,31 @@
-"""Scenarios as frozen objects, independent of YAML."""
+"""The document ``kind: Scenario`` of ``apf/v1``: tenants in front of simulated servers."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
-from apf_middleware.config.scenario.arrivals import AnyArrivals
-from apf_middleware.config.scenario.durations import AnyDuration, ConstantDuration
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticKnownError
 
-__all__ = ["Backend", "Retries", "Scenario", "Tenant", "Widths"]
+from apf_middleware.config.scenario.arrivals import (
+    MOST_CALLERS,
+    SHORTEST_NS,
+    AnyArrivals,
+    CalledArrivals,
+    ClosedArrivals,
+)
+from apf_middleware.config.scenario.durations import AnyDuration, ConstantDuration, Weight
+from apf_middleware.config.settings import Rules, Settings, Violation
+from apf_middleware.config.values import DnsSubdomain, Nanoseconds, NonEmpty, TextSet
+
+__all__ = ["Backend", "Retries", "Scenario", "ScenarioDocument", "Tenant", "TenantRequest", "WeightedSeats"]
 
 _SECOND = 10**9
 
-Widths = tuple[tuple[float, int], ...]
-"""Weights and seats of requests. Empty: as the configuration estimates."""
-
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Settings):
     """The resource behind a server: it serves ``places`` requests at full speed, and more of them more slowly.
 
     With n requests in flight, each takes its service time * (n/places)^exponent, fixed when it begins, as databases do
@@ -25,69 +34,217 @@ class Backend:
     rejected request is read, and its response takes two thirds.
     """
 
-    places: int | None = None
-    exponent: float = 1.5
-    overhead_ns: int = 0
+    renamed: ClassVar[Mapping[str, str]] = {"capacity": "places", "seats": "places", "cpu": "overhead"}
+
+    places: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    exponent: Annotated[float, Field(ge=0, le=10)] = 1.5
+    overhead_ns: Nanoseconds = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(Settings):
     """Retries of a client: at most ``most``, after a back-off that grows by ``factor``.
 
-    A ``jitter`` of 0.5 varies the back-off by half. With ``obey`` the client waits at least as long as ``Retry-After``.
+    A ``jitter`` of 0.5 varies the back-off by half. With ``obey_retry_after`` the client waits at least as long as the
+    header ``Retry-After`` says.
     """
 
-    most: int
+    renamed: ClassVar[Mapping[str, str]] = {"max": "most", "retryAfter": "obeyRetryAfter", "backoff": "backOff"}
+
+    most: Annotated[int, Field(ge=1, le=100)]
     back_off: AnyDuration = field(default_factory=lambda: ConstantDuration(100_000_000))
-    factor: float = 2.0
-    jitter: float = 0.5
-    longest_ns: int = 30 * _SECOND
-    on: tuple[Literal["rejected", "timeout"], ...] = ("rejected", "timeout")
-    obey: bool = False
+    factor: Annotated[float, Field(ge=1, le=10)] = 2.0
+    jitter: Annotated[float, Field(ge=0, le=1)] = 0.5
+    longest_ns: Nanoseconds = 30 * _SECOND
+    on: Annotated[tuple[Literal["rejected", "timeout"], ...], Field(strict=False, min_length=1)] = (
+        "rejected",
+        "timeout",
+    )
+    obey_retry_after: bool = False
+
+
+def _with_lower_names(headers: dict[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantRequest(Settings):
+    """The requests of a tenant; ``{n}`` is replaced by the client's number."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"url": "path", "verb": "method"}
+
+    method: NonEmpty = "GET"
+    path: NonEmpty = "/"
+    host: str = ""
+    headers: Annotated[dict[str, str], AfterValidator(_with_lower_names)] = field(default_factory=dict, hash=False)
+    client_address: str = ""
+
+    def rules(self) -> Iterator[Violation]:
+        if not self.path.startswith("/"):
+            yield Violation(("path",), self.path, "it must begin with a slash")
+        if self.method != self.method.upper():
+            yield Violation(("method",), self.method, "it must be in upper case")
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSeats(Settings):
+    """The seats of some of the requests."""
+
+    seats: Annotated[int, Field(ge=1, le=1_000_000)]
+    weight: Weight = 1.0
+
+
+def _listed(given: object) -> object:
+    """Expand the short form of the same seats for all requests, a number."""
+    return [{"seats": given}] if isinstance(given, int) else given
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant(Settings):
     """A group of ``count`` clients; ``{n}`` in their names and requests is the number of each, from 0.
 
-    A client gives up ``timeout_ns`` after its request; 0 means never. After its own work a request makes its ``calls``
-    one after the other, as requests of the tenants of these names, and keeps its seats meanwhile.
+    Without ``user``, clients are called like the tenant. Without ``widths``, requests have the seats that the
+    configuration estimates. A client gives up ``timeout_ns`` after its request; 0 means never. After its own work a
+    request makes its ``calls`` one after the other, as requests of the tenants of these names, and keeps its seats
+    meanwhile.
     """
 
-    name: str
+    renamed: ClassVar[Mapping[str, str]] = {
+        "clients": "count",
+        "duration": "service",
+        "deadline": "timeout",
+        "width": "seats",
+        "path": "Write it under request",
+        "method": "Write it under request",
+        "headers": "Write them under request",
+    }
+
+    name: DnsSubdomain
     arrivals: AnyArrivals
     service: AnyDuration
-    count: int = 1
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    method: str = "GET"
-    path: str = "/"
-    host: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
-    client_address: str = ""
-    widths: Widths = ()
-    timeout_ns: int = 0
+    count: Annotated[int, Field(ge=1, le=MOST_CALLERS)] = 1
+    user: NonEmpty | None = None
+    groups: TextSet = ()
+    request: TenantRequest = field(default_factory=TenantRequest)
+    widths: Annotated[tuple[WeightedSeats, ...], BeforeValidator(_listed), Field(alias="seats", strict=False)] = ()
+    timeout_ns: Nanoseconds = 0
     retries: Retries | None = None
-    begin_ns: int = 0
-    end_ns: int | None = None
-    calls: tuple[str, ...] = ()
+    begin_ns: Nanoseconds = 0
+    end_ns: Nanoseconds | None = None
+    calls: TextSet = ()
+
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self._time_rules, self._retry_rules)
+
+    def _time_rules(self) -> Iterator[Violation]:
+        if self.end_ns is not None and self.end_ns <= self.begin_ns:
+            yield Violation(("end_ns",), self.end_ns, "it must be after begin")
+
+    def _retry_rules(self) -> Iterator[Violation]:
+        if self.retries is not None and isinstance(self.arrivals, ClosedArrivals):
+            hint = "A closed loop sends further requests anyway, after its pause"
+            yield Violation(("retries",), self.retries, "a closed loop doesn't take it", hint)
+
+    @property
+    def user_name(self) -> str:
+        """The name of each client's user."""
+        return self.user or (self.name if self.count == 1 else f"{self.name}-{{n}}")
+
+    @property
+    def callers(self) -> int:
+        """The clients, or their connections."""
+        return self.count * (self.arrivals.connections if isinstance(self.arrivals, ClosedArrivals) else 1)
+
+
+def _refuse_key(_: object) -> object:
+    raise PydanticKnownError("unexpected_keyword_argument")
+
+
+_FromReader = Annotated[str, Field(init=False), BeforeValidator(_refuse_key)]
+"""A field that is not a key of the spec: the reader sets it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Settings):
     """Tenants in front of ``servers`` equal servers, for ``duration_ns``.
 
-    Requests that are due before ``warm_up_ns`` aren't counted. Files are relative to ``folder``.
+    Requests that are due before ``warm_up_ns`` aren't counted. The name is that of the metadata. Files are relative to
+    ``folder``, which is the document's.
     """
 
-    name: str = "scenario"
+    renamed: ClassVar[Mapping[str, str]] = {
+        "clients": "tenants",
+        "config": "configuration",
+        "length": "duration",
+        "warmup": "warmUp",
+    }
+
+    name: _FromReader = "scenario"
     about: str = ""
-    duration_ns: int = 60 * _SECOND
-    warm_up_ns: int = 0
-    seed: int = 1
-    servers: int = 1
+    duration_ns: Nanoseconds = 60 * _SECOND
+    warm_up_ns: Nanoseconds = 0
+    seed: Annotated[int, Field(ge=0)] = 1
+    servers: Annotated[int, Field(ge=1, le=1_000)] = 1
     balancing: Literal["random", "round-robin"] = "random"
     backend: Backend = field(default_factory=Backend)
-    tenants: tuple[Tenant, ...] = ()
-    configuration: tuple[str, ...] = ()
-    folder: str = "."
+    tenants: Annotated[tuple[Tenant, ...], Field(strict=False)] = ()
+    configuration: TextSet = ()
+    folder: _FromReader = "."
+
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self._time_rules, self._caller_rules, self._name_rules, self._loop_rules)
+
+    def _time_rules(self) -> Iterator[Violation]:
+        if self.duration_ns <= self.warm_up_ns:
+            yield Violation(("duration_ns",), self.duration_ns, "it must be longer than warmUp")
+
+    def _caller_rules(self) -> Iterator[Violation]:
+        callers = sum(tenant.callers for tenant in self.tenants)
+        if callers > MOST_CALLERS:
+            rule = f"there must be at most {MOST_CALLERS} clients and connections, and these are {callers}"
+            yield Violation(("tenants",), self.tenants, rule)
+
+    def _name_rules(self) -> Iterator[Violation]:
+        names = Counter(tenant.name for tenant in self.tenants)
+        called = {tenant.name for tenant in self.tenants if isinstance(tenant.arrivals, CalledArrivals)}
+        before: set[str] = set()
+        for place, tenant in enumerate(self.tenants):
+            if names[tenant.name] > 1:
+                yield Violation(("tenants", place, "name"), tenant.name, "another tenant has the same")
+            for number, name in enumerate(tenant.calls):
+                path = ("tenants", place, "calls", number)
+                if name not in called:
+                    yield Violation(path, name, "it must be a tenant with arrivals {type: called}")
+                elif name in before or name == tenant.name:
+                    hint = "This order prevents cycles of calls"
+                    yield Violation(path, name, "it must stand below the tenant that calls it", hint)
+            before.add(tenant.name)
+
+    def _loop_rules(self) -> Iterator[Violation]:
+        """Yield closed loops in which nothing takes any time, so that the simulated time would not advance."""
+        for place, tenant in enumerate(self.tenants):
+            arrivals = tenant.arrivals
+            if self.backend.overhead_ns >= SHORTEST_NS or not isinstance(arrivals, ClosedArrivals):
+                continue
+            rule = "it must be more than nothing, unless backend.overhead is"
+            if tenant.service.mean_ns + arrivals.think.mean_ns < SHORTEST_NS:
+                yield Violation(("tenants", place, "service"), "0s", rule, "Or let the tenant think")
+            if arrivals.pause.mean_ns < SHORTEST_NS:
+                yield Violation(("tenants", place, "arrivals", "pause"), "0s", rule)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScenarioMetadata(Settings):
+    """The name of a scenario."""
+
+    name: DnsSubdomain = "scenario"
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioDocument(Settings):
+    """A scenario as a document."""
+
+    api_version: Literal["apf/v1"]
+    kind: Literal["Scenario"]
+    spec: Scenario
+    metadata: _ScenarioMetadata = field(default_factory=_ScenarioMetadata)

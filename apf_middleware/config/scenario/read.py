@@ -5,7 +5,7 @@ wrong is told at once, with file, line and field, as for a configuration.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Final
@@ -15,8 +15,7 @@ from apf_middleware.config.load import read_documents
 from apf_middleware.config.model import parse, without_nulls
 from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems
-from apf_middleware.config.scenario.models import ScenarioModel
-from apf_middleware.config.scenario.objects import Scenario
+from apf_middleware.config.scenario.objects import Scenario, ScenarioDocument
 from apf_middleware.config.yaml_nodes import Document
 
 __all__ = ["ScenarioReading", "load_scenario", "read_scenario", "read_scenario_text"]
@@ -87,10 +86,10 @@ def _scenario(own: list[Document], name: str, problems: Problems, *, wanted: boo
         return None
     document = own[0]
     raw = document.root.plain()
-    model = parse(ScenarioModel, without_nulls(raw), document, problems) if isinstance(raw, Mapping) else None
-    if model is None:
+    read = parse(ScenarioDocument, without_nulls(raw), document, problems) if isinstance(raw, Mapping) else None
+    if read is None:
         return None
-    if wanted and not model.spec.tenants:
+    if wanted and not read.spec.tenants:
         problems.error(document.place(("spec",)), "there must be at least one", field="spec.tenants", value=[])
         return None
-    return model.built(str(Path(document.file).parent))
+    return replace(read.spec, name=read.metadata.name, folder=str(Path(document.file).parent))

@@ -23,7 +23,10 @@ from apf_middleware.config.scenario import (
     Scenario,
     SteadyArrivals,
     Tenant,
+    TenantRequest,
     UniformDuration,
+    WeightedDuration,
+    WeightedSeats,
     load_scenario,
     read_scenario,
     read_scenario_text,
@@ -45,7 +48,9 @@ DURATIONS: list[tuple[str, AnyDuration]] = [
     ("{type: pareto, least: 5ms, shape: 1, most: 1s}", ParetoDuration(5 * MS, 1.0, SECOND)),
     (
         "{type: mixture, of: [{weight: 9, duration: 10ms}, {duration: {type: exponential, mean: 100ms}}]}",
-        MixedDuration(((9.0, ConstantDuration(10 * MS)), (1.0, ExponentialDuration(100 * MS)))),
+        MixedDuration(
+            (WeightedDuration(ConstantDuration(10 * MS), 9.0), WeightedDuration(ExponentialDuration(100 * MS)))
+        ),
     ),
 ]
 
@@ -119,23 +124,25 @@ def test_a_tenant_says_who_asks_what() -> None:
         PoissonArrivals(1.0),
         ConstantDuration(MS),
         3,
-        "t-{n}",
+        None,
         ("g",),
-        "POST",
-        "/x/{n}",
-        "h",
-        {"x-tenant": "{n}"},
-        "10.0.0.{n}",
-        ((9.0, 1), (1.0, 4)),
+        TenantRequest("POST", "/x/{n}", "h", {"x-tenant": "{n}"}, "10.0.0.{n}"),
+        (WeightedSeats(1, 9.0), WeightedSeats(4)),
         SECOND,
-        Retries(3, ConstantDuration(200 * MS), 3.0, 0.0, 60 * SECOND, ("timeout",), obey=True),
+        Retries(3, ConstantDuration(200 * MS), 3.0, 0.0, 60 * SECOND, ("timeout",), obey_retry_after=True),
         SECOND,
         5 * SECOND,
     )
 
 
+def test_clients_are_called_like_their_tenant() -> None:
+    assert first_tenant(tenant()).user_name == "t"
+    assert first_tenant(tenant(more="    count: 2\n")).user_name == "t-{n}"
+    assert first_tenant(tenant(more="    count: 2\n    user: u\n")).user_name == "u"
+
+
 def test_a_number_of_seats_is_always_that() -> None:
-    assert first_tenant(tenant(more="    seats: 3\n")).widths == ((1.0, 3),)
+    assert first_tenant(tenant(more="    seats: 3\n")).widths == (WeightedSeats(3),)
 
 
 def test_other_documents_and_files_are_the_configuration(tmp_path: Path) -> None:
@@ -164,6 +171,13 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
     ("text", "expected"),
     [
         (f"{HEAD}  duration: 1s\n", "s.yaml:3: error: spec.tenants is [], but there must be at least one"),
+        (
+            f"{HEAD}  name: s\n{TENANT}",
+            (
+                "s.yaml:4: error: spec.name is 's', but there is no such key here. Known are about, backend, balancing,"
+                " configuration, duration, seed, servers, tenants, warmUp"
+            ),
+        ),
         (
             tenant("20"),
             (
@@ -245,8 +259,8 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         (
             tenant(arrivals="{type: closed, connections: 1}", more="    retries: {most: 1}\n"),
             (
-                "s.yaml:8: error: spec.tenants[0].retries is 'retries', but a closed loop doesn't take it. A"
-                " closed loop asks again anyway, after its pause"
+                "s.yaml:8: error: spec.tenants[0].retries is {most: 1}, but a closed loop doesn't take it. A"
+                " closed loop sends further requests anyway, after its pause"
             ),
         ),
         (
@@ -297,7 +311,7 @@ def test_two_tenants_of_one_name_are_refused() -> None:
 def test_too_many_callers_are_refused() -> None:
     text = tenant(arrivals="{type: closed, connections: 2000}", more="    count: 11\n")
 
-    assert "spec.tenants is 22000, but there must be at most 20000 callers and connections" in " ".join(problems(text))
+    assert "but there must be at most 20000 clients and connections, and these are 22000" in " ".join(problems(text))
 
 
 def test_a_reading_with_problems_is_an_error_that_tells_them_all() -> None:
