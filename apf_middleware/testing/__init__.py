@@ -1,14 +1,14 @@
 """Tools for tests: the algorithm in virtual time, fairness scenarios and measures, and replay of recorded traces."""
 
 from apf_middleware.simulation.fairness import jain_index, max_min_fair
-from apf_middleware.testing.callers import Caller, Observation, observe
-from apf_middleware.testing.gap import ServiceGap
 from apf_middleware.testing.replay import Difference, Replay, replay
 from apf_middleware.testing.scenario import Client, FairnessScenario, Outcome, play
+from apf_middleware.testing.service_gap import ServiceGap
 from apf_middleware.testing.shortfall import Finding, Shortfall
 from apf_middleware.testing.trace import Trace
 from apf_middleware.testing.trace import load as load_trace
-from apf_middleware.testing.world import Call, Rank, World
+from apf_middleware.testing.varying_load import Caller, Observation, observe
+from apf_middleware.testing.virtual_time import Call, Rank, World
 
 __all__ = [
     "Call",

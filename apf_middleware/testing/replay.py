@@ -11,7 +11,7 @@ from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.fairqueuing import QueueSet, Reason
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.testing.trace import FORMAT, Arrival, Cancellation, Event, Trace
-from apf_middleware.testing.world import Call, Rank, World
+from apf_middleware.testing.virtual_time import Call, Rank, World
 
 __all__ = ["Difference", "Replay", "Row", "replay"]
 

@@ -14,9 +14,9 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueSetSettings, Work
 from apf_middleware.fairqueuing.demand import Demand, DemandStatistics
 from apf_middleware.simulation.fairness import max_min_fair
-from apf_middleware.testing.gap import ServiceGap
+from apf_middleware.testing.service_gap import ServiceGap
 from apf_middleware.testing.shortfall import Shortfall
-from apf_middleware.testing.world import Call, Rank, World
+from apf_middleware.testing.virtual_time import Call, Rank, World
 
 __all__ = ["Client", "FairnessScenario", "Outcome", "play"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import Discipline, QueueSetSettings, Work
-from apf_middleware.testing.callers import Caller, Observation, observe
+from apf_middleware.testing.varying_load import Caller, Observation, observe
 
 __all__ = ["KINDS", "FairWorld", "fair_world"]
 

@@ -15,7 +15,7 @@ from typing import Any
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Discipline, EqualSerial, QueueSet, QueueSetSettings, Work
 from apf_middleware.testing.shortfall import Shortfall
-from apf_middleware.testing.world import Call, Rank, World
+from apf_middleware.testing.virtual_time import Call, Rank, World
 
 __all__ = ["Caller", "Observation", "observe"]
 
