@@ -46,7 +46,7 @@ class StreamPolicy:
 def admit_stream(now: int, admission: Admission, policy: StreamPolicy, scope: Scope) -> bool:
     """Count a request that is expected to become a stream; False if it is refused because there are too many."""
     if policy.was_cut:
-        admission.destination.tally.cut += 1
+        admission.destination.counters.cut += 1
     if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
         return True
     admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)

@@ -1,15 +1,14 @@
 """Prometheus metrics, made from the counters of the runtime.
 
-The runtime counts (`tally`, `apf_middleware.counters`) without knowing Prometheus. A scrape takes a reading of the
-counters and makes the metrics from it: for one process (`collector`), or in files that several workers share
-(`multiprocess`).
+The runtime counts (`schema_counters`, `apf_middleware.counters`), without knowing Prometheus. A scrape reads these
+counters and makes the metrics: for one process (`collector`), or in files that several workers share (`multiprocess`).
 """
 
 from apf_middleware.metrics.collector import APFCollector, require_prefix
 from apf_middleware.metrics.exposition import compress, render
 from apf_middleware.metrics.multiprocess import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, scrape
 from apf_middleware.metrics.reading import AdjustmentReading, GateReading, LevelReading, SchemaReading, ServerReading
-from apf_middleware.metrics.tally import Tally
+from apf_middleware.metrics.schema_counters import SchemaCounters
 
 __all__ = [
     "DIRECTORY_VARIABLE",
@@ -19,9 +18,9 @@ __all__ = [
     "GateReading",
     "LevelReading",
     "Publisher",
+    "SchemaCounters",
     "SchemaReading",
     "ServerReading",
-    "Tally",
     "compress",
     "render",
     "require_prefix",

@@ -194,7 +194,7 @@ def _rejections(reading: ServerReading) -> Iterator[Series]:
     expected = {one.name: _expected_reasons(one, receives_bodies=reading.receives_bodies) for one in reading.levels}
     for one in reading.schemas:
         always = expected.get(one.level, ())
-        for reason, number in one.tally.rejected.items():
+        for reason, number in one.counters.rejected.items():
             if number or reason in always:
                 yield (one.level, one.schema, reason.value), number
 
@@ -204,8 +204,8 @@ def _waits(reading: ServerReading) -> Iterator[Series]:
     exempt = {level.name for level in reading.levels if level.kind == "exempt"}
     for one in reading.schemas:
         if one.level not in exempt:
-            yield (one.level, one.schema, "true"), _with(one.tally.waits, 0, one.tally.at_once)
-            yield (one.level, one.schema, "false"), one.tally.unserved_waits
+            yield (one.level, one.schema, "true"), _with(one.counters.waits, 0, one.counters.at_once)
+            yield (one.level, one.schema, "false"), one.counters.unserved_waits
 
 
 def _queue_lengths(reading: ServerReading) -> Iterator[Series]:
@@ -213,7 +213,7 @@ def _queue_lengths(reading: ServerReading) -> Iterator[Series]:
     queued = {level.name for level in reading.levels if level.kind == "queue"}
     for one in reading.schemas:
         if one.level in queued:
-            yield (one.level, one.schema), _with(one.tally.lengths, 1, one.tally.at_once)
+            yield (one.level, one.schema), _with(one.counters.lengths, 1, one.counters.at_once)
 
 
 def _with(histogram: Histogram, value: float, number: int) -> Histogram:
@@ -225,7 +225,7 @@ def _with(histogram: Histogram, value: float, number: int) -> Histogram:
 
 def _widths(one: SchemaReading) -> Histogram:
     found = Histogram(WIDTH_BOUNDS)
-    for width, number in one.tally.estimated_widths().items():
+    for width, number in one.counters.estimated_widths().items():
         found.observe_many(width, number)
     return found
 
@@ -272,7 +272,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "dispatched_requests_total",
         "Requests that were given seats and began to execute, at once or after waiting.",
-        lambda one: one.tally.dispatched,
+        lambda one: one.counters.dispatched,
     ),
     Family(
         "rejected_requests_total",
@@ -283,19 +283,21 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "request_dispatch_no_accommodation_total",
         "How often the request whose turn it was didn't fit into the free seats.",
-        lambda one: one.tally.no_accommodation,
+        lambda one: one.counters.no_accommodation,
     ),
-    _schema("current_inqueue_requests", "Requests that wait in queues now.", lambda one: one.tally.waiting),
-    _schema("current_inqueue_seats", "Seats that the waiting requests ask for.", lambda one: one.tally.seats_waiting),
+    _schema("current_inqueue_requests", "Requests that wait in queues now.", lambda one: one.counters.waiting),
+    _schema(
+        "current_inqueue_seats", "Seats that the waiting requests ask for.", lambda one: one.counters.seats_waiting
+    ),
     _schema(
         "current_executing_requests",
         "Requests that execute now; a long-lived one counts until its response begins.",
-        lambda one: one.tally.executing,
+        lambda one: one.counters.executing,
     ),
     _schema(
         "current_executing_seats",
         "Seats in use, also those that linger after a reply.",
-        lambda one: one.tally.seats_executing + one.lingering_seats,
+        lambda one: one.counters.seats_executing + one.lingering_seats,
     ),
     Family(
         "request_wait_duration_seconds",
@@ -308,7 +310,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "request_execution_seconds",
         "How long requests executed; those of type watch until their long-lived response began.",
-        lambda one: {"regular": one.tally.executions, "watch": one.tally.streams},
+        lambda one: {"regular": one.counters.executions, "watch": one.counters.streams},
         "type",
         bounds=_DURATIONS,
         unit=_NS,
@@ -323,7 +325,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "watch_count_samples",
         "How many watches a write concerned, where writes are estimated as Kubernetes estimates them.",
-        lambda one: one.tally.watches,
+        lambda one: one.counters.watches,
         bounds=WATCH_BOUNDS,
     ),
     _schema(
@@ -335,7 +337,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "cut_requests_total",
         "Requests that were estimated to take more seats than their level allows one of them, and asked for fewer.",
-        lambda one: one.tally.cut,
+        lambda one: one.counters.cut,
     ),
     _server(
         "open_streams",
@@ -540,7 +542,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "request_concurrency_in_use",
         "What current_executing_seats says, by the name that Kubernetes had until 1.30.",
-        lambda one: one.tally.seats_executing + one.lingering_seats,
+        lambda one: one.counters.seats_executing + one.lingering_seats,
         is_legacy=True,
     ),
     _server(

@@ -10,7 +10,7 @@ from typing import Literal
 
 from apf_middleware.counters import Histogram, Times
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
-from apf_middleware.metrics.tally import Tally
+from apf_middleware.metrics.schema_counters import SchemaCounters
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 __all__ = [
@@ -74,7 +74,7 @@ class SchemaReading:
 
     level: str
     schema: str
-    tally: Tally
+    counters: SchemaCounters
     lingering_seats: int = 0
 
 

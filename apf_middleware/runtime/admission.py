@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing import Reason, Work
     from apf_middleware.fairqueuing.ticket import Queue
     from apf_middleware.gates import ParkedRequest, Refusal
-    from apf_middleware.metrics.tally import Tally
+    from apf_middleware.metrics.schema_counters import SchemaCounters
     from apf_middleware.runtime.incoming_bodies import IncomingBodies
     from apf_middleware.runtime.level import LevelRuntime
     from apf_middleware.runtime.registry import LevelRegistry
@@ -115,7 +115,7 @@ class Destination:
     these requests.
     """
 
-    __slots__ = ("classification", "controller", "identity", "route", "runtime", "tally", "work")
+    __slots__ = ("classification", "controller", "counters", "identity", "route", "runtime", "work")
 
     # Only for requests with gates, whose destinations aren't shared; `ResolvedRequest` sets them.
     gates: Sequence[str] = ()
@@ -135,7 +135,7 @@ class Destination:
         self.identity: Identity = identity
         self.controller: AdmissionControl = controller
         self.classification: Classification = classification
-        self.tally: Tally = self.runtime.tally(classification.schema, writes=writes)
+        self.counters: SchemaCounters = self.runtime.counters_of(classification.schema, writes=writes)
         self.work: Work = work
         self.route: str | None = None
 
@@ -269,8 +269,8 @@ class Admission(Ticket):
         """Count a request that had seats as failed, or as aborted; the first call counts."""
         if self.reason is None and self.state is not _NEW and getattr(self, "ends_badly", None) is None:
             self.ends_badly = True
-            tally = self.destination.tally
-            (tally.aborted if aborted else tally.failed).note(self)
+            counters = self.destination.counters
+            (counters.aborted if aborted else counters.failed).note(self)
 
     def renew(self) -> None:
         """Reset the admission, to ask for seats again after it has released them."""
@@ -279,7 +279,7 @@ class Admission(Ticket):
 
     def pass_over(self) -> None:
         """Count that the request was next but too few seats were free."""
-        self.destination.tally.no_accommodation += 1
+        self.destination.counters.no_accommodation += 1
 
     def __copy__(self) -> Self:
         """Return the admission itself, because copies of a scope are about the same request."""

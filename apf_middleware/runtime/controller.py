@@ -130,7 +130,7 @@ class Controller:
         """Record the number of ``watches`` that a writing request notifies."""
         runtime = self.levels.get(classification.level)
         if runtime is not None:
-            runtime.tally(classification.schema, writes=True).watches.observe(watches)
+            runtime.counters_of(classification.schema, writes=True).watches.observe(watches)
 
     # The life of a request
 
@@ -158,7 +158,7 @@ class Controller:
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:  # `LevelRuntime.look` computes the occupancy of such requests later
-            destination.tally.at_once += 1
+            destination.counters.at_once += 1
             if self.running is not None:
                 self.running.note_seated(admission)
             return
@@ -194,9 +194,9 @@ class Controller:
         """Free the seats of a request that has ended or has given them back, at once or after their linger."""
         now = self.now()
         destination = admission.destination
-        tally = destination.tally
+        counters = destination.counters
         lasted = now - admission.seated_at
-        histogram = tally.streams if long_lived else tally.executions
+        histogram = counters.streams if long_lived else counters.executions
         # `Histogram.observe`, written out for speed
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1
         histogram.total += lasted
@@ -215,7 +215,7 @@ class Controller:
                 seated = self._gated.release(now, shared, admission)
         else:
             if admission.width != 1:
-                tally.extra_seats -= admission.width - 1
+                counters.extra_seats -= admission.width - 1
             seated = self._gated.release(now, shared, admission)
             destination.runtime.observe(now)
             if admission.state is _LINGERING:
@@ -272,24 +272,24 @@ class Controller:
 
     def _count_arrived(self, now: int, admission: Admission, width: int) -> None:
         """Count a request that asked for ``width`` seats and isn't alone."""
-        tally = admission.destination.tally
+        counters = admission.destination.counters
         if width != 1:
-            tally.count_width(width)
+            counters.count_width(width)
         if admission.state is _SEATED:
-            tally.at_once += 1
-            tally.extra_seats += admission.width - 1
+            counters.at_once += 1
+            counters.extra_seats += admission.width - 1
             if self.running is not None:
                 self.running.note_seated(admission)
         elif admission.state is _WAITING:
             admission.waiter = None  # the request's task sets it right after this call, without an await
             admission.queued_width = width
-            tally.waiting += 1
+            counters.waiting += 1
             self.backlog.waiting += 1
-            tally.extra_seats_waiting += width - 1
+            counters.extra_seats_waiting += width - 1
             if self.reclaimer is not None:
                 self.reclaimer.claim(admission.destination.runtime)
             if admission.queue is not None:
-                tally.lengths.observe(admission.queue.length)
+                counters.lengths.observe(admission.queue.length)
             self._set_alarm()
         else:
             self._count_rejected(admission, now)
@@ -308,16 +308,16 @@ class Controller:
             destination = ticket.destination
             if destination.runtime is not changed:
                 destination.runtime.observe(now)
-            tally = destination.tally
-            tally.waiting -= 1
+            counters = destination.counters
+            counters.waiting -= 1
             self.backlog.waiting -= 1
-            tally.after_wait += 1
+            counters.after_wait += 1
             if self.running is not None:
                 self.running.note_seated(ticket)
             if ticket.queued_width != 1:
-                tally.extra_seats_waiting -= ticket.queued_width - 1
-                tally.extra_seats += ticket.width - 1
-            tally.waits.observe(now - ticket.arrived_at)
+                counters.extra_seats_waiting -= ticket.queued_width - 1
+                counters.extra_seats += ticket.width - 1
+            counters.waits.observe(now - ticket.arrived_at)
             if ticket.waiter is not None:
                 ticket.waiter.wake()
 
@@ -326,25 +326,25 @@ class Controller:
         if reason is Reason.CANCELLED:
             self.hang_ups += 1
         if admission.width != 1:
-            admission.destination.tally.count_width(admission.width)
+            admission.destination.counters.count_width(admission.width)
         admission.arrived_at = now
         admission.state = TicketState.REJECTED
         admission.reason = reason
         self._count_rejected(admission, now)
 
     def _count_left(self, admission: Admission) -> None:
-        tally = admission.destination.tally
-        tally.waiting -= 1
+        counters = admission.destination.counters
+        counters.waiting -= 1
         self.backlog.waiting -= 1
-        tally.extra_seats_waiting -= admission.queued_width - 1
+        counters.extra_seats_waiting -= admission.queued_width - 1
 
     def _count_rejected(self, admission: Admission, now: int) -> None:
         assert admission.reason is not None
-        tally = admission.destination.tally
-        tally.rejected[admission.reason] += 1
+        counters = admission.destination.counters
+        counters.rejected[admission.reason] += 1
         if self.running is not None:
             self.running.note_rejected(admission)
-        tally.unserved_waits.observe(now - admission.arrived_at)
+        counters.unserved_waits.observe(now - admission.arrived_at)
 
     # Time
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from apf_middleware.config.objects import Level
 from apf_middleware.counters import Occupancy
 from apf_middleware.fairqueuing import SharedLevel
-from apf_middleware.metrics.tally import Tally
+from apf_middleware.metrics.schema_counters import SchemaCounters
 from apf_middleware.runtime.drain_rate import DrainMeter
 from apf_middleware.runtime.streams import OpenStreams
 
@@ -37,7 +37,7 @@ class LevelRuntime:
 
     __slots__ = (
         "_alone_ns",
-        "_tallies",
+        "_schema_counters",
         "_writes",
         "drain",
         "generation",
@@ -63,8 +63,8 @@ class LevelRuntime:
         self.adopt(level, streams, request_timeout_ns=request_timeout_ns)
         self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
-        self._tallies: dict[str, Tally] = {}
-        self._writes: dict[str, Tally] = {}  # of requests that write, by schemas that are in `_tallies`, too
+        self._schema_counters: dict[str, SchemaCounters] = {}
+        self._writes: dict[str, SchemaCounters] = {}  # of requests that write; their schemas are above, too
         self.occupancy: Occupancy = Occupancy(now, _EMPTY)
 
     def adopt(self, level: Level, streams: OpenStreams, *, request_timeout_ns: int) -> None:
@@ -76,15 +76,15 @@ class LevelRuntime:
 
     def count_on(self, before: "LevelRuntime", now: int) -> None:
         """Share the counters of the level that had this name ``before``, which still counts while it drains."""
-        self._tallies, self._writes = before._tallies, before._writes  # noqa: SLF001 - of the same class
+        self._schema_counters, self._writes = before._schema_counters, before._writes  # noqa: SLF001 - of the same class
         self.drain = DrainMeter(now, self.dispatched)
 
     def forget_schemas(self, current: Container[str], now: int) -> bool:
         """Forget the counters of schemas that aren't ``current`` and have no requests; return False if some have."""
-        others = {schema: tally for schema, tally in self.tallies.items() if schema not in current}
-        gone = [schema for schema, tally in others.items() if not (tally.waiting or tally.executing)]
+        others = {schema: counters for schema, counters in self.schema_counters.items() if schema not in current}
+        gone = [schema for schema, counters in others.items() if not (counters.waiting or counters.executing)]
         for schema in gone:
-            del self._tallies[schema]
+            del self._schema_counters[schema]
             self._writes.pop(schema, None)
         if gone:
             self.drain = DrainMeter(now, self.dispatched)  # the count has become smaller, and a rate can't be negative
@@ -98,37 +98,37 @@ class LevelRuntime:
     @property
     def dispatched(self) -> int:
         """The number of requests that have been given seats."""
-        return sum(tally.dispatched for tally in (*self._tallies.values(), *self._writes.values()))
+        return sum(counters.dispatched for counters in (*self._schema_counters.values(), *self._writes.values()))
 
     @property
-    def tallies(self) -> Mapping[str, Tally]:
+    def schema_counters(self) -> Mapping[str, SchemaCounters]:
         """The counters by schema; where a schema has had requests that write, sums made for this call."""
         if not self._writes:
-            return self._tallies
+            return self._schema_counters
         return {
-            schema: tally if (writes := self._writes.get(schema)) is None else tally.plus(writes)
-            for schema, tally in self._tallies.items()
+            schema: counters if (writes := self._writes.get(schema)) is None else counters.plus(writes)
+            for schema, counters in self._schema_counters.items()
         }
 
-    def tally(self, schema: str, *, writes: bool = False) -> Tally:
+    def counters_of(self, schema: str, *, writes: bool = False) -> SchemaCounters:
         """Return the counters for the requests of this schema that read, or for those that write."""
-        tally = self._tallies.get(schema)
-        if tally is None:
-            tally = self._tallies[schema] = Tally(self.level.name, schema)
+        counters = self._schema_counters.get(schema)
+        if counters is None:
+            counters = self._schema_counters[schema] = SchemaCounters(self.level.name, schema)
         if writes:
-            tally = self._writes.get(schema)
-            if tally is None:
-                tally = self._writes[schema] = Tally(self.level.name, schema)
-        return tally
+            counters = self._writes.get(schema)
+            if counters is None:
+                counters = self._writes[schema] = SchemaCounters(self.level.name, schema)
+        return counters
 
     def count_kinds(self) -> RequestKinds:
         """Return how many of the present requests read and write."""
-        reads, writes = self._tallies.values(), self._writes.values()
+        reads, writes = self._schema_counters.values(), self._writes.values()
         return RequestKinds(
-            sum(tally.executing for tally in reads),
-            sum(tally.executing for tally in writes),
-            sum(tally.waiting for tally in reads),
-            sum(tally.waiting for tally in writes),
+            sum(counters.executing for counters in reads),
+            sum(counters.executing for counters in writes),
+            sum(counters.waiting for counters in reads),
+            sum(counters.waiting for counters in writes),
         )
 
     # Occupancy. The level sums up the requests that come and go alone, so only what else happens has to be observed.

@@ -122,5 +122,5 @@ def _read_schemas(runtime: LevelRuntime) -> Iterator[SchemaReading]:
     for ticket in runtime.shared.queueset.lingering:
         if isinstance(ticket, Admission):
             lingering[ticket.schema] = lingering.get(ticket.schema, 0) + ticket.width
-    for schema, tally in runtime.tallies.items():
-        yield SchemaReading(runtime.name, schema, tally, lingering.get(schema, 0))
+    for schema, counters in runtime.schema_counters.items():
+        yield SchemaReading(runtime.name, schema, counters, lingering.get(schema, 0))

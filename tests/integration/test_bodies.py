@@ -196,6 +196,6 @@ async def test_requests_with_incomplete_bodies_and_their_ends_are_counted() -> N
 
         protected.pass_time()
         await slow.end()
-        tallies = protected.middleware.service.controller.levels["crowd"].tallies
-        assert tallies["everybody"].rejected[Reason.SLOW_BODY] == 1
+        schema_counters = protected.middleware.service.controller.levels["crowd"].schema_counters
+        assert schema_counters["everybody"].rejected[Reason.SLOW_BODY] == 1
         assert set(protected.middleware.service.reading().receiving.values()) == {0}

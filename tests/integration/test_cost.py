@@ -115,8 +115,8 @@ async def test_seats_are_learned_from_durations() -> None:
         await estimating.seats_of("/learned")
 
     assert 3 <= await estimating.seats_of("/learned") <= 10
-    tally = estimating.middleware.service.controller.levels["crowd"].tallies["completions"]
-    assert (tally.seats_executing, tally.executing) == (0, 0)
+    counters = estimating.middleware.service.controller.levels["crowd"].schema_counters["completions"]
+    assert (counters.seats_executing, counters.executing) == (0, 0)
 
 
 async def test_seats_are_learned_from_charges() -> None:
@@ -131,8 +131,8 @@ async def test_seats_are_learned_from_charges() -> None:
     assert await estimating.seats_of("/charged") == 4
     [heavy] = running.work.top(1)
     assert heavy.total >= 5 * 4 * 2_000_000
-    tally = controller.levels["crowd"].tallies["completions"]
-    assert (tally.seats_executing, tally.executing) == (0, 0)
+    counters = controller.levels["crowd"].schema_counters["completions"]
+    assert (counters.seats_executing, counters.executing) == (0, 0)
     controller.sharing.check()
     controller.levels["crowd"].look(controller.now())
     assert controller.levels["crowd"].occupancy.values[0] == 0

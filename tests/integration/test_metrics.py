@@ -41,7 +41,7 @@ async def test_reads_and_writes_are_counted_apart_while_they_execute_and_wait(mo
         assert found["executing", "readOnly"] > 0
         assert found["waiting", "mutating"] > 0
         assert (found["executing", "mutating"], found["waiting", "readOnly"]) == (0, 0)
-        assert protected.middleware.service.controller.levels["crowd"].tallies["everybody"].waiting == 2
+        assert protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"].waiting == 2
         protected.finish()
         for one in (holder, *writers):
             assert (await one.end()).status == 200

@@ -50,7 +50,7 @@ async def test_waiting_and_running_requests_stay_when_limits_change(file: Path) 
         assert runtime.shared.limits.nominal == 3
         assert not running.ended.is_set()
         assert [(await one.end()).status for one in waiting] == [200] * 4
-        assert runtime.tallies["for-crowd"].after_wait == 4
+        assert runtime.schema_counters["for-crowd"].after_wait == 4
         protected.finish()
         assert (await running.end()).status == 200
         assert protected.is_idle()
@@ -87,7 +87,7 @@ async def test_a_removed_level_serves_its_requests_and_is_reported_until_then(fi
         assert "old" not in service.controller.levels
         picture = service.reading()
         assert [one.name for one in picture.levels].count("old") == 1
-        assert [one.tally.waiting for one in picture.schemas if one.level == "old"] == [1]
+        assert [one.counters.waiting for one in picture.schemas if one.level == "old"] == [1]
         protected.finish("/old/0")
         assert [(await one.end()).status for one in (running, waiting, newcomer)] == [200] * 3
         assert newcomer.headers["x-apf-priority-level"] == "crowd"
@@ -108,7 +108,7 @@ async def test_a_level_restored_while_draining_keeps_its_counters(file: Path) ->
         assert protected.middleware.service.controller.levels["old"] is before
         protected.finish("/old/0")
         await running.end()
-        assert before.tallies["for-old"].dispatched == 1
+        assert before.schema_counters["for-old"].dispatched == 1
         assert protected.is_idle()
 
 
@@ -124,11 +124,11 @@ async def test_a_level_that_becomes_exempt_keeps_its_counters(file: Path) -> Non
         assert not waiting.ended.is_set(), "who waited still waits for a seat"
         picture = protected.middleware.service.reading()
         assert [(one.name, one.kind) for one in picture.levels if one.name == "crowd"] == [("crowd", "exempt")]
-        assert [(one.tally.dispatched, one.tally.waiting) for one in picture.schemas] == [(2, 1)]
+        assert [(one.counters.dispatched, one.counters.waiting) for one in picture.schemas] == [(2, 1)]
         protected.finish()
         assert [(await one.end()).status for one in (running, waiting)] == [200, 200]
-        tally = protected.middleware.service.controller.levels["crowd"].tallies["for-crowd"]
-        assert (tally.dispatched, tally.executing, tally.waiting) == (3, 0, 0)
+        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["for-crowd"]
+        assert (counters.dispatched, counters.executing, counters.waiting) == (3, 0, 0)
         assert protected.is_idle()
 
 

@@ -144,8 +144,8 @@ async def test_event_streams_release_their_seats_when_the_response_starts(kind: 
         assert (streaming.seats, streaming.streams.open) == ((0, 1) if is_stream else (1, 0))
         assert stream.headers["x-apf-priority-level"] == "crowd"
         await streaming.finish(stream)
-        tally = streaming.controller.levels["crowd"].tallies["everybody"]
-        assert (tally.streams.count, tally.executions.count) == ((1, 0) if is_stream else (0, 1))
+        counters = streaming.controller.levels["crowd"].schema_counters["everybody"]
+        assert (counters.streams.count, counters.executions.count) == ((1, 0) if is_stream else (0, 1))
 
 
 @pytest.mark.parametrize(
@@ -184,8 +184,8 @@ async def test_event_stream_requests_count_on_arrival_and_are_limited() -> None:
         told = problem(own)
         assert (told["reason"], told["type"]) == ("stream-limit", "urn:apf:stream-limit")
         assert 1 <= int(own.headers["retry-after"]) <= 60
-        tally = streaming.controller.levels["crowd"].tallies["everybody"]
-        assert {reason.value: n for reason, n in tally.rejected.items() if n} == {"stream-limit": 2}
+        counters = streaming.controller.levels["crowd"].schema_counters["everybody"]
+        assert {reason.value: n for reason, n in counters.rejected.items() if n} == {"stream-limit": 2}
         plain = await streaming.request("/5?text/html", user="alice", accept=f"text/html, {EVENTS};q=0")
         assert plain.status == 200, "only streams are limited"
         streaming.may_finish["/5"].set()
@@ -415,7 +415,7 @@ async def test_each_request_cut_to_the_cap_is_counted() -> None:
             assert one.scope["apf"].work.seats == 3, "15 % of 20"
             await streaming.finish(one)
         [schema] = streaming.middleware.service.reading().schemas
-        assert schema.tally.cut == 3
+        assert schema.counters.cut == 3
 
 
 async def test_lists_take_seats_by_the_reported_object_counts() -> None:

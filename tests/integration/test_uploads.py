@@ -84,8 +84,8 @@ async def test_a_slow_remainder_of_a_body_ends_the_request() -> None:
         assert (long.status, problem(long)["reason"], problem(long)["waited"]) == (408, "slow-body", 0)
         assert len(long.sent) == 2, "what the app sent afterwards isn't sent"
         assert [message["type"] for message in protected.received["/long"]] == ["http.request", "http.disconnect"]
-        tally = protected.middleware.service.controller.levels["crowd"].tallies["everybody"]
-        assert tally.rejected[Reason.SLOW_BODY] == 1
+        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
+        assert counters.rejected[Reason.SLOW_BODY] == 1
         protected.check_idle()
 
 

@@ -29,8 +29,8 @@ both_kinds_of_level = pytest.mark.parametrize("level", LEVELS, ids=["reject", "q
 
 
 def number_of(service: Service, what: str) -> int:
-    [tally] = [one.tally for one in service.reading().schemas if one.schema == "everybody"]
-    return int(getattr(tally, what))
+    [counters] = [one.counters for one in service.reading().schemas if one.schema == "everybody"]
+    return int(getattr(counters, what))
 
 
 class Timeout:

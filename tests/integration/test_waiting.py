@@ -103,9 +103,9 @@ async def test_no_request_is_lost_under_random_load() -> None:
         assert served + rejected + silent == 300
         assert served > 50
         assert protected.is_idle()
-        tally = protected.middleware.service.controller.levels["crowd"].tallies["everybody"]
-        assert tally.arrived == 300
-        assert tally.dispatched == tally.executions.count
+        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
+        assert counters.arrived == 300
+        assert counters.dispatched == counters.executions.count
 
 
 async def _open_later(protected: ProtectedApp, path: str, delay: float) -> None:

@@ -64,9 +64,9 @@ class NamedQueueServer:
         self.controller.sharing.check()
         for one in self.queues.list():
             assert one.arrived == sum(
-                tally.arrived
+                counters.arrived
                 for child in (one.children or (one.name,))
-                for tally in self.controller.levels[child].tallies.values()
+                for counters in self.controller.levels[child].schema_counters.values()
             )
 
     def state(self, name: str) -> str:

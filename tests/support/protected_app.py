@@ -116,7 +116,7 @@ class ProtectedApp:
         return all(
             runtime.shared.queueset.is_idle
             and runtime.shared.alone is None
-            and not any(tally.waiting or tally.executing for tally in runtime.tallies.values())
+            and not any(counters.waiting or counters.executing for counters in runtime.schema_counters.values())
             for runtime in controller.levels.values()
         )
 

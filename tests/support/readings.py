@@ -13,9 +13,9 @@ from apf_middleware.metrics import (
     APFCollector,
     GateReading,
     LevelReading,
+    SchemaCounters,
     SchemaReading,
     ServerReading,
-    Tally,
 )
 from apf_middleware.snapshots import NamedQueueSnapshot
 
@@ -27,29 +27,33 @@ REJECT = LevelReading("jail", "reject", LevelLimits(nominal=5, min=5, max=5), cu
 EXEMPT = LevelReading("exempt", "exempt", LevelLimits(nominal=0, min=0, max=100), current=3)
 
 
-def busy_tally(level: str = "work", schema: str = "users") -> Tally:
+def busy_counters(level: str = "work", schema: str = "users") -> SchemaCounters:
     """7 at once (two of them 3 and 5 seats wide), 2 after waiting, 3 waiting, 4 rejected; 5 have ended."""
-    tally = Tally(level, schema)
-    tally.at_once, tally.after_wait, tally.waiting = 7, 2, 3
-    tally.widths = {3: 1, 5: 1}
-    tally.extra_seats, tally.extra_seats_waiting, tally.no_accommodation = 2, 1, 6
+    counters = SchemaCounters(level, schema)
+    counters.at_once, counters.after_wait, counters.waiting = 7, 2, 3
+    counters.widths = {3: 1, 5: 1}
+    counters.extra_seats, counters.extra_seats_waiting, counters.no_accommodation = 2, 1, 6
     for wait in (4 * MS, 150 * MS):
-        tally.waits.observe(wait)
-    tally.rejected[Reason.QUEUE_FULL], tally.rejected[Reason.TIME_OUT], tally.rejected[Reason.CANCELLED] = 1, 2, 1
+        counters.waits.observe(wait)
+    counters.rejected[Reason.QUEUE_FULL], counters.rejected[Reason.TIME_OUT], counters.rejected[Reason.CANCELLED] = (
+        1,
+        2,
+        1,
+    )
     for wait in (0, 15 * SECOND, 15 * SECOND, 40 * SECOND):
-        tally.unserved_waits.observe(wait)
+        counters.unserved_waits.observe(wait)
     for duration in (20 * MS, 20 * MS, 300 * MS, 31 * SECOND):
-        tally.executions.observe(duration)
-    tally.streams.observe(MS)
+        counters.executions.observe(duration)
+    counters.streams.observe(MS)
     for length in (1, 11, 12, 2, 3):
-        tally.lengths.observe(length)
+        counters.lengths.observe(length)
     for watches in (0, 1, 11):
-        tally.watches.observe(watches)
-    return tally
+        counters.watches.observe(watches)
+    return counters
 
 
-def reading(*levels: LevelReading, tallies: tuple[Tally, ...] = (), **others: object) -> ServerReading:
-    schemas = tuple(SchemaReading(tally.level, tally.schema, tally) for tally in tallies)
+def reading(*levels: LevelReading, schema_counters: tuple[SchemaCounters, ...] = (), **others: object) -> ServerReading:
+    schemas = tuple(SchemaReading(counters.level, counters.schema, counters) for counters in schema_counters)
     return replace(ServerReading(levels or (QUEUE,), schemas, seats=50), **others)  # type: ignore[arg-type]
 
 
@@ -96,7 +100,7 @@ FULL = reading(
     ),
     REJECT,
     EXEMPT,
-    tallies=(busy_tally(), busy_tally("jail"), busy_tally("exempt", "admins")),
+    schema_counters=(busy_counters(), busy_counters("jail"), busy_counters("exempt", "admins")),
     fair_fraction=1.0,
     authentication_failures={"expired": 1},
     hang_ups={"waiting": 1},

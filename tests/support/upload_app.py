@@ -78,7 +78,7 @@ class UploadApp:
     @property
     def seats_in_use(self) -> int:
         runtime = self.middleware.service.controller.levels["crowd"]
-        return sum(tally.executing for tally in runtime.tallies.values())
+        return sum(counters.executing for counters in runtime.schema_counters.values())
 
     def check_idle(self) -> None:
         self.bodies.check()

@@ -46,13 +46,13 @@ class _Counts:
         self.is_idle = self.is_idle and runtime.shared.is_idle
         self.pending += queueset.parked
         self.inqueue -= queueset.parked  # parked requests count as waiting below
-        for tally in runtime.tallies.values():
-            self.inqueue += tally.waiting
-            self.running += tally.executing
-            self.finished += tally.executions.count + tally.streams.count
-            self.failed += tally.failed.count
-            self.aborted += tally.aborted.count
-            for reason, number in tally.rejected.items():
+        for counters in runtime.schema_counters.values():
+            self.inqueue += counters.waiting
+            self.running += counters.executing
+            self.finished += counters.executions.count + counters.streams.count
+            self.failed += counters.failed.count
+            self.aborted += counters.aborted.count
+            for reason, number in counters.rejected.items():
                 if reason is Reason.CANCELLED:
                     self.cancelled += number
                 elif number:

@@ -294,8 +294,8 @@ def test_the_wait_for_a_gate_is_observed_once_with_all_of_its_attempts() -> None
     world.wait(20 * MS)
     switch.answer = True
     world.emit("well")
-    tally = world.gate("switch").counters
-    assert (tally.waits.count, tally.waits.total) == (1, 40 * MS)
+    counters = world.gate("switch").counters
+    assert (counters.waits.count, counters.waits.total) == (1, 40 * MS)
     assert world.acquisition("a").attempts == 3
 
 
@@ -427,9 +427,9 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
     world.now += SECOND
     world.answer("first", Reject())
 
-    tally = world.gate("remote").counters
-    assert tally.waits.total == SECOND
-    assert tally.rejected == 1
+    counters = world.gate("remote").counters
+    assert counters.waits.total == SECOND
+    assert counters.rejected == 1
 
 
 @pytest.mark.parametrize("given", [ParkDecision(), Reject(), "lease"])

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import APFCollector
 from apf_middleware.metrics.families import FAMILIES, Family
-from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, reading
+from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_counters, reading
 
 # Of Kubernetes, with the labels there; those without a meaning here are left out.
 UPSTREAM = {
@@ -146,7 +146,7 @@ def test_buckets_are_cumulative_and_the_last_is_the_count() -> None:
 def test_series_of_a_removed_level_disappear() -> None:
     metrics = Metrics(FULL)
     list(metrics.collector.collect())
-    metrics.shown = reading(QUEUE, tallies=(busy_tally(),))
+    metrics.shown = reading(QUEUE, schema_counters=(busy_counters(),))
 
     text = str([metric.samples for metric in metrics.collector.collect()])
 

@@ -7,7 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from apf_middleware.metrics import compress, render
-from tests.support.readings import FULL, QUEUE, Metrics, busy_tally, reading
+from tests.support.readings import FULL, QUEUE, Metrics, busy_counters, reading
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 PLAIN = "text/plain; version=0.0.4"
@@ -101,7 +101,9 @@ NASTY = 'a"b\\c\nd,e}é'
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS, PROMETHEUS_3, "text/plain;version=1.0.0"])
 def test_the_fast_writer_agrees_with_prometheus_client_except_in_numbers(accept: str) -> None:
     nasty = reading(
-        replace(QUEUE, name=NASTY, demand={10**9: 10**18}), tallies=(busy_tally(NASTY, NASTY),), version=NASTY
+        replace(QUEUE, name=NASTY, demand={10**9: 10**18}),
+        schema_counters=(busy_counters(NASTY, NASTY),),
+        version=NASTY,
     )
     for shown in (FULL, nasty):
         metrics = Metrics(shown)

@@ -9,11 +9,11 @@ import pytest
 
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.metrics import LevelReading, SchemaReading, ServerReading, Tally
+from apf_middleware.metrics import LevelReading, SchemaCounters, SchemaReading, ServerReading
 from apf_middleware.metrics.families import FAMILIES
 from apf_middleware.runtime import read_server
 from tests.support.named_queues import NamedQueueServer, level, server
-from tests.support.readings import ADJUSTED, EXEMPT, FULL, QUEUE, REJECT, SECOND, Metrics, busy_tally, reading
+from tests.support.readings import ADJUSTED, EXEMPT, FULL, QUEUE, REJECT, SECOND, Metrics, busy_counters, reading
 
 PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
 ROWS = re.findall(r"^\| `apf_(\w+)` \| (\w+) \| (.*?) \|", PAGE, re.MULTILINE)
@@ -23,7 +23,7 @@ USERS = {"priority_level": "work", "flow_schema": "users"}
 
 @pytest.fixture
 def busy() -> Metrics:
-    return Metrics(reading(QUEUE, tallies=(busy_tally(),)))
+    return Metrics(reading(QUEUE, schema_counters=(busy_counters(),)))
 
 
 def test_dispatched_requests_include_those_seated_at_once(busy: Metrics) -> None:
@@ -39,7 +39,7 @@ def test_gauges_of_waiting_and_executing_requests(busy: Metrics) -> None:
 
 
 def test_lingering_seats_are_in_use_without_a_request() -> None:
-    schema = SchemaReading("work", "users", busy_tally(), lingering_seats=8)
+    schema = SchemaReading("work", "users", busy_counters(), lingering_seats=8)
     metrics = Metrics(ServerReading((QUEUE,), (schema,), seats=50))
 
     assert metrics("apf_current_executing_seats", **USERS) == 14
@@ -56,7 +56,12 @@ def test_rejections_are_counted_by_reason(busy: Metrics) -> None:
 
 def test_expected_reasons_are_shown_from_the_start() -> None:
     quiet = Metrics(
-        reading(QUEUE, REJECT, EXEMPT, tallies=(Tally("work", "a"), Tally("jail", "b"), Tally("exempt", "c")))
+        reading(
+            QUEUE,
+            REJECT,
+            EXEMPT,
+            schema_counters=(SchemaCounters("work", "a"), SchemaCounters("jail", "b"), SchemaCounters("exempt", "c")),
+        )
     )
 
     assert quiet.series("apf_rejected_requests_total") == {
@@ -69,9 +74,9 @@ def test_expected_reasons_are_shown_from_the_start() -> None:
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_that_occurs_is_shown(reason: Reason) -> None:
-    tally = Tally("exempt", "users")
-    tally.rejected[reason] = 5
-    metrics = Metrics(reading(EXEMPT, tallies=(tally,)))
+    counters = SchemaCounters("exempt", "users")
+    counters.rejected[reason] = 5
+    metrics = Metrics(reading(EXEMPT, schema_counters=(counters,)))
 
     assert metrics.series("apf_rejected_requests_total") == {("users", "exempt", reason.value): 5}
 
@@ -102,14 +107,14 @@ def test_a_rejected_wait_counts_as_not_executed(busy: Metrics) -> None:
 
 
 def test_an_exempt_level_has_no_waits() -> None:
-    metrics = Metrics(reading(EXEMPT, tallies=(busy_tally("exempt"),)))
+    metrics = Metrics(reading(EXEMPT, schema_counters=(busy_counters("exempt"),)))
 
     assert metrics.series("apf_request_wait_duration_seconds_count") == {}
     assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
 
 
 def test_a_level_without_queues_has_waits_but_no_queue_lengths() -> None:
-    metrics = Metrics(reading(REJECT, tallies=(busy_tally("jail"),)))
+    metrics = Metrics(reading(REJECT, schema_counters=(busy_counters("jail"),)))
 
     assert len(metrics.series("apf_request_wait_duration_seconds_count")) == 2
     assert metrics.series("apf_request_queue_length_after_enqueue_count") == {}
@@ -143,7 +148,7 @@ def test_widths_are_counted_for_all_requests(busy: Metrics) -> None:
 
 
 def test_a_schema_without_requests_has_counters_but_no_histograms() -> None:
-    quiet = Metrics(reading(QUEUE, tallies=(Tally("work", "users"),)))
+    quiet = Metrics(reading(QUEUE, schema_counters=(SchemaCounters("work", "users"),)))
 
     assert quiet("apf_dispatched_requests_total", **USERS) == 0
     names = {sample.name for metric in quiet.collector.collect() if metric.samples for sample in metric.samples}
@@ -151,29 +156,29 @@ def test_a_schema_without_requests_has_counters_but_no_histograms() -> None:
 
 
 def test_a_schema_of_a_removed_level_is_still_counted() -> None:
-    metrics = Metrics(reading(EXEMPT, tallies=(busy_tally(),)))
+    metrics = Metrics(reading(EXEMPT, schema_counters=(busy_counters(),)))
 
     assert metrics("apf_dispatched_requests_total", **USERS) == 9
 
 
 def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_are_limited() -> None:
-    tally = busy_tally()
+    counters = busy_counters()
     labels = USERS | {"reason": "stream-limit"}
     name = "apf_rejected_requests_total"
 
-    assert Metrics(reading(QUEUE, tallies=(tally,)))(name, **labels) is None
-    assert Metrics(reading(replace(QUEUE, limits_streams=True), tallies=(tally,)))(name, **labels) == 0
-    tally.rejected[Reason.STREAM_LIMIT] = 2
-    assert Metrics(reading(QUEUE, tallies=(tally,)))(name, **labels) == 2
+    assert Metrics(reading(QUEUE, schema_counters=(counters,)))(name, **labels) is None
+    assert Metrics(reading(replace(QUEUE, limits_streams=True), schema_counters=(counters,)))(name, **labels) == 0
+    counters.rejected[Reason.STREAM_LIMIT] = 2
+    assert Metrics(reading(QUEUE, schema_counters=(counters,)))(name, **labels) == 2
 
 
 def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_no_seats() -> None:
-    name, tallies = "apf_rejected_requests_total", (busy_tally(),)
+    name, schema_counters = "apf_rejected_requests_total", (busy_counters(),)
 
     for reason in ("slow-body", "body-limit"):
         labels = USERS | {"reason": reason}
-        assert Metrics(reading(QUEUE, tallies=tallies))(name, **labels) is None
-        assert Metrics(reading(QUEUE, tallies=tallies, receives_bodies=True))(name, **labels) == 0
+        assert Metrics(reading(QUEUE, schema_counters=schema_counters))(name, **labels) is None
+        assert Metrics(reading(QUEUE, schema_counters=schema_counters, receives_bodies=True))(name, **labels) == 0
 
 
 def test_receiving_requests_are_exposed() -> None:
@@ -184,9 +189,9 @@ def test_receiving_requests_are_exposed() -> None:
 
 
 def test_cuts_and_open_streams_are_exposed() -> None:
-    tally = busy_tally()
-    tally.cut = 3
-    metrics = Metrics(reading(QUEUE, tallies=(tally,), open_streams={"work": 7, "gone": 1}))
+    counters = busy_counters()
+    counters.cut = 3
+    metrics = Metrics(reading(QUEUE, schema_counters=(counters,), open_streams={"work": 7, "gone": 1}))
 
     assert metrics("apf_cut_requests_total", **USERS) == 3
     assert metrics.series("apf_open_streams") == {("work",): 7, ("gone",): 1}

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, ServerReading, scrape
 from apf_middleware.metrics import multiprocess as room
-from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_tally, reading
+from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_counters, reading
 
 WORKER = Path(__file__).parents[2] / "support" / "metrics_worker.py"
 USERS = {"priority_level": "work", "flow_schema": "users"}
@@ -194,14 +194,14 @@ def test_the_least_fair_fraction_is_exposed(tmp_path: Path, publish: Callable[..
 def test_publishers_with_different_prefixes_share_a_directory(
     tmp_path: Path, publish: Callable[..., Publisher]
 ) -> None:
-    publish(reading(QUEUE, tallies=(busy_tally(),)))
-    publish(reading(QUEUE, tallies=(busy_tally(),)), "other")
+    publish(reading(QUEUE, schema_counters=(busy_counters(),)))
+    publish(reading(QUEUE, schema_counters=(busy_counters(),)), "other")
 
     assert dispatched(tmp_path) == value(tmp_path, "other_dispatched_requests_total", **USERS) == 9
 
 
 def test_publishing_after_the_end_counts_nothing_twice(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
-    publisher = publish(reading(QUEUE, tallies=(busy_tally(),)))
+    publisher = publish(reading(QUEUE, schema_counters=(busy_counters(),)))
     publisher.close()
     publisher.publish()
 
@@ -229,11 +229,11 @@ def test_an_unchanged_number_is_not_written_again(tmp_path: Path, monkeypatch: p
         written.append(key)
         write(self, key, *rest)  # type: ignore[no-untyped-call]
 
-    tally = busy_tally()
-    publisher = Publisher(lambda: reading(QUEUE, tallies=(tally,)), directory=tmp_path)
+    counters = busy_counters()
+    publisher = Publisher(lambda: reading(QUEUE, schema_counters=(counters,)), directory=tmp_path)
     publisher.publish()
     monkeypatch.setattr(MmapedDict, "write_value", note)
-    tally.no_accommodation += 1
+    counters.no_accommodation += 1
     publisher.publish()
     publisher.close()
 
@@ -359,6 +359,6 @@ def test_a_process_of_another_user_is_alive(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_exempt_level_is_published_too(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
-    publish(reading(EXEMPT, tallies=(busy_tally("exempt"),)))
+    publish(reading(EXEMPT, schema_counters=(busy_counters("exempt"),)))
 
     assert value(tmp_path, "apf_dispatched_requests_total", priority_level="exempt", flow_schema="users") == 9

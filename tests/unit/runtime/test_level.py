@@ -60,19 +60,19 @@ def test_time_of_waiting_is_counted() -> None:
 
 def test_wide_requests_are_counted_by_their_seats_while_they_wait_and_run() -> None:
     world = LevelWorld(configuration(level=", lendablePercent: 0"))
-    tally = world.crowd.tally("all")
+    counters = world.crowd.counters_of("all")
     first, second = world.arrive(Work(3)), world.arrive(Work(2, 9, 5))
-    assert (tally.seats_executing, tally.seats_waiting) == (3, 9)
+    assert (counters.seats_executing, counters.seats_waiting) == (3, 9)
     world.time += 1
     world.release(first)
 
     assert second.is_seated
     assert second.width == 4, "its final seats are cut to what there is"
-    assert (tally.seats_executing, tally.seats_waiting, tally.waiting) == (4, 0, 0)
-    assert tally.estimated_widths() == {1: 0, 3: 1, 9: 1}
+    assert (counters.seats_executing, counters.seats_waiting, counters.waiting) == (4, 0, 0)
+    assert counters.estimated_widths() == {1: 0, 3: 1, 9: 1}
     world.time += 1
     world.release(second)
-    assert (tally.seats_executing, tally.executing) == (0, 0)
+    assert (counters.seats_executing, counters.executing) == (0, 0)
     [schema] = world.read().schemas
     assert schema.lingering_seats == 4
     world.time += 100

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from apf_middleware.metrics import Tally
+from apf_middleware.metrics import SchemaCounters
 from apf_middleware.runtime import request_kinds
 from apf_middleware.runtime.level import RequestKinds
 from apf_middleware.runtime.request_kinds import KindSampler
@@ -91,37 +91,43 @@ def test_requests_shorter_than_a_period_are_met_as_often_as_they_deserve(clock: 
 
 def test_a_level_counts_readers_and_writers_apart_and_shows_their_sum() -> None:
     level = LevelWorld(configuration()).crowd
-    reads, writes = level.tally("all"), level.tally("all", writes=True)
+    reads, writes = level.counters_of("all"), level.counters_of("all", writes=True)
     reads.at_once, reads.waiting = 5, 1
     writes.at_once, writes.waiting, writes.widths = 3, 2, {4: 2}
     writes.executions.observe(MS)
 
     assert level.count_kinds() == RequestKinds(5, 2, 1, 2)
-    shown = level.tallies["all"]
+    shown = level.schema_counters["all"]
     assert (shown.dispatched, shown.executing, shown.waiting, shown.executions.count) == (8, 7, 3, 1)
     assert (level.dispatched, shown.widths) == (8, {4: 2})
     assert not level.forget_schemas((), 0)
-    assert level.tallies.keys() == {"all"}
+    assert level.schema_counters.keys() == {"all"}
     writes.waiting = reads.waiting = 0
     reads.at_once, writes.at_once = 0, 1
     assert level.forget_schemas((), 0)
-    assert level.tallies == {}
+    assert level.schema_counters == {}
     assert level.dispatched == 0
 
 
 def test_the_sum_of_tallies_has_every_number_of_both() -> None:
-    one, other = Tally("a", "b"), Tally("a", "b")
-    for tally, number in ((one, 1), (other, 10)):
+    one, other = SchemaCounters("a", "b"), SchemaCounters("a", "b")
+    for counters, number in ((one, 1), (other, 10)):
         for name in ("at_once", "after_wait", "waiting", "cut", "extra_seats", "extra_seats_waiting"):
-            setattr(tally, name, number)
-        tally.no_accommodation = number
-        for histogram in (tally.waits, tally.unserved_waits, tally.executions, tally.streams, tally.lengths):
+            setattr(counters, name, number)
+        counters.no_accommodation = number
+        for histogram in (
+            counters.waits,
+            counters.unserved_waits,
+            counters.executions,
+            counters.streams,
+            counters.lengths,
+        ):
             histogram.observe(number)
-        tally.watches.observe(number)
-        tally.rejected = dict.fromkeys(tally.rejected, number)
+        counters.watches.observe(number)
+        counters.rejected = dict.fromkeys(counters.rejected, number)
     total = one.plus(other)
 
     left_out = {"level", "schema", "widths", "failed", "aborted", "rejected"}
-    numbers = {name: getattr(total, name) for name in Tally.__slots__ if name not in left_out}
+    numbers = {name: getattr(total, name) for name in SchemaCounters.__slots__ if name not in left_out}
     assert {name: getattr(value, "total", value) for name, value in numbers.items()} == dict.fromkeys(numbers, 11)
     assert set(total.rejected.values()) == {11}

@@ -225,9 +225,9 @@ def test_a_rejection_for_too_many_streams_is_counted_as_such() -> None:
 
     assert admission.is_rejected
     assert admission.reason is Reason.STREAM_LIMIT
-    tally = house.controller.levels["a"].tally("to-a")
-    assert tally.rejected[Reason.STREAM_LIMIT] == 1
-    assert tally.estimated_widths() == {1: 0, 3: 1}
+    counters = house.controller.levels["a"].counters_of("to-a")
+    assert counters.rejected[Reason.STREAM_LIMIT] == 1
+    assert counters.estimated_widths() == {1: 0, 3: 1}
 
 
 def test_writes_are_timed_only_where_that_is_wanted() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, Histogram
 from apf_middleware.fairqueuing import Reason, Ticket, TicketState
 
-__all__ = ["EndingCounter", "Tally"]
+__all__ = ["EndingCounter", "SchemaCounters"]
 
 _SEATED: Final = TicketState.SEATED
 _LEAST: Final = 64
@@ -60,7 +60,7 @@ class EndingCounter:
         return f"<EndingCounter: {self.count}, and {len(self._noted)} to come>"
 
 
-class Tally:
+class SchemaCounters:
     """The counters of one schema at one level.
 
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
@@ -145,9 +145,9 @@ class Tally:
         """Return the number of requests by width."""
         return {1: self.arrived - sum(self.widths.values()), **self.widths}
 
-    def plus(self, other: "Tally") -> "Tally":
+    def plus(self, other: "SchemaCounters") -> "SchemaCounters":
         """Return the sums of both, as they are now."""
-        total = Tally(self.level, self.schema)
+        total = SchemaCounters(self.level, self.schema)
         for name in _NUMBERS:
             setattr(total, name, getattr(self, name) + getattr(other, name))
         for name in _HISTOGRAMS:
@@ -158,7 +158,7 @@ class Tally:
         return total
 
     def __repr__(self) -> str:
-        return f"<Tally {self.schema} at {self.level}: {self.dispatched} dispatched, {self.waiting} waiting>"
+        return f"<SchemaCounters {self.schema} at {self.level}: {self.dispatched} dispatched, {self.waiting} waiting>"
 
 
 _HISTOGRAMS = ("waits", "unserved_waits", "executions", "streams", "lengths", "watches")
