@@ -147,7 +147,7 @@ class ParentWatch:
 
 
 class LifespanSteps(Protocol):
-    """The steps of a server's life; an object such as the service takes them."""
+    """The steps of a server's life, which `Service` takes: its `end` rejects what waits, by `Controller.close`."""
 
     def begin(self) -> None:
         """Begin, before the startup of the app."""

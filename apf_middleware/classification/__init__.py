@@ -1,4 +1,8 @@
-"""Classification: from a request's digest to its schema, level and flow. Pure."""
+"""Classification: from a request's digest to its schema, level and flow. Pure.
+
+The `Classifier` caches its decisions (see `decision_keys`). The middleware caches whole requests in front of it, in
+`asgi.request_cache`.
+"""
 
 from apf_middleware.classification.classifier import Classifier, Explanation
 from apf_middleware.classification.digest import ANONYMOUS, Identity, RequestDigest, Resolution, Resource

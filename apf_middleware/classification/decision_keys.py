@@ -1,4 +1,4 @@
-"""The facts that the rules read, which are the key of a cached decision.
+"""The keys of cached decisions: the facts of a request that the rules read.
 
 Two requests that agree on all of these facts have the same schema. Caller and verb are always among them, and so is the
 path for requests without a resource and the parts of the resource for the others. Any other fact is only included if

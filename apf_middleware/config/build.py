@@ -1,4 +1,4 @@
-"""What follows from a configuration: limits in seats, settings of queue sets, a resolver and a classifier.
+"""The last step of a configuration: it builds limits in seats, settings of queue sets, a resolver and a classifier.
 
 The one place where a configuration meets classification and fair queuing; the server, the simulator and the command
 line all take it from here.

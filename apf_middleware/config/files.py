@@ -1,4 +1,4 @@
-"""From paths to texts: files, directories and globs, and what a text must be before anybody parses it.
+"""The files of a configuration: found in directories and by globs, read, and checked before they are parsed.
 
 A directory stands for the YAML and JSON files right in it. Names that begin with a dot are passed over: editors leave
 such files, and a mounted ConfigMap keeps its older versions there.

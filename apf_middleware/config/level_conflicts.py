@@ -1,4 +1,4 @@
-"""Named queues: what must be true of levels together, wherever they come from, a file or a live server.
+"""Conflicts between levels: what must be true of several of them together, in files or in a live server.
 
 A queue *is* a level. What one document can say wrong by itself its format tells; here is what several say wrong
 together: parents that can't be parents, and mins and max that don't fit into a parent's.

@@ -1,4 +1,4 @@
-"""Which schema is sure to take whatever another would take.
+"""Whether one schema certainly shadows another: whether it takes each request that the other would take.
 
 Everything here errs on one side: "yes" is certain, "no" may be a yes that can't be seen from the rules alone. Each part
 of the later schema's rules must lie within one part of the earlier one's.

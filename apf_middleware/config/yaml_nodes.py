@@ -1,4 +1,4 @@
-"""Documents of YAML (and of JSON, which is a part of YAML), composed with the line of every field.
+"""Nodes and documents of YAML (and of JSON, which is a part of YAML), composed with the line of every field.
 
 Documents may come from attackers. A text is therefore read as a stream of events, and each event is checked against the
 limits below before its node is built. PyYAML's own composer has no such limits: it recurses in C without a bound, and a

@@ -68,7 +68,7 @@ Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
 
 
 class ClientWatch(Protocol):
-    """A watch that notices when the client of a waiting request hangs up."""
+    """A watch that notices when the client of a waiting request hangs up; `asgi.body.RequestBody` is one."""
 
     def watch(self, waiter: Waiter, start: Start) -> None:
         """Call ``waiter.hang_up`` if the client hangs up; ``start`` starts the watching task."""
