@@ -5,7 +5,7 @@ disciplines' modules): nothing ends virtually before it has ended, guesses are a
 by the level's, a request that leaves takes its demand along, a queue owes no more than C requests.
 
 A plain twin keeps lists, looks at all of them for every question, and divides the seats anew with fractions each time.
-It has no agendas, no categories and no common meter: every queue's meter is simply moved on by its share. From our code
+It has no heaps, no categories and no common meter: every queue's meter is simply moved on by its share. From our code
 come only the interface and the grain in which meters are counted, because both must round alike where they round.
 """
 

@@ -519,9 +519,9 @@ class FluidModel(Generic[MaxMinQueueT]):
         queues = [queue for queue in self.queues if not queue.is_closed]
         for queue in queues:
             assert queue.on_r is queue.is_limited, f"{queue!r} reads the wrong meter"
-        self._check_agendas(queues)
+        self._check_heaps(queues)
 
-    def _check_agendas(self, queues: list[MaxMinQueueT]) -> None:
+    def _check_heaps(self, queues: list[MaxMinQueueT]) -> None:
         for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
             heap.check()
         for queue in queues:
