@@ -1,10 +1,10 @@
 """The interface of gates: the request, the possible answers, and the terms and counters that all gates have.
 
-A gate is a condition beside the seats, and a request reserves what it needs of it instead of only looking. The gate has
-a key for each request that it concerns, and for each key a slot (see `slot`). It answers with a lease, which comes back
-when the request has ended; with `ParkDecision`, which parks the request; or with `Reject`. The `GateScheduler` asks all
-gates of a request in one step, and unless all let the request pass, it gives all leases back in the same step; it also
-parks the request, and decides when to ask again.
+A gate is a condition beside the seats. It may limit a resource, of which each request takes a part. The gate computes a
+key for each request that it concerns, and has a slot for each key (see `slot`). It answers with a lease, which is given
+back when the request has ended; with `ParkDecision`, which parks the request; or with `Reject`. The `GateScheduler` asks
+all gates of a request in one step. Unless all let the request pass, it gives all leases back in the same step, parks the
+request, and decides when to ask again.
 """
 
 from abc import ABC, abstractmethod
@@ -54,7 +54,7 @@ _SECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """What a gate may know about a request. ``state`` is the ASGI scope's."""
+    """The facts about a request that gates may use. ``state`` is that of the ASGI scope."""
 
     level: str
     schema: str
@@ -127,7 +127,7 @@ class Park:
                 _require_seconds(name, value)
 
     def retry_at_ns(self, now: int) -> int | None:
-        """Return the time to try again, in nanoseconds of the clock that says ``now``."""
+        """Return the time to try again, in nanoseconds of the clock of ``now``."""
         if self.retry_in is not None:
             return now + int(self.retry_in * 1e9)
         return None if self.retry_at is None else int(self.retry_at * 1e9)
@@ -166,7 +166,7 @@ class Probe:
 
 
 NO_LEASE: Final = object()
-"""The request passes, and the gate takes nothing back from it."""
+"""The request passes, and has nothing to give back to the gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +186,13 @@ ReleaseAt = Literal["response", "headers"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What can be set for every kind of gate.
+    """The settings that all kinds of gates have.
 
     ``status`` is the status of the gate's rejections, and ``on_error`` the answer when the gate itself fails. At most
-    ``max_parked`` requests wait for the gate; None stands for half of each queue. A lease is held until the
+    ``max_parked`` requests wait for the gate; None means half of the length limit, in each queue. A lease is held until
     ``release``: the end of the response, or its headers. A gate is asked again when no event has come for ``flush_ns``;
-    None stands for a tenth of the request's wait limit. ``poll_ns`` is for gates without events: the first pause after
-    which the gate is asked again.
+    None means a tenth of the request's wait limit. ``poll_ns`` is for gates without events: the first pause after which
+    the gate is asked again.
     """
 
     status: int = 503
@@ -324,7 +324,7 @@ class Gate(ABC):
         return (*self.terms.events, *self.hints)
 
     def key(self, request: GateRequest) -> Hashable:
-        """Return which slot of the gate ``request`` needs; None if the gate doesn't concern it."""
+        """Return the key of the slot that ``request`` needs; None if the gate doesn't concern the request."""
         return self._key(request)
 
     def cost(self, request: GateRequest) -> int:

@@ -1,8 +1,8 @@
-"""A server's levels with gates: what a `Sharing` does, and in the same step what gates have to do with it.
+"""A `Sharing` together with gates: each call applies both in one step.
 
-Callers use it like a plain sharing. At the end of each step, requests that may try are let try until none may, and
-what the scheduler has left for the outside is handed over. An event that comes in the middle of a step, as when the
-code of a gate emits one, takes effect at the end of that step.
+Callers use it like a plain sharing. At the end of each step, all requests that may try their gates do so, and then the
+hooks are called with the results. If an event is emitted during a step, for example by the code of a gate, it takes
+effect at the end of that step.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ _NO_TICKETS: Final[tuple[Ticket, ...]] = ()
 
 
 class GateRequirements(NamedTuple):
-    """What gates have to know about a ticket: the request, its gates by name, and its wait limit."""
+    """The facts about a ticket that gates need: the request, its gates by name, and its wait limit."""
 
     request: GateRequest
     gates: Iterable[str]
@@ -47,9 +47,10 @@ def _cannot_ask(now: int, check: Check) -> None:  # noqa: ARG001
 class GateHooks:
     """Functions that are called at the end of a step.
 
-    ``refused`` is called for each request that a gate has refused, with whether it has only just arrived; ``waiting``
-    for each that was let try and found no seats; ``timed_out`` for each that has reached its wait limit; ``failed`` for
-    each error of a gate; ``ask`` for each question to an asynchronous gate; and ``end_step`` last of all.
+    ``refused`` is called for each request that a gate has refused, and is told whether the request has arrived in this
+    step. ``waiting`` is called for each request that may pass its gates and found no seats, ``timed_out`` for each that
+    has reached its wait limit, ``failed`` for each error of a gate, and ``ask`` for each question to an asynchronous
+    gate. ``end_step`` is called last.
     """
 
     refused: Callable[[int, Acquisition, bool], None] = _ignore
@@ -63,8 +64,8 @@ class GateHooks:
 class GatedSharing:
     """``sharing`` with the gates of ``scheduler``.
 
-    ``describe`` returns the requirements of a ticket, None if it has none; ``is_early`` whether its response goes on
-    when its seats come back.
+    ``describe`` returns the requirements of a ticket, or None if it has no gates. ``is_early`` returns whether a ticket
+    that releases its seats goes on with its response, as a stream does.
     """
 
     def __init__(
@@ -78,12 +79,12 @@ class GatedSharing:
     ) -> None:
         self.sharing = sharing
         self.scheduler = scheduler
-        self.quick_until = 0  # every request must come through here (see `Sharing`)
+        self.quick_until = 0  # this sharing must see every request (see `Sharing`)
         self._describe = describe
         self._hooks = hooks
         self._is_early = is_early
-        self._unseated: list[Ticket] = []  # in this step, of those that were let try
-        self._depth = 0  # of steps: events of gates may come in the middle of one, and must not begin another
+        self._unseated: list[Ticket] = []  # tickets that tried in this step and found no seats
+        self._depth = 0  # above 0 during a step: an event that is emitted then must not begin another step
         self._gate_levels()
 
     def _gate_levels(self) -> None:
@@ -93,7 +94,7 @@ class GatedSharing:
     # Tickets
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in, parked until its gates have answered; return the tickets that were seated."""
+        """Let ``ticket`` arrive, parked until its gates have answered; return the tickets that were seated."""
 
         def step() -> Sequence[Ticket]:
             required = None if level.exempt else self._describe(ticket)
@@ -116,7 +117,7 @@ class GatedSharing:
     def _pass_at_once(
         self, now: int, level: SharedLevel, ticket: Ticket, required: GateRequirements
     ) -> Sequence[Ticket]:
-        """Let ``ticket`` in where there are no queues, or reject it if a gate doesn't let it pass now."""
+        """Let ``ticket`` arrive at a level without queues, or reject it if a gate doesn't let it pass now."""
         scheduler = self.scheduler
         acquisition = scheduler.announce(now, ticket, level, required.request, required.gates, limit_ns=0)
         if scheduler.pass_at_once(now, acquisition):
@@ -132,7 +133,7 @@ class GatedSharing:
     def abandon(
         self, now: int, level: SharedLevel, ticket: Ticket, reason: Reason = Reason.TIME_OUT
     ) -> Sequence[Ticket]:
-        """Take ``ticket`` out, parked or not; return the tickets that were seated."""
+        """Reject ``ticket``, which waits or is parked; return the tickets that were seated."""
 
         def step() -> Sequence[Ticket]:
             seated = self.sharing.abandon(now, level, ticket, reason)
@@ -145,7 +146,7 @@ class GatedSharing:
         return self._run(now, step)
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Take back the seats of ``ticket``, and its leases unless its response goes on."""
+        """Release the seats of ``ticket``, and its leases unless its response goes on."""
 
         def step() -> Sequence[Ticket]:
             self.scheduler.release(now, ticket, early=self._is_early(ticket))
@@ -153,29 +154,29 @@ class GatedSharing:
 
         seated = self._run(now, step)
         if not seated and not level.waits:
-            # The seats would stay idle, so a gate that is polled is asked before its pause is over.
+            # No request wants the seats, so ask a polled gate before its pause is over.
             self.scheduler.hasten(now)
             seated = self._settle(now, seated)
         return seated
 
     def release_leases(self, now: int, ticket: Ticket, *, early: bool = False) -> Sequence[Ticket]:
-        """Take back the leases of ``ticket``, but not its seats, if it has any."""
+        """Release the leases of ``ticket``, but not its seats."""
         self.scheduler.release(now, ticket, early=early)
         return self.settle(now)
 
     def conclude(self, now: int, check: Check, answer: object) -> Sequence[Ticket]:
-        """Take the answer of an asynchronous gate; return the tickets that were seated."""
+        """Apply the answer of an asynchronous gate; return the tickets that were seated."""
         self.scheduler.conclude(now, check, answer)
         return self.settle(now)
 
     # Steps
 
     def settle(self, now: int) -> Sequence[Ticket]:
-        """Do what is left to do for gates, unless a step is going on, at whose end it will be done."""
+        """Let requests try their gates, and call the hooks; during a step, leave this to the end of the step."""
         return _NO_TICKETS if self._depth else self._settle(now, _NO_TICKETS)
 
     def _run(self, now: int, step: Callable[[], Sequence[Ticket]], newcomer: Ticket | None = None) -> Sequence[Ticket]:
-        """Run ``step``, in which events are only noted, and then do what is left to do for gates."""
+        """Run ``step``, during which events are only recorded, and then settle."""
         self._depth += 1
         try:
             seated = step()
@@ -196,7 +197,7 @@ class GatedSharing:
             unseated, self._unseated = self._unseated, []
             for ticket in unseated:
                 self._hooks.waiting(ticket)
-        # Each list is taken before it is worked off, because a hook may run app code that adds to it.
+        # Replace each list before the loop over it, because a hook may run app code that adds to it.
         if scheduler.refused:
             refused, scheduler.refused = scheduler.refused, []
             self.sharing.forget_drained(now)  # a gate may have refused the last request of a level that drains
@@ -220,7 +221,7 @@ class GatedSharing:
     # Time
 
     def tick(self, now: int) -> Sequence[Ticket]:
-        """Do what was due by ``now``; return the tickets that were seated."""
+        """End lingers and open gates that are due by ``now``; return the tickets that were seated."""
 
         def step() -> Sequence[Ticket]:
             seated = self.sharing.tick(now)
@@ -230,7 +231,7 @@ class GatedSharing:
         return self._run(now, step)
 
     def next_event_at(self) -> int | None:
-        """Return when `tick` is to be called next."""
+        """Return the time at which `tick` must be called next."""
         ends, due = self.sharing.next_event_at(), self.scheduler.timers.next_at()
         return due if ends is None else ends if due is None else min(ends, due)
 

@@ -1,4 +1,4 @@
-"""The kinds of gates that come with this package: capacities, token buckets, conditions, and gates of an app's own."""
+"""The kinds of gates: capacities, token buckets, conditions, and gates that an app defines itself."""
 
 import inspect
 from collections import Counter
@@ -32,7 +32,7 @@ _MOST_BUCKETS: Final = 65_536  # of each gate, about 240 bytes each
 
 
 class Capacity(Gate):
-    """At most ``limit`` at a time, of each key."""
+    """A gate that limits the total cost of the requests in flight to ``limit``, for each key."""
 
     kind = "capacity"
 
@@ -78,13 +78,13 @@ class Capacity(Gate):
 
 
 class Tokens(Gate):
-    """``rate`` a second and ``burst`` at once, of each key.
+    """A token bucket for each key: ``rate`` tokens a second, and at most ``burst`` at once.
 
-    Each key has one number: the time at which its bucket would be full. Taking tokens moves that time on; what can be
-    taken is what lies between it and now plus the time that fills an empty bucket.
+    Each key has one number: the time at which its bucket will be full. Taking a token moves that time on by the time
+    that one token needs to refill. Tokens are left as long as that time is less than a refill of the whole bucket away.
 
-    A full bucket needs no memory. When too many buckets are in use, those nearest to being full are forgotten too, an
-    eighth at a time: their flows get back what they had used.
+    A full bucket needs no memory. When too many buckets are in use, the eighth that is nearest to being full is
+    forgotten, which counts as full.
     """
 
     kind = "tokens"
@@ -140,7 +140,10 @@ class Tokens(Gate):
 
 
 class Condition(Gate):
-    """Any predicate: None and True let pass, False and `Park` make wait; `Reject` and `Probe` are answers too."""
+    """A gate that asks a predicate: None and True let a request pass, False and `Park` let it wait.
+
+    The predicate may also return `Reject`, or `Probe` to let a few requests pass.
+    """
 
     kind = "condition"
 
@@ -196,11 +199,11 @@ class Condition(Gate):
 
 @runtime_checkable
 class OwnGate(Protocol):
-    """What a gate of an app's own must have.
+    """The interface of a gate that an app defines itself.
 
     Optional members are ``key`` (None means that the gate doesn't concern the request), ``cost``, ``events``, ``poll``
-    (seconds), ``status``, ``on_error``, and ``undo``, which takes a lease with which no request was served, where that
-    differs from ``release``. With an ``async def try_acquire`` the gate is asked outside of the dispatcher. An
+    (seconds), ``status``, ``on_error``, and ``undo``, which is called instead of ``release`` if the request was not
+    served with the lease. With an ``async def try_acquire`` the gate is asked in a task of its own. An
     ``async def aclose`` is awaited when the server stops, after the last request.
     """
 
@@ -216,7 +219,7 @@ class OwnGate(Protocol):
 
 
 class CustomGate(Gate):
-    """A gate of the app's own, ``own``."""
+    """A gate around ``own``, which the app defines."""
 
     kind = "own"
 
@@ -256,7 +259,7 @@ class CustomGate(Gate):
 
 
 def _is_async(ask: Callable[..., object]) -> bool:
-    """Return whether calling ``ask`` makes a coroutine, also where it is an object with an ``async def __call__``."""
+    """Return whether ``ask`` is a coroutine function, or an object with an ``async def __call__``."""
     return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None))  # noqa: B004
 
 

@@ -24,7 +24,7 @@ class SlotTable:
         return None if slots is None else slots.get(key)
 
     def get(self, gate: Gate, key: Hashable) -> Slot:
-        """Return the slot, which is made if it isn't in use."""
+        """Return the slot; create it if it isn't in use."""
         slots = self._slots.setdefault(gate, {})
         slot = slots.get(key)
         if slot is None:
@@ -37,7 +37,7 @@ class SlotTable:
         return list(self._slots.get(gate, {}).values())
 
     def open(self, now: int, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
-        """Open ``slot``, unless its gate mustn't be asked yet."""
+        """Open ``slot``, at once or when the pause of its gate is over."""
         if not self._timers.postpones(now, slot, cause):
             self.open_now(slot, cause, event)
 
@@ -90,7 +90,7 @@ class Leases:
                 continue
             answer = None if need.gate.is_async else self._ask(now, acquisition, need)
             if answer is None or isinstance(answer, ParkDecision | Reject):
-                for other in reversed(taken):  # no other request has seen them taken, so giving them back is no event
+                for other in reversed(taken):  # taken in this call, so no other request can have waited for them
                     lease, other.lease = other.lease, None
                     if lease is not NO_LEASE:
                         other.gate.undo(other.key, lease)
@@ -107,7 +107,7 @@ class Leases:
         return self.judge(now, need, answer)
 
     def judge(self, now: int, need: GateNeed, answer: object) -> object:
-        """Count the ``answer`` of a gate and return it; in place of an exception, return what the gate's terms say."""
+        """Count the ``answer`` of a gate and return it; for an exception, return the answer that the terms define."""
         gate = need.gate
         if not isinstance(answer, Exception):
             gate.counters.count(need.key, answer)
@@ -122,7 +122,7 @@ class Leases:
         return ParkDecision()
 
     def undo(self, now: int, acquisition: Acquisition) -> None:
-        """Give back all leases of a request that isn't served now, which is an event, since others saw them taken."""
+        """Give back all leases of a request that isn't served now, and open their slots for other requests."""
         for need in acquisition.needs:
             if need.lease is not None:
                 self.give_back(now, need, need.gate.undo)
@@ -131,7 +131,7 @@ class Leases:
         """Give one lease ``back``, by the gate's ``release`` or ``undo``."""
         lease, need.lease = need.lease, None
         if lease is NO_LEASE:
-            return  # nothing has happened: a gate that is polled must not be asked for each request that ends
+            return  # nothing has changed, so a polled gate must not be asked because a request ends
         try:
             back(need.key, lease)
         except Exception as error:  # noqa: BLE001 - whatever an app's gate raises

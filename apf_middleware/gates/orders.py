@@ -1,12 +1,11 @@
-"""The orders in which parked requests go on: fair among flows, and strictly by arrival for levels that want it.
+"""The orders in which parked requests may try: fair among flows, and strictly by arrival for levels with ``fifo``.
 
-Both are collections that know nothing of gates: they order items by numbers that are given to them.
+Both are general collections, independent of gates: they order items by numbers that the caller passes.
 
-The disciplines of `fairqueuing` have another order, `WidthIndexedHeap`, which can't serve here. It orders a fixed set
-of queues and files them by classes of widths, so it may miss an item that fits behind a wider one of its class. In a
-queue set such a miss costs a back-fill that might have been. At a slot it would be a lost wake-up: the gate is open to
-the request, and nothing lets it try. `FairOrder` is exact for any cost, at the price of more work for each item, which
-only requests pay that wait for a gate.
+`WidthIndexedHeap`, the order of the disciplines in `fairqueuing`, can't be used here. It orders a fixed set of queues
+in classes of widths, so it may miss an item that fits behind a wider one of its class. In a queue set such a miss only
+prevents a back-fill. At a slot it would be a lost wake-up: the gate is open to the request, but the request never
+tries. `FairOrder` finds every item that fits. It is slower, but only requests that wait for a gate use it.
 """
 
 from collections.abc import Hashable, Iterator
@@ -50,14 +49,14 @@ class _Flow(Generic[_T]):
 
 
 class FairOrder(Generic[_T]):
-    """Start-time fair queuing: fair among flows, by number within a flow, and items of different costs apart.
+    """Start-time fair queuing among flows; within a flow, items are ordered by number.
 
     Each flow has a virtual start for its next item; the flow with the least virtual finish is next, and it is charged
     when one of its items is served. The virtual time of the order is the start of the item that was served last, and a
-    flow that is new begins there. So a flow with 10,000 items doesn't keep away one that has a single item.
+    new flow begins there. So a flow with a single item doesn't wait for all items of a flow with 10,000.
 
-    Costs are kept apart because a search may be limited to items below a cost. Of the items that it admits, a flow's
-    turn is for the one with the least number. Each operation takes O(log n) for each cost that occurs.
+    A search may be limited to items below a cost, so there is a heap for each cost. In its turn, a flow gets the item
+    with the least number among those. Each operation takes O(log n) for each cost that occurs.
     """
 
     __slots__ = ("_entries", "_flows", "_turns", "_virtual")
@@ -69,7 +68,7 @@ class FairOrder(Generic[_T]):
         self._turns: dict[int, list[tuple[int, int, str]]] = {}  # by cost, heaps of (finish, number, flow)
 
     def add(self, item: _T, flow: str, *, number: int, cost: int, work: int, is_back: bool = False) -> None:
-        """Add ``item``. One that ``is_back`` was taken for a try in vain, and nothing has been served since."""
+        """Add ``item``; ``is_back`` if it has tried in vain, and no item has been served since."""
         known = self._flows.get(flow)
         if known is None:
             known = self._flows[flow] = _Flow(flow, self._virtual)

@@ -1,7 +1,7 @@
-"""`Gates`: the gates of an app, with which it defines, operates and observes them and emits their events.
+"""`Gates`: the interface with which an app defines, operates and observes its gates, and emits events.
 
-A `Gates` belongs to one middleware. Its gates are asked as soon as the middleware has been made; until then no request
-waits, and events have no effect.
+A `Gates` belongs to one middleware. Its gates are asked as soon as the middleware has been created; until then no
+request waits, and events have no effect.
 """
 
 from collections import deque
@@ -38,14 +38,14 @@ _Hint = TypeVar("_Hint", bound=Callable[[Any, GateRequest], Hint])
 
 
 class GateRuntime(Protocol):
-    """What runs gates: it has the clock, and does what an event has made possible."""
+    """The runtime of gates: the clock, and the step in which requests try after an event."""
 
     def now(self) -> int:
         """Return the time."""
         ...
 
     def chance(self) -> float:
-        """Return a random number from 0 to 1, which spreads pauses."""
+        """Return a random number from 0 to 1, for the jitter of pauses."""
         ...
 
     def settle(self) -> None:
@@ -177,12 +177,12 @@ class Gates:
     # Operators
 
     def open(self, name: str) -> None:
-        """Open a gate, and let the requests that wait for it try, whatever is known."""
+        """Open a gate, and let all requests that wait for it try."""
         self.scheduler.open_gate(self.now(), self._gate(name))
         self.settle()
 
     def close(self, name: str, for_: float | None = None) -> None:
-        """Close a gate: requests wait, whatever happens, until it is opened or so many seconds have passed."""
+        """Close a gate: requests wait until it is opened, or until so many seconds have passed."""
         gate = self._gate(name)
         if for_ is not None and not for_ > 0:
             raise InvalidValueError(
@@ -276,7 +276,7 @@ def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSn
 
 
 def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnapshot:
-    """Return the status of one key; where no request waits that is None, and what is known of the key "" counts."""
+    """Return the status of one key; None if no request waits, and then the state of the key "" is shown."""
     queues = [] if slot is None or key is None else list(slot.queues.values())
     waiting = [one for queue in queues for one in (*queue, *([queue.candidate] if queue.candidate else []))]
     checking = 0 if slot is None or key is None else slot.checking

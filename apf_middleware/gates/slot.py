@@ -1,20 +1,20 @@
 """Slots, where requests wait for a gate, and acquisitions: the gates that a request needs, and its leases.
 
 A slot is the state of one gate for one key. ``closed_at`` is the *watermark*, the smallest cost known not to fit: until
-something happens, the gate isn't asked about requests that cost as much or more. Any event that may help opens the
-slot: the watermark goes up to infinity and ``opening``, a sequence number, grows by one. That costs the same however
-many requests wait; the scheduler then lets one candidate of each level try. The state lasts, so an event that comes
-while no request waits isn't lost (slots are *level-triggered*).
+the slot is opened, the gate isn't asked about requests that cost as much or more. Any event that may help opens the
+slot: the watermark is set above every cost, and ``opening``, a sequence number, grows by one. That costs the same
+however many requests wait; the scheduler then lets one candidate of each level try. A slot stays open while no request
+waits, so an event that comes then isn't lost (slots are *level-triggered*).
 
 *Bounded bypass.* The request whose turn comes next is the slot's ``first``: levels take turns, within a level flows do,
-and within a flow requests keep their order. While ``first`` doesn't fit, others that do may pass, but only so many, no
-matter when they arrived; then the slot is *reserved* for it, and no other request tries. The count belongs to the
-request, not to the slot, so it survives when the request is stopped by another of its gates. Several requests may hold
-reservations of one slot: the earliest goes first, at each of its slots, so two can't wait for each other.
+and within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass,
+no matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
+the request, not to the slot, so it is kept when another gate stops the request. If several requests hold reservations
+of one slot, the earliest goes first. That is the same order at all slots, so two requests can't wait for each other.
 
-A reservation is meant for a request that waits here. While its holder waits for something else, a seat or another
-gate, it lapses after a while; the next one of the same request lasts twice as long. So a request of a level that gets
-no seats doesn't keep a gate from others for ever, and one whose seat takes long gets both in the end.
+If the holder of a reservation waits for something else, a seat or another gate, the reservation ends after some time;
+the next one of the same request lasts twice as long. So a request whose level gets no seats can't block a gate for
+ever, and a request that waits long for a seat finally gets both.
 """
 
 from collections import deque
@@ -47,7 +47,7 @@ MOST_CHECKS: Final = 16
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
 
-_MOST_EVENTS: Final = 16  # are remembered for hints; after more, every request may try
+_MOST_EVENTS: Final = 16  # recorded for hints; after more events, every request may try
 
 
 class AcquisitionStage(Enum):
@@ -133,15 +133,15 @@ class Acquisition:
         self.deadline: int = now + limit_ns
         self.needs: list[GateNeed] = []
         self.stage: AcquisitionStage = AcquisitionStage.PARKED  # until it may join its queue
-        self.slot: Slot | None = None  # that keeps it waiting
+        self.slot: Slot | None = None  # the one at which the request waits
         self.candidate_of: SlotQueue | None = None
         self.parked_at: int = now  # at that slot
         self.attempts: int = 0
-        self.bypasses: int = 0  # the number of requests that got the turn of this one, at all of its slots
-        self.is_due: bool = False  # it was bypassed as often as one of its gates allows
+        self.bypasses: int = 0  # the number of requests that passed while this one was next, at all of its slots
+        self.is_due: bool = False  # whether it was bypassed as often as one of its gates allows
         self.reservations: list[GateReservation] = []
-        self.lapses: int = 0  # of its reservations
-        self.is_forced: bool = False  # an operator lets it try, although its slot is shut
+        self.lapses: int = 0  # the number of its reservations that have lapsed
+        self.is_forced: bool = False  # whether an operator lets it try although its slot is closed to it
         self.has_waited: bool = False
         self.check: Check | None = None  # while an asynchronous gate is asked
         self.refusal: Refusal | None = None
@@ -152,7 +152,7 @@ class Acquisition:
         return self.stage in {AcquisitionStage.PARKED, AcquisitionStage.CHECKING, AcquisitionStage.BEHIND}
 
     def cost_at(self, slot: "Slot") -> int:
-        """Return the cost of the request there."""
+        """Return the cost of the request at ``slot``."""
         return next((need.cost for need in self.needs if need.gate is slot.gate), 1)
 
     def __repr__(self) -> str:
@@ -197,9 +197,8 @@ class GateReservation:
 class SlotQueue:
     """The requests of one ``level`` that wait at one ``slot``.
 
-    Only one of them tries at a time, the ``candidate``. That is enough for all to be served, because when it has
-    passed, the next one tries. And it is why opening a slot costs the same however many requests wait. ``aside`` are
-    requests that can't use the event that opened the slot.
+    Only one of them tries at a time, the ``candidate``; when it has passed, the next one tries. Therefore opening a
+    slot costs the same however many requests wait. ``aside`` are requests that the last event can't help.
     """
 
     __slots__ = ("aside", "candidate", "level", "order", "slot", "turn")
@@ -213,7 +212,7 @@ class SlotQueue:
         self.aside: dict[Acquisition, None] = {}
 
     def add(self, acquisition: Acquisition, *, is_back: bool = False) -> None:
-        """Add a request that waits here. One that ``is_back`` was the candidate, and none has passed since."""
+        """Add a request that waits here; ``is_back`` if it was the candidate and no other has passed since."""
         self.order.add(
             acquisition,
             acquisition.flow,
@@ -248,10 +247,10 @@ class SlotQueue:
         return not len(self) and self.candidate is None
 
     def check(self) -> None:
-        """Raise AssertionError if a request waits in two places, or doesn't know where it waits."""
+        """Raise AssertionError if a request waits in two places, or has another slot than this."""
         self.order.check()
         for acquisition in self:
-            assert acquisition.slot is self.slot, f"{acquisition!r} waits in {self!r}, and doesn't know"
+            assert acquisition.slot is self.slot, f"{acquisition!r} waits in {self!r}, and has another slot"
             assert acquisition.stage is AcquisitionStage.PARKED, f"{acquisition!r} waits in {self!r}"
         assert not any(one in self.order for one in self.aside), f"a request waits twice in {self!r}"
         assert self.candidate not in self.order, f"the candidate of {self!r} waits in it"
@@ -292,7 +291,7 @@ class Slot:
         self.key: Hashable = key
         self.closed_at: int = OPEN
         self.opening: int = 0
-        self.cause: str = ""  # of the last opening that was needed
+        self.cause: str = ""  # of the last opening, except rescues of a slot that was open
         self.settled: int = -1  # the opening after which a request had to wait; hints are asked about later events
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
         self.queues: dict[int, SlotQueue] = {}  # by the identity of their level
@@ -331,8 +330,8 @@ class Slot:
     def is_kept_from(self, acquisition: Acquisition, cost: int) -> bool:
         """Return whether the slot is reserved for another request.
 
-        A reservation bars neither an earlier request that has been passed as often, because that might hold what the
-        holder waits for, nor an earlier one of the same flow, level and cost.
+        Two earlier requests may pass in spite of a reservation: one that is due for a reservation itself, because it
+        might hold what the holder waits for, and one of the same flow, level and cost.
         """
         if not self.reservations:
             return False
@@ -348,7 +347,7 @@ class Slot:
         """Return the request of ``queue`` that should try next, if any may."""
         holder = self.holder
         if holder is None:
-            # Only an open slot gives turns: while it is shut, those that come now can't compare with those to come.
+            # Turns are given only while the slot is open. Before that, other requests may still arrive.
             if self.first is None and self.closed_at == OPEN:
                 chosen = self._choose_first()
                 if chosen is not None and chosen.level is queue.level and not self.gate.is_closed:
@@ -358,11 +357,11 @@ class Slot:
             return None
         earlier = queue.order.first_of(holder.flow, holder.cost_at(self))
         if earlier is not None and earlier.number < holder.number:
-            return earlier  # it came from another gate, and keeps its place in its flow
+            return earlier  # it has waited at another gate, and keeps its place in its flow
         return holder if holder in queue.order else None
 
     def _choose_first(self) -> Acquisition | None:
-        """Give the turn to the next level, and in it to the request that is next, whether or not it fits."""
+        """Choose the next request of the level whose turn it is, whether or not it fits."""
         queue: SlotQueue | None = None
         for one in self.queues.values():
             if one.order and (queue is None or one.turn < queue.turn):
@@ -374,7 +373,7 @@ class Slot:
         return self.first
 
     def queue_of(self, level: SharedLevel) -> SlotQueue:
-        """Return the queue of ``level``, which is made if there is none."""
+        """Return the queue of ``level``; create it on the first call."""
         queue = self.queues.get(id(level))
         if queue is None:
             queue = self.queues[id(level)] = SlotQueue(self, level)
@@ -385,7 +384,7 @@ class Slot:
         if len(self.queues) > 1:
             self.queues[id(queue.level)] = self.queues.pop(id(queue.level))
 
-    # What happens
+    # State
 
     def shut(self, watermark: int) -> None:
         """Note that a cost of ``watermark`` doesn't fit."""
@@ -393,7 +392,7 @@ class Slot:
         self.settled = self.opening
 
     def open(self, cause: str, event: tuple[str, Any] | None = None) -> None:
-        """Note that something has happened that may help requests; hints may exclude an ``event`` for some of them."""
+        """Let requests try, because something has changed; hints may exclude requests that an ``event`` can't help."""
         if self.closed_at < OPEN or cause != OpeningCause.RESCUE.value:
             self.cause = cause
         self.closed_at = OPEN
@@ -406,15 +405,15 @@ class Slot:
                 queue.add(acquisition)
 
     def may_help(self, acquisition: Acquisition, since: int) -> bool:
-        """Return whether anything that has happened since that opening may help ``acquisition``.
+        """Return whether any event after the opening ``since`` may help ``acquisition``.
 
-        Hints are asked late: when the slot is open and the request's turn has come. A wrong SKIP keeps a request
-        waiting in vain, and a wrong QUEUE costs a microsecond; so in doubt the answer is yes.
+        Hints are called only when it is the turn of the request. If in doubt, return True: a wrong SKIP keeps a request
+        waiting, and a wrong QUEUE costs a microsecond.
         """
         if not self.gate.hints or since < 0:
             return True
         events = [event for opening, event in self.log if opening > since]
-        if len(events) < self.opening - since:  # more has happened than is remembered
+        if len(events) < self.opening - since:  # there were more events than are recorded
             return True
         return any(event is None or self._helps(acquisition, *event) for event in events)
 
@@ -432,17 +431,17 @@ class Slot:
             self.first = None
         elif first is not None:
             self.note_bypass(first)
-            if first.candidate_of is None:  # otherwise it waits for a seat, which isn't this gate's doing
+            if first.candidate_of is None:  # otherwise it waits for a seat, not for this gate
                 self.reserve(first)
         self.refusals = self.errors = 0
 
     def note_bypass(self, acquisition: Acquisition) -> None:
-        """Note that another request got the turn of ``acquisition``."""
+        """Count that another request passed while ``acquisition`` was next."""
         acquisition.bypasses += 1
         acquisition.is_due = acquisition.is_due or acquisition.bypasses >= self.gate.most_bypasses
 
     def reserve(self, acquisition: Acquisition) -> None:
-        """Reserve the slot for ``acquisition``, which waits here, if it has been passed often enough."""
+        """Reserve the slot for ``acquisition``, which waits here, if it has been bypassed often enough."""
         if not acquisition.is_due:
             return
         reservation = self.reservations.get(acquisition)

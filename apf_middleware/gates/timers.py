@@ -1,9 +1,9 @@
-"""Openings of slots at a given time: after pauses of gates that are polled or broken, at times that a gate has named,
-for the rescue of requests whose event never came, and at the end of reservations.
+"""Timers of slots: they open a slot after the pause of a polled or failing gate, at a time that the gate has named, and
+after a time without any event; they also end reservations.
 
-A gate without events is asked again after a first pause, which is doubled each time up to a longest one. Refusals and
-errors are counted apart. A pause is spread by a fifth in both directions, so that requests that began to wait together
-don't come back together.
+A gate without events is asked again after a pause, which doubles each time up to a maximum. Refusals and errors are
+counted apart. Pauses are jittered by up to a fifth in both directions, so that requests that began to wait together try
+again at different times.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ __all__ = ["LONGEST_PAUSE_NS", "SlotTimers", "longest_pause", "pause", "rescue_p
 LONGEST_PAUSE_NS: Final = 10**9
 
 _SPREAD: Final = 0.2
-_SEARCHED: Final = 8  # of the first timers, when one is to be hastened
+_SEARCHED: Final = 8  # `hasten` looks only at this many timers
 
 
 def pause(number: int, first_ns: int, most_ns: int) -> int:
     """Return the pause after so many refusals in a row."""
     if number <= 0 or most_ns <= 0:
         return 0
-    doublings = min(number - 1, most_ns.bit_length())  # more would only make a long integer
+    doublings = min(number - 1, most_ns.bit_length())  # more would exceed the maximum anyway
     return min(first_ns << doublings, most_ns)
 
 
@@ -41,14 +41,14 @@ def rescue_pause(wait_limit_ns: int) -> int:
 
 
 def spread(pause_ns: int, chance: float) -> int:
-    """Return a fifth less to a fifth more, for a ``chance`` from 0 to 1."""
+    """Return the pause with a jitter of up to a fifth in both directions, for a ``chance`` from 0 to 1."""
     return pause_ns + int(pause_ns * _SPREAD * (2 * chance - 1))
 
 
 class SlotTimers:
-    """One heap of timers for all slots; ``chance`` spreads pauses.
+    """One heap of timers for all slots; ``chance`` returns random numbers from 0 to 1, for the jitter.
 
-    A timer counts as long as its slot, gate or reservation still says the same time, so nothing has to be removed.
+    A timer is valid if its slot, gate or reservation still has the same time; others are skipped, not removed.
     """
 
     def __init__(self, chance: Callable[[], float]) -> None:
@@ -61,11 +61,11 @@ class SlotTimers:
         heappush(self._heap, (at, next(self._serial), slot))
 
     def reopen(self, at: int, gate: Gate) -> None:
-        """Open ``gate`` at this time, until which an operator has closed it."""
+        """Open ``gate`` at the time ``at``; an operator has closed it until then."""
         heappush(self._heap, (at, next(self._serial), gate))
 
     def let_lapse(self, now: int, reservation: GateReservation) -> None:
-        """End ``reservation`` after a while: twice as long each time that one of the same request has lapsed."""
+        """End ``reservation`` after a time that doubles with each lapsed reservation of the same request."""
         acquisition = reservation.acquisition
         reservation.lapses_at = now + (rescue_pause(acquisition.limit_ns) << acquisition.lapses)
         heappush(self._heap, (reservation.lapses_at, next(self._serial), reservation))
@@ -77,7 +77,7 @@ class SlotTimers:
         gate = slot.gate
         slot.errors = 0
         retry_at = decision.retry_at
-        # The time may have passed, perhaps while the answer was on its way. To try at once might be to try for ever.
+        # The time may have passed already. Trying again at once could then become an endless loop.
         has_passed = retry_at is not None and retry_at <= now
         if has_passed:
             retry_at = None
@@ -110,9 +110,9 @@ class SlotTimers:
         return rescue_pause(limit_ns) if set_ns is None else set_ns
 
     def postpones(self, now: int, slot: Slot, cause: str) -> bool:
-        """Return whether an event opens ``slot`` only later: neither broken gates nor remote ones are asked too often.
+        """Return whether an event opens ``slot`` only later, because its gate fails or is polled.
 
-        An event makes up for earlier refusals, so that the end of an outage isn't followed by long pauses.
+        An event resets the count of refusals, so that no long pause follows the end of an outage.
         """
         if slot.due is OpeningCause.ERROR and slot.due_at is not None and now < slot.due_at:
             return True
@@ -126,7 +126,7 @@ class SlotTimers:
         return False
 
     def hasten(self, now: int) -> Slot | None:
-        """Return the slot of a polled gate that may be asked before its time, if there is one."""
+        """Return the slot of a polled gate that may be asked early, if there is one."""
         for at, _, slot in self._heap[:_SEARCHED]:
             if (
                 isinstance(slot, Slot)
