@@ -1,13 +1,13 @@
-"""Seats adjusted every ten seconds: the *periodic* way, Kubernetes' own.
+"""Limits adjusted every ten seconds (``borrowing: periodic``), as in Kubernetes.
 
-Between two adjustments each level has a fixed limit, and its queue set knows no other. At an adjustment stock is taken
-of each level's demand in the period, `adjust_limits` says what it comes to, and every queue set gets its new limit.
+Between two adjustments each level has a fixed limit. At an adjustment the demand of each level in the last period is
+measured, `adjust_limits` computes the new limits, and every queue set gets its limit.
 
-No timer runs. A call that comes after one or more adjustments were due makes up for them first. Each takes stock at its
-own time, so that averages and smoothing are what they would have been. The limits of the last one count from the call
-on, since no request could have used them before. Where more than `MOST_MADE_UP` were missed, nothing has happened for
-long, and all that changes from one to the next is that old demand is forgotten a little more: for all but the last of
-the remaining ones that is done in one step.
+No timer runs. A call first makes the adjustments that have become due since the last call. Each measures the demand at
+its own time, so averages and smoothing are the same as with a timer. The limits of the last adjustment apply from the
+call on; no request could have used them earlier. If more than `MOST_MADE_UP` adjustments were missed, no request
+arrived or ended for a long time, so each of them would only let old demand decay a little more. All of the remaining
+ones but the last are then computed in one step.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["ADJUSTMENT_PERIOD_NS", "MOST_MADE_UP", "Adjusting"]
 
 ADJUSTMENT_PERIOD_NS = 10_000_000_000
-"""From one adjustment to the next, upstream's constant."""
+"""The time between two adjustments, as in Kubernetes."""
 
 MOST_MADE_UP = 60
-"""So many adjustments that were missed are made up for one by one: ten minutes."""
+"""The number of missed adjustments that are made one by one: those of ten minutes."""
 
 _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
@@ -50,8 +50,8 @@ _NONE: Final[tuple[Ticket, ...]] = ()
 class Adjusting(Sharing):
     """Share ``seats`` among the levels of ``wanted``, adjusting limits as `adjust_limits` does with ``deduct_exempt``.
 
-    ``discipline`` and ``room`` are as for a `QueueSet`. Unless ``may_rest``, queue sets see every request at once.
-    ``fair_fraction`` and ``failure`` are those of the last adjustment; each level has its ``record`` of it.
+    ``discipline`` and ``room`` are as for a `QueueSet`, and ``may_rest`` as for a `SharedLevel`. ``fair_fraction`` and
+    ``failure`` are those of the last adjustment; each level keeps its ``record`` of it.
     """
 
     __slots__ = (
@@ -177,7 +177,7 @@ class Adjusting(Sharing):
         return min([*due, *(ends_at for ends_at in ends if ends_at is not None)], default=None)
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Make up for the adjustments that were due by ``now``; the queue sets check that it is an integer."""
+        """Make the adjustments that were due by ``now``; the queue sets check that it is an integer."""
         if now.__class__ is not int or now < self._due_at:
             return _NONE
         self._levels.wake()
@@ -195,7 +195,7 @@ class Adjusting(Sharing):
     def _adjust_drained(self, now: int) -> Sequence[Ticket]:
         """Adjust the limits at once if a draining level has been forgotten; the regular adjustments keep their times.
 
-        Kubernetes does the same: a level that has drained makes it digest its configuration anew, which adjusts.
+        Kubernetes does the same: when a level has drained, it processes its configuration again, and adjusts.
         """
         if self._drained_at is None:
             return _NONE
@@ -210,7 +210,7 @@ class Adjusting(Sharing):
         return level.queueset.concurrency
 
     def _adjust(self, at: int, skipped: int = 0) -> None:
-        """Take stock at this time, after so many adjustments were ``skipped``, and find new limits."""
+        """Measure the demand at this time, after so many adjustments were ``skipped``, and compute new limits."""
         # A draining level may have the name of another one.
         levels = dict(self.levels) | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
         limits = self._limits_now()
@@ -221,10 +221,10 @@ class Adjusting(Sharing):
             level.record = LevelRecord(level_demands[name].demand, adjustment.levels[name])
 
     def _limits_now(self) -> dict[SharedLevel, LevelLimits]:
-        """Return the limits of all levels; those that stay have less while others drain.
+        """Return the limits of all levels; while levels drain, the others have less.
 
-        A draining level has its own limits for as long as requests wait there, and what it uses afterwards. With
-        ``strict_upstream`` the seats are divided anew by the shares of all levels, until those that drain are idle.
+        A draining level has its own limits for as long as requests wait there, and then the seats that it uses. With
+        ``strict_upstream``, the seats are divided by the shares of all levels until the draining ones are idle.
         """
         if self._strict and self.draining:
             shares = {one: one.shares or LevelShares(one.limits.nominal, exempt=one.exempt) for one in self._levels}
@@ -245,7 +245,7 @@ class Adjusting(Sharing):
         return found
 
     def _apply(self, now: int) -> Sequence[Ticket]:
-        """Put the limits of the last adjustment in force, and seat the tickets that they let in."""
+        """Apply the limits of the last adjustment, and seat tickets within them."""
         seated: list[Ticket] = []
         limits_now = self._limits_now()
         for level in list(self._levels):
@@ -311,7 +311,7 @@ class Adjusting(Sharing):
 
 
 def _part_of(limits: LevelLimits, seats: int, total: int) -> LevelLimits:
-    """Return ``seats`` / ``total`` of the nominal seats, rounded down, but not to nothing."""
+    """Return ``limits`` with ``seats`` / ``total`` of the nominal seats, rounded down, but not to 0."""
     nominal = max(limits.nominal * seats // total, min(limits.nominal, 1))
     return LevelLimits(nominal, min(limits.min, nominal), max(limits.max, nominal))
 
@@ -320,14 +320,12 @@ def _level_demand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int
     """Return the demand of ``level`` at this time, and begin its next period."""
     queueset = level.queueset
     current = queueset.concurrency
-    queueset.concurrency = (
-        0  # seats that lingered until then come free, but it is too late to seat a ticket at that time
-    )
+    queueset.concurrency = 0  # free the seats whose linger has ended by then, but seat no ticket: that time has passed
     queueset.tick(at)
     queueset.concurrency = current
     smoothed = 0.0
     if level.record is not None:
-        current = level.record.adjustment.current  # of several that are made up for, the limit that would be in force
+        current = level.record.adjustment.current  # if several are made at once, the limit of the one before
         smoothed = level.record.adjustment.smoothed
     if skipped:
         smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)

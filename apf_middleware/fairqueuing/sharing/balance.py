@@ -1,20 +1,19 @@
 """The seats that each level deserves while several wait, and the lag of its service behind that.
 
-**Deserved seats.** The seats that the waiting levels can have between them are divided in proportion to their weights,
-except where a bound holds a level: it gets at least what it is promised, and at most its max and what it asks for.
-Where priorities differ, each level first has its part of a server on which all levels are busy; what is left goes to
-the highest priority. Children of one parent divide what their parent deserves.
+**Deserved seats.** The seats that the waiting levels can use together are divided in proportion to their weights. Each
+level gets at least the seats that it is promised, and at most its max or the seats that it asks for. If priorities
+differ, each level first gets at most its part of a server on which all levels are busy; the rest goes to the highest
+priority. Children of one parent divide the seats that the parent deserves.
 
-**Lag.** Deserved seats are fractions and seats in use are integers. A level that deserves 2.25 seats has 2 of them for
-three quarters of the time and 3 for the rest, so that the average is right: its *lag* is the integral of the seats that
-it deserves less those that it uses, and a seat that no level can claim as a whole goes to the level with the largest
-lag for its weight. Rounding would give the same level the same seat for ever.
+**Lag.** Deserved seats are fractions, and seats in use are integers. A level that deserves 2.25 seats should use 2 of
+them for three quarters of the time and 3 for the rest. Its *lag* is the integral of the seats that it deserves less
+those that it uses. A seat of which several levels deserve a part goes to the one with the largest lag in proportion to
+its weight. If seats were rounded instead, the same level would always get that seat.
 
-The lag is kept while a level waits beside others, and it never exceeds twice the longest work that was seen lately. So
-neither a level that was served while no other waited, nor one whose seats took long to come back, is compensated for
-longer than that.
+The lag is kept only while a level waits beside others, and it is bounded by twice the longest recent work of a request.
+So a level is neither compensated nor charged for more than that, whatever happened before.
 
-All amounts are integers, in units of ``SEAT``: they don't depend on the order of additions.
+All amounts are integers, in units of ``SEAT``, so sums don't depend on the order of additions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +29,7 @@ _BITS: Final = 20
 SEAT: Final = 1 << _BITS
 """One seat, in the unit of deserved seats."""
 
-_FADES: Final = 10  # of the longest work, a 1,024th is forgotten at each finish
+_FADES: Final = 10  # the longest work decreases by one part in 2**10 with each request that ends
 
 Claim = tuple[int, int, int]
 """Weight, lower and upper bound."""
@@ -78,7 +77,7 @@ class Balance:
 
     def __init__(self, now: int) -> None:
         self._clock = now
-        self._unbound_total: int | None = None  # what was divided last, if no bound held any level then
+        self._unbound_total: int | None = None  # the seats divided last, if no bound applied to any level
         self.longest: int = 0  # work of one request, in nanoseconds times SEAT
 
     def entitle(self, levels: Iterable["SharedLevel"], parents: Iterable["Parent"], total: int) -> None:
@@ -93,7 +92,7 @@ class Balance:
             level.deserved = level.entitled
 
     def join(self, now: int, level: "SharedLevel") -> None:
-        """Note that ``level`` begins to wait: without a lag, and with what is left of an advance, which fades."""
+        """Note that ``level`` begins to wait. Its lag starts at 0; if it was negative, it has risen towards 0 since."""
         self._unbound_total = None
         level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
 
@@ -112,7 +111,7 @@ class Balance:
             self.longest -= self.longest >> _FADES
 
     def advance(self, now: int, waiting: Sequence["SharedLevel"]) -> None:
-        """Add to the lags what has happened since the last call, during which no seats changed hands."""
+        """Update the lags for the time since the last call, in which no seats were taken or given back."""
         elapsed = now - self._clock
         self._clock = now
         if not elapsed or len(waiting) < 2:
@@ -123,7 +122,7 @@ class Balance:
             level.lag = max(-bound, min(bound, lag))
 
     def divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:
-        """Set what each of several waiting levels deserves now, where ``free`` seats are counted for no level."""
+        """Set the seats that each of several waiting levels deserves; ``free`` seats are counted for no level."""
         if not self._has_changed(waiting, free):
             return
         families: dict[Parent, list[SharedLevel]] = {}
@@ -192,7 +191,7 @@ def _claim(level: "SharedLevel") -> Claim:
 def _deal(
     total: int, members: Sequence["SharedLevel | Parent"], claims: Sequence[Claim], classes: Sequence[int]
 ) -> None:
-    """Set what each of the ``members`` deserves of ``total``; what is left goes to the lowest class first."""
+    """Set the part of ``total`` that each of the ``members`` deserves; the rest goes to the lowest class first."""
     if min(classes) == max(classes):
         parts = fill(total, [(weight or 1, lower, upper) for weight, lower, upper in claims])
     else:

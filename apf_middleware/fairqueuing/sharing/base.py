@@ -1,9 +1,9 @@
-"""The interface of seat sharing, and what both implementations have in common.
+"""The interface of seat sharing, and definitions that both implementations use.
 
 A `Sharing` owns the levels of one server and decides at each moment how many seats each may use. `Lending` lends seats
 at each dispatch; `Adjusting` sets limits every ten seconds, as Kubernetes does.
 
-A level that can never have a seat rejects every request at once, since waiting can't help.
+A level whose max is 0 rejects every request at once, because waiting can't help.
 """
 
 from abc import ABC, abstractmethod
@@ -27,9 +27,9 @@ WITHOUT_SEATS: Final = QueueSetSettings.without_queues(0)
 
 
 class Sharing(ABC):
-    """How levels share the ``seats`` of a server.
+    """The levels of a server, which share its ``seats``.
 
-    Every call returns the tickets that it seated, of any level, for the caller to wake. Times never run backwards.
+    Every call returns the tickets that it seated, of any level, for the caller to wake. ``now`` must never decrease.
 
     Before the time ``quick_until``, a request that is alone in a resting, limited level may be seated and released by
     the level itself (see `SharedLevel.seat_alone`), without a call of the sharing. With 0 the sharing must see every
@@ -44,15 +44,15 @@ class Sharing(ABC):
     seats: int
     quick_until: int
 
-    # What happens to tickets
+    # The life of a ticket
 
     @abstractmethod
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in at ``level``: afterwards it is seated, waiting, or rejected for a reason."""
+        """Seat or queue ``ticket`` at ``level``, or reject it with a reason."""
 
     @abstractmethod
     def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` in at ``level``, parked until `unpark`; or it is rejected."""
+        """Park ``ticket``, which arrives at ``level``, until `unpark`, or reject it."""
 
     @abstractmethod
     def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
@@ -64,22 +64,23 @@ class Sharing(ABC):
     ) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.
 
-        A linger that has ended by ``now`` may seat it first: then it is among the tickets returned.
+        If seats whose linger has ended by ``now`` are enough for it, it is seated instead and among the tickets
+        returned.
         """
 
     @abstractmethod
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """End ``ticket``'s run. Its seats come free now, or when its linger ends."""
+        """End the run of ``ticket``. Its seats come free now, or when its linger ends."""
 
     # Time
 
     @abstractmethod
     def tick(self, now: int) -> Sequence[Ticket]:
-        """Do what was due by ``now``."""
+        """End the lingers, and make the adjustments, that are due by ``now``."""
 
     @abstractmethod
     def next_event_at(self) -> int | None:
-        """Return when `tick` must be called: a linger ends, or limits are adjusted while requests wait."""
+        """Return the time at which `tick` must be called: for the end of a linger, or an adjustment of limits."""
 
     # Levels
 
@@ -91,15 +92,15 @@ class Sharing(ABC):
     def reconfigure(
         self, now: int, seats: int, wanted: Wanted, hierarchy: Hierarchy = NO_HIERARCHY
     ) -> Sequence[Ticket]:
-        """Put other seats, levels and limits in force. No waiting or running request loses its place."""
+        """Apply other seats, levels and limits. Waiting and running requests keep their places."""
 
     @abstractmethod
     def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
-        """Seat no request of ``level`` from now on if ``held``, and let none arrive there if ``closing``."""
+        """Set whether ``level`` is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""
 
     @abstractmethod
     def forget_drained(self, now: int) -> None:
-        """Look for levels that have drained, after requests left their queues by none of these calls."""
+        """Find levels that have drained, after requests have left their queues without one of the calls above."""
 
     # Looking
 
@@ -109,14 +110,14 @@ class Sharing(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise AssertionError where sums don't add up, or where a request waits that could be seated."""
+        """Raise AssertionError if sums are inconsistent, or if a request waits that could be seated."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.seats} seats among {len(self.levels)} levels>"
 
 
 def raise_time_error(now: object, last: int) -> NoReturn:
-    """Raise the error for ``now``, where the last call was at ``last``."""
+    """Raise the error for an invalid ``now``, after a call at the time ``last``."""
     if not isinstance(now, int) or isinstance(now, bool):
         raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
     raise ClockError("now", now, f"it must not be before {last}", hint="Use one monotonic clock")

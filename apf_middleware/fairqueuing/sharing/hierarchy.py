@@ -1,8 +1,8 @@
 """Parents, priorities and shares of levels.
 
-A *parent* takes no requests itself. Its min is promised to its children together, and they never use more than its max
-together. The pool of seats counts a parent as one level: for its min, or for the sum of its children where that is
-more. A parent counts its children as the pool counts levels without a parent.
+A *parent* takes no requests itself. Its min is promised to its children together, and together they never use more than
+its max. In the ledger a parent is like one level: it counts for its min or for the sum of its children, whichever is
+larger. Its children count within the parent as levels without a parent count in the ledger.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ MOST_PRIORITY: Final = 1_000_000
 class Hierarchy:
     """The limits of parents by name, the parents of levels, the priorities that aren't 0, and the shares of both.
 
-    The shares of a level or parent are its weight where several want the same seats. Its nominal seats, which are
-    shares rounded to whole seats, are the weight where shares are missing.
+    The shares of a level or parent are its weight when several want the same seats. Without shares, the weight is the
+    number of its nominal seats.
     """
 
     parents: Mapping[str, LevelLimits] = field(default_factory=dict)
@@ -43,8 +43,8 @@ NO_HIERARCHY: Final = Hierarchy()
 class Parent:
     """A parent's seats: ``least`` are promised to its children together, and they never get more than ``most``.
 
-    ``total`` is the sum of what its children count for, and ``counted`` what the parent counts for itself. ``kept`` is
-    the part of its min that is sure while a level drains. `Balance` keeps ``entitled`` and ``deserved``.
+    ``total`` is the number of seats that its children count for, and ``counted`` that of the parent itself. ``kept`` is
+    the part of its min that is promised while a level drains. `Balance` sets ``entitled`` and ``deserved``.
     """
 
     __slots__ = (
@@ -78,30 +78,30 @@ class Parent:
         self.deserved = self.entitled = 0
 
     def begin(self, promised: int, least: int) -> None:
-        """Promise ``least`` seats, of which ``promised`` are promised to single children; none is counted yet."""
+        """Promise ``least`` seats, or ``promised``, the sum of the children's promises, if that is more; count none."""
         self.promised = promised
         self.least = max(least, promised)
         self.total = 0
 
     def count(self, change: int) -> int:
-        """Add ``change`` to what the children count for, and return by how much the parent's own count changes."""
+        """Add ``change`` to the count of the children, and return the change of the parent's own count."""
         self.total += change
         before, self.counted = self.counted, max(self.total, self.least)
         return self.counted - before
 
-    # What one child may have. Each takes the seats that this child counts for already, which the total includes.
+    # The seats that one child may use. ``child_counted`` is the child's own count, which ``total`` includes.
 
     def room(self, child_counted: int, free: int) -> int:
-        """Return the seats that a child could use, its own limits aside, where ``free`` are free in the pool."""
+        """Return the seats that a child could use apart from its own limits, if ``free`` are free in the ledger."""
         most = max(self.least, min(self.most, free + self.counted))
         return most - self.total + child_counted
 
     def room_in_min(self, child_counted: int) -> int:
-        """Return the seats that a child could use within the parent's min, which only its siblings compete for."""
+        """Return the seats that a child could use within the parent's min."""
         return self.least - self.total + child_counted
 
     def room_in_max(self, child_counted: int) -> int:
-        """Return the seats that the parent's max leaves to a child."""
+        """Return the seats that a child could use within the parent's max."""
         return self.most - self.total + child_counted
 
     def __repr__(self) -> str:

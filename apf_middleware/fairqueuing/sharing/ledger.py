@@ -1,11 +1,12 @@
-"""The seats of `Lending` as a ledger: what each level is promised, what it counts for, and what it could have.
+"""The ledger of the seats of `Lending`: how many each level is promised, counts for, and may use.
 
-T seats are shared: the server's, or all mins together where that is more, for those are promised. Each limited level
-counts for the larger of what it uses and its min; an exempt level for what it uses; a parent for the larger of what its
-children count for and its min. ``free`` is T less what the levels and parents count for.
+T seats are shared: those of the server, or the sum of all mins if that is larger, because mins are promised. A limited
+level *counts for* the seats that it uses or its min, whichever is larger. An exempt level counts for the seats that it
+uses. A parent counts for the sum of its children or its min, whichever is larger. ``free`` is T less the counts of all
+parents, and of all levels without a parent.
 
-The sums are kept up to date as levels use seats (`SeatLedger.count`), and computed from scratch when levels, limits or
-states change (`SeatLedger.promise`). The rules by which seats are lent are those of `lending`.
+The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
+or states change (`SeatLedger.promise`). `lending` explains how they are used.
 """
 
 from collections.abc import Collection, Sequence
@@ -38,7 +39,7 @@ class SeatLedger:
         return max(level.least, min(level.most, room))
 
     def count(self, level: SharedLevel, counted: int) -> None:
-        """Let ``level`` count for ``counted`` seats."""
+        """Set the number of seats that ``level`` counts for."""
         change = counted - level.counted
         level.counted = counted
         parent = level.parent
@@ -47,7 +48,7 @@ class SeatLedger:
     # From configuration to configuration
 
     def promise(self, seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
-        """Find what each is promised and could ever have of a server's ``seats``; nothing is counted afterwards."""
+        """Compute the promised and the maximum seats of each level and parent; the counts start at 0 again."""
         for level in levels:
             level.least = _promised(level)
         for parent in parents:
@@ -94,7 +95,7 @@ def _has_waiting(level: SharedLevel) -> bool:
 
 
 def _promised(level: SharedLevel) -> int:
-    """Return what ``level`` is promised, unless another one drains."""
+    """Return the seats that ``level`` is promised if no other level drains."""
     if level.exempt or (level.is_closing and level.queueset.is_idle):
         return 0
     if level.is_draining:
@@ -107,7 +108,7 @@ def _promised_to_children(parent: Parent, levels: Sequence[SharedLevel]) -> int:
 
 
 def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
-    """Put off the mins that are new or higher, because requests of a draining level need its seats."""
+    """Postpone new and higher mins, because the requests of a draining level need its seats."""
     for level in levels:
         if not level.is_draining:
             level.least = min(level.least, level.kept)
@@ -117,7 +118,7 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
     promised = sum(level.least for level in top) + sum(parent.least for parent in parents)
     if promised < seats:
         return
-    # There are fewer seats than before, or every seat is promised: a draining level keeps one seat, so that it drains.
+    # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish.
     for level in top:
         if level.is_draining and not level.exempt:
             level.least = min(level.least, 1) or int(_has_waiting(level))

@@ -1,16 +1,15 @@
 """One level among those that share seats: its queue set, its limits, and the request that is alone in it.
 
-**Resting.** Most levels of most servers are idle most of the time, and then have one request. A request that needs one
-seat, and finds its level resting (nothing waits, runs or lingers) and promised at least one seat, is seated whatever
-happens elsewhere: it is within the level's min, and takes no seat that another request could have had. So neither the
-queue set nor the sharing needs to see it at once. It is recorded here as being *alone*, and the totals of the requests
-that came and went alone are kept: their number and their time. An exempt level seats every request anyway; there only
-the seat must be counted.
+**Resting.** Most levels are idle most of the time, and often have only one request. A level *rests* if no request
+waits, runs or lingers in it. If the level is promised at least one seat, a request for one seat is then seated at once:
+that seat is within the level's min, so no other request could have it. Therefore neither the queue set nor the sharing
+has to be called. The request is recorded here as *alone*; of earlier such requests, only the number and the total time
+are kept. An exempt level seats every request anyway; there the sharing only has to count the seat.
 
-As soon as anything else happens or a snapshot is taken, the queue set is brought up to date (`SharedLevel.wake`). The
-request that is still there arrives as of its own time. Of those that are gone only the totals are booked, and nothing
-is lost by that: each found everything idle and left everything idle, so what remains of them is a sum of work, a sum of
-seat-nanoseconds, and the flow of the last one.
+At any other event, or when a snapshot is taken, the queue set is brought up to date (`SharedLevel.wake`). A request
+that still runs alone arrives there, with its own time of arrival. Requests that have ended are booked with their
+totals. This is exact: each of them found the level idle and left it idle, so only their total work, their total time
+and the flow of the last one matter.
 """
 
 from collections.abc import Sequence
@@ -54,18 +53,18 @@ class LevelRecord:
 class SharedLevel:
     """One level of a server, with its ``queueset``; a `Sharing` owns it and changes its fields.
 
-    ``least`` seats are promised to the level at any time, and it never gets more than ``most``; ``counted`` is the
-    number of seats that the other levels must leave to it at this moment. ``turn`` grows with each seat that it was
-    given while others waited too. ``weight`` is its part where several levels want the same seats; ``entitled``,
-    ``deserved`` and ``lag`` follow from that (see `balance`). While another level drains, only the ``kept`` part of the
-    min is sure: what the level had before.
+    ``least`` seats are promised to the level at any time, and it never gets more than ``most``. ``counted`` is the
+    number of seats that the level counts for at this moment (see `ledger`). ``turn`` is the serial number of its last
+    dispatch while other levels waited. ``weight`` is its proportion when several levels want the same seats;
+    ``entitled``, ``deserved`` and ``lag`` are computed from it (see `balance`). While another level drains, only the
+    ``kept`` part of the min is promised: the min that the level had before.
 
-    While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive; a level that
-    ``is_over`` never comes back from draining. A level that ``is_common`` is none of these and has no parent, and is
-    served in fewer steps. Levels that borrow come in the order of ``borrows_as``, the lowest first.
+    While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. A draining level that
+    ``is_over`` is never revived. A level that ``is_common`` is neither held nor closing nor draining and has no parent;
+    it is served in fewer steps. Levels that borrow are served in the order of ``borrows_as``, the lowest first.
 
-    Unless it ``may_rest``, the queue set sees every request at once. ``limit_of`` finds the limit in force; without it
-    that is the concurrency of the queue set.
+    If ``may_rest`` is false, the queue set sees every request at once. ``limit_of`` returns the limit in force; without
+    it, that is the concurrency of the queue set.
     """
 
     __slots__ = (
@@ -175,13 +174,13 @@ class SharedLevel:
         return self.alone is None and self.queueset.is_idle
 
     def rank_borrower(self, priority: int) -> None:
-        """Set the level's place among borrowers: by ``priority``, and levels without shares last of their priority."""
+        """Set the rank among borrowers: by ``priority``, and for the same priority levels without shares last."""
         self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.weight else 1)
 
     # Resting
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
-        """Seat ``ticket``, which is no wider than ``quick_width``, as the only one; return False if that can't be."""
+        """Seat ``ticket``, which is no wider than ``quick_width``, as the only one; return False if this isn't allowed."""
         if ticket.work.linger_ns or ticket.state is not _NEW or now < self._rested_at:
             return False
         self.quick_width = 0
@@ -209,17 +208,17 @@ class SharedLevel:
         return _NONE
 
     def rest(self, now: int) -> None:
-        """Let the next request be alone, because the level is idle; do nothing where that isn't allowed."""
+        """Allow the next request to be alone, if the level is idle and promised a seat."""
         is_promised = self.least or self.exempt
         if self.queueset.parked:
-            return  # a parked request comes back to the queue set, which must not have missed another one
+            return  # when a parked request returns to the queue set, that must know of all other requests
         is_open = not (self.is_held or self.queueset.is_quiescing)
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.quick_width = 1
             self._rested_at = now
 
     def wake(self) -> None:
-        """Bring the queue set up to date with what it missed."""
+        """Account in the queue set for the requests that were or are alone."""
         count = self.alone_count - self.booked_count
         queueset = self.queueset
         if count:
@@ -237,13 +236,13 @@ class SharedLevel:
         if ticket is not None:
             self.alone = None
             ticket.state = _NEW
-            queueset.concurrency = max(queueset.concurrency, 1)  # it was within the level's min
+            queueset.concurrency = max(queueset.concurrency, 1)  # because its seat is within the level's min
             queueset.arrive(ticket.arrived_at, ticket)
 
     def charge(self, ticket: Ticket, seats: float) -> None:
         """Bill ``ticket`` for so many seats."""
         if self.alone is ticket:
-            self.wake()  # the sums of requests that were alone are of one seat each
+            self.wake()  # the totals of requests that were alone assume one seat for each
         self.queueset.charge(ticket, seats)
 
     # Looking
@@ -276,7 +275,7 @@ class SharedLevel:
         )
 
     def check(self) -> None:
-        """Raise AssertionError where what is kept doesn't add up."""
+        """Raise AssertionError if the level's state is inconsistent."""
         self.queueset.check()
         assert not (self.quick_width and self.alone), f"two requests could be alone in {self!r}"
         if self.quick_width or self.alone:

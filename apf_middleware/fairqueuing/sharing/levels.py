@@ -44,7 +44,7 @@ class SharedLevels:
         self.parents: dict[str, Parent] = {}
 
     def __iter__(self) -> Iterator[SharedLevel]:
-        """Iterate over the levels and then those that drain; nothing may be opened or forgotten meanwhile."""
+        """Iterate over the levels and then those that drain; none may be opened or forgotten during the iteration."""
         yield from self.by_name.values()
         yield from self.draining
 
@@ -60,8 +60,8 @@ class SharedLevels:
 
     def adopt(self, now: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
         """Open the levels of ``wanted`` that are missing, and drain those that it doesn't name."""
-        # While a level drains, the others are only sure of what they had before it did. So after several reloads in a
-        # row that is what they had before the first one.
+        # While a level drains, the other levels are promised only the mins that they had before. After several reloads
+        # in a row, these are the mins before the first one.
         drained = not self.draining
         had = {name: parent.limits.min if drained else parent.kept for name, parent in self.parents.items()}
         self._adopt_parents(hierarchy, had)
@@ -117,7 +117,7 @@ class SharedLevels:
         return True
 
     def operate(self, level: SharedLevel, *, held: bool, closing: bool) -> None:
-        """Set whether requests of ``level`` are kept from their seats and new ones rejected."""
+        """Set whether ``level`` is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""
         self.wake()
         level.is_held, level.is_closing = held, closing
         if not level.is_draining:
@@ -129,18 +129,18 @@ class SharedLevels:
             level.wake()
 
     def leaving(self) -> list[SharedLevel]:
-        """Return the levels that drain or close: when the last request leaves, something follows from that."""
+        """Return the levels that drain or close, and so must be looked at when their last request has left."""
         return [level for level in self if level.is_draining or level.is_closing]
 
     # Looking
 
     def snapshot(self, seats: int) -> SharingSnapshot:
-        """Return a frozen picture of now; levels that drain come last."""
+        """Return a frozen snapshot; levels that drain come last."""
         self.wake()
         return SharingSnapshot(seats, tuple(level.snapshot() for level in self))
 
     def check(self) -> None:
-        """Raise AssertionError where a level contradicts itself, or isn't where it belongs."""
+        """Raise AssertionError if a level is inconsistent, or in the wrong collection."""
         for level in self:
             level.check()
         assert all(level.is_draining and not level.is_idle for level in self.draining), f"draining levels of {self!r}"

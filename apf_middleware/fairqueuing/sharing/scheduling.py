@@ -1,18 +1,24 @@
-"""Which level is served next, where seats are free that several waiting levels could use.
+"""The scheduler of levels: it decides which one is served next when several wait for the same free seats.
 
-**Order.** Levels under their min (for a child: within the min of its parent) come first, then those that use at least
-one seat less than they deserve (see `balance`). Within these two groups the level with the fewest used seats for its
-weight comes first. Next comes a level that deserves part of one more seat, and then all others: there the largest lag
-for the weight comes first. Beyond what a level has while all are busy, the priority goes before that, and levels
-without a weight come last. Of equals the level comes first that was served longest ago, and a draining one before all.
-Fractions are compared by cross-multiplication of integers.
+**Order.** There are four groups, of which the first that isn't empty is served:
 
-**Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Behind it, levels
-are served that stay within their min, which takes nothing from it. A level that is held back by its own max saves
-nothing up, and one that is held back by its parent's max only among the children of that parent.
+1. levels below their min; for a level with a parent, also those within the unused min of the parent
+2. levels that use at least one seat less than they deserve (see `balance`)
+3. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
+   on which all levels are busy
+4. all others by priority; of the same priority, levels that deserve a part of one more seat come first, and levels
+   without a weight last
 
-**Back-fill.** Others may be served before a ticket for which seats are saved up, for a bounded number of rounds (see
-`reservation`). A ticket may pass up to two others: the first of its own level, and the one of another level for which
+In groups 1 and 2, the level with the fewest used seats in proportion to its weight comes first; in groups 3 and 4, the
+one with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that
+was served longest ago. Fractions are compared by cross-multiplication of integers.
+
+**Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
+then served only within their mins, which are no part of those seats. If the level's own max stops its ticket, no seats
+are saved up; if the parent's max does, they are saved up only from other children of that parent.
+
+**Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
+`seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
 seats are saved up.
 """
 
@@ -34,8 +40,8 @@ __all__ = ["Backfill", "Decision", "LevelScheduler"]
 class Decision:
     """The outcome of a survey: the ``ticket`` of ``level`` to be seated next, if any fits.
 
-    Seats are saved up for ``saver``, and within the parents ``saving``. ``blocked`` are the tickets whose turn it is
-    and for which some seats are free, but too few.
+    Seats are saved up for the level ``saver``, and among the children of the parents ``saving``. ``blocked`` are the
+    tickets that are next and for which too few seats are free.
     """
 
     __slots__ = ("blocked", "level", "saver", "saving", "ticket")
@@ -49,20 +55,20 @@ class Decision:
 
 
 class Backfill(NamedTuple):
-    """A ``ticket`` of ``level`` that may be seated before others, whose reservations it has to be counted in."""
+    """A ``ticket`` of ``level`` that may be seated before others, and the reservations of these."""
 
     level: SharedLevel
     ticket: Ticket
-    passed: tuple[tuple[Reservation, bool], ...] = ()  # and whether each is of the ticket's own level
+    passed: tuple[tuple[Reservation, bool], ...] = ()  # each with whether it is of the ticket's own level
 
     def note_seated(self) -> None:
-        """Count the ticket, which has been seated, as one that passed."""
+        """Record in the reservations that the ticket has been seated before the others."""
         for reservation, own in self.passed:
             reservation.let_pass(self.ticket, own=own)
 
 
 class LevelScheduler:
-    """Choose among the levels in ``waiting``, those with requests that wait for a turn."""
+    """Choose the next level among ``waiting``, the levels whose requests wait for seats."""
 
     __slots__ = ("_balance", "_ledger", "waiting")
 
@@ -72,7 +78,7 @@ class LevelScheduler:
         self.waiting: list[SharedLevel] = []  # changed in place only
 
     def divide(self) -> None:
-        """Divide the seats anew among the waiting levels, because these or the seats have changed."""
+        """Update what each waiting level deserves, because the waiting levels or the seats have changed."""
         if len(self.waiting) > 1:
             self._balance.divide(self.waiting, self._ledger.free)
         else:
@@ -80,13 +86,13 @@ class LevelScheduler:
                 level.deserved = level.entitled
 
     def may_seat(self) -> bool:
-        """Return whether a survey is worth while: a seat is free that some waiting level could use."""
+        """Return whether a waiting level could use a free seat, so that `survey` may find a ticket."""
         if self._ledger.free > 0:
             return bool(self.waiting)
         return any(level.queueset.seats_in_use < _in_min(level) for level in self.waiting)
 
     def survey(self, now: int) -> Decision:
-        """Decide which ticket is seated next, and for which others seats are saved up. No seats change hands."""
+        """Decide which ticket is seated next, and for which others seats are saved up; seat none."""
         decision = Decision()
         if len(self.waiting) > 1:
             self._balance.advance(now, self.waiting)
@@ -96,7 +102,7 @@ class LevelScheduler:
             level = _first_of(levels)
             levels.remove(level)
             queueset = level.queueset
-            queueset.concurrency = 0  # so that a tick moves the meters on and dispatches nothing
+            queueset.concurrency = 0  # so that `tick` updates the meters and dispatches nothing
             if queueset.discipline.is_restless:
                 queueset.tick(now)
             ticket = queueset.head()
@@ -115,7 +121,7 @@ class LevelScheduler:
 
     @staticmethod
     def _save_up(level: SharedLevel, wanted: int, decision: Decision) -> bool:
-        """Save seats up for ``level``, unless its own max holds it back; return whether all others are concerned."""
+        """Save seats up for ``level``, unless its own max stops it; return whether that concerns all other levels."""
         parent = level.parent
         if wanted > level.most or parent in decision.saving:
             return False
@@ -127,13 +133,16 @@ class LevelScheduler:
         return True
 
     def _limit_in_turn(self, level: SharedLevel, decision: Decision) -> int:
-        """Return what ``level`` may use while seats are saved up for levels that come before it."""
+        """Return the seats that ``level`` may use while others are saved up for levels before it."""
         if level.parent in decision.saving:
             return level.least
         return self._ledger.limit_of(level) if decision.saver is None else _in_min(level)
 
     def limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
-        """Return the limit of a level without queues, which has no turn: the min while a level that is first saves."""
+        """Return the limit of a level without queues, whose tickets can't wait for a turn.
+
+        While seats are saved up for a level that comes before it, that is its min.
+        """
         decision = self.survey(now)
         saver = decision.saver
         if level.parent in decision.saving or (saver is not None and _first_of((saver, level)) is saver):
@@ -163,7 +172,7 @@ class LevelScheduler:
         return None
 
     def _find_in(self, level: SharedLevel) -> Backfill | None:
-        """Return what could be seated in ``level``, if seats were saved up in no other level."""
+        """Return the ticket of ``level`` that could be seated if no seats were saved up for other levels."""
         queueset, limit = level.queueset, self._ledger.limit_of(level)
         free = limit - queueset.seats_in_use
         if free <= 0:
@@ -188,7 +197,7 @@ class LevelScheduler:
 
 
 def _in_min(level: SharedLevel) -> int:
-    """Return what ``level`` may use of seats that are promised to it or to its parent."""
+    """Return the seats that ``level`` may use within its min and that of its parent."""
     parent = level.parent
     if parent is None:
         return level.least
@@ -196,9 +205,10 @@ def _in_min(level: SharedLevel) -> int:
 
 
 def _seats_wanted(level: SharedLevel, width: int) -> int:
-    """Return what ``level`` would use with one more ticket of this ``width``; more than its max if that can't be.
+    """Return the seats that ``level`` would use with one more ticket of this ``width``.
 
-    A ticket that is wider than the max counts as the max, and runs alone.
+    A ticket that is wider than the max counts as the max, and runs alone. As long as it can't, return more than the
+    max.
     """
     used, most = level.queueset.seats_in_use, level.most
     if width <= most:
@@ -207,7 +217,7 @@ def _seats_wanted(level: SharedLevel, width: int) -> int:
 
 
 def _first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
-    """Return the level that is served first, of at least one."""
+    """Return the level that is served first."""
     first = levels[0]
     first_group, first_taken = _rank(first)
     for level in levels[1:]:
@@ -221,7 +231,7 @@ def _first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
 
 
 def _rank(level: SharedLevel) -> tuple[int, int]:
-    """Return the group of ``level``, and what it has had already, to be divided by its weight: the lowest is first."""
+    """Return the group of ``level``, and a number by which it is ordered there, in proportion to its weight."""
     used = level.queueset.seats_in_use
     if used < level.least or (level.parent is not None and used < _in_min(level)):
         return 0, used
@@ -235,5 +245,5 @@ def _rank(level: SharedLevel) -> tuple[int, int]:
 
 
 def _turn(level: SharedLevel) -> tuple[bool, int, str]:
-    """Return a key that differs for any two levels; a draining level may have the name of another one."""
+    """Return the key that decides among equals; it is unique, although a draining level may share a name."""
     return (not level.is_draining, level.turn, level.name)
