@@ -1,34 +1,35 @@
-"""No flow starves: a bound on how far a queue falls behind its max-min fair share, whatever the discipline does.
+"""The guarantee that no flow starves: a bound on how far a queue falls behind its fair share, with any discipline.
 
-A queue *demands* the seats that its requests occupy or wait for. Its *fair share* at each instant is the max-min fair
-part of the seats in use for the demands of that instant. While something waits in a queue, its *shortfall* is how much
-service it lacks: the largest value that the integral of fair share minus seats has over any interval up to now. The
-discipline decides which queue is served next as long as every shortfall is small. A queue is *overdue* when its
-shortfall exceeds half of the greatest work of a request and a quarter of what C seats do in the longest time of a
-request, and it has fewer seats than its fair share at the moment. An overdue queue is served before all others, the
-largest shortfall first.
+A queue *demands* the seats that its requests occupy or wait for. Its *fair share* at an instant is its part of the
+seats in use, if these are divided among the demands of that instant by max-min fairness. While requests wait in a
+queue, its *shortfall* is the service that it lacks: the largest integral of its fair share minus its seats over any
+interval up to now. As long as all shortfalls are small, the discipline decides which queue is served next. A queue is
+*overdue* if it has fewer seats than its fair share, and its shortfall exceeds the threshold W / 2 + C * T / 4, where C
+is the number of seats, W the greatest work and T the longest duration of a recent request. Overdue queues are served
+before all others, the largest shortfall first.
 
-From then on more shortfall arises only while requests that have been seated go on running. The shortfall of no queue
-exceeds C + 1 of the longest requests, over any interval and whatever happened before; random worlds come to nine tenths
-of that. Only demand and seats at each instant count, neither guesses nor history, so no credit or debt builds up. The
-threshold is as high as the bound allows, because a queue that begins to wait has no shortfall: it would stand behind
-all that are overdue.
+The shortfall of an overdue queue grows only until requests that were seated before have ended. So no shortfall exceeds
+the work of C + 1 of the longest requests, over any interval and whatever happened before; randomized tests reach nine
+tenths of this bound. The shortfall depends only on the demands and seats at each instant, not on guesses or on earlier
+service, so no queue can save up credit or be held back by a debt. The threshold is as high as the bound allows. If it
+were lower, more queues would be overdue, and a queue that begins to wait, which has no shortfall yet, would have to
+wait for all of them.
 
-**Meters.** ``r`` is the integral of the fair share of a queue that cannot have all it demands (see `MaxMinShares`), in
-grains of 2**-20 seat-nanoseconds. A waiting queue counts as one of these. (A queue whose whole demand is within the
-fair share lacks less than that; serving it early costs the others no more than it is entitled to.) The service of a
-queue is ``seats * now + offset``, where only a change of seats changes the offset. The shortfall is the distance of
-``r - service`` from its least value. That is reached when the queue gives back seats, or when the fair share rises
-above the seats that the queue has. The rises are kept in a log, which each queue reads when something happens to it
-(see `RiseLog`).
+**Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
+`MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
+demand is within the fair share really lacks less than that. If it is served too early, it still uses no more than its
+share.) The service of a queue is ``seats * now + offset``; the offset changes only when the seats change. The shortfall
+is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the queue
+gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which is read
+for a queue when its seats or requests change (see `RiseLog`).
 
-**Cost.** Waiting queues are listed by the ``r`` at which their shortfall was zero at the earliest. This is the current
-``r`` when a queue begins to wait, so most are listed in the order in which they began to wait; the few that have to be
-listed again stand in a heap. An entry may be outdated, but only so that it overstates the shortfall; it is corrected
-when it comes first. A queue that lacks much and has its fair share at the moment is postponed: it is looked at again
-when the share has added up to an eighth of the threshold. Usually one comparison shows that no queue lacks much. Each
-call is O(log n) amortised. Demands are tracked only while there is competition: tracking begins with a look at all
-queues, and ends after as many requests without competition.
+**Cost.** Waiting queues are ordered by the ``r`` at which their shortfall was zero, or by an earlier one. For a queue
+that begins to wait this is the current ``r``, so most queues are in the order in which they began to wait; the few
+others are in a heap. An outdated entry overstates the shortfall, and is corrected when it comes first. A queue with a
+large shortfall that has its fair share now is postponed: it is examined again when ``r`` has grown by an eighth of the
+threshold. Usually one comparison shows that no shortfall is large. Each call is O(log n) amortised. Demands are tracked
+only while queues compete: tracking begins with a pass over all queues, and ends after a number of requests without a
+wait that exceeds the number of queues.
 """
 
 from bisect import bisect_left
@@ -43,7 +44,7 @@ from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
 __all__ = ["Guarantee", "RiseLog"]
 
 _GRAIN_BITS: Final = 20
-_REMEMBERED: Final = 1000  # requests for which the longest one is remembered, at least
+_REMEMBERED: Final = 1000  # the greatest work and the longest duration are those of the last 1,000 to 2,000 requests
 _ANY_SHARE: Final = 1 << 62  # more seats than any share has
 
 
@@ -137,7 +138,7 @@ class Guarantee:
         self._quiet = 0
         self._seats_at_most = seats
         self._most_work = self._longest = self._threshold = 0
-        self._former = (0, 0)  # the greatest work and the longest time among the requests before
+        self._former = (0, 0)  # the greatest work and the longest duration of the previous 1,000 requests
         self._remaining = _REMEMBERED
         self._overdue: Queue | None = None
         self._is_decided = True
@@ -146,16 +147,16 @@ class Guarantee:
     def _forget(self) -> None:
         self._held = 0  # the seats in use
         self._meters: list[ServiceMeter] = []
-        self._queues: list[Queue] = []  # whose meter it is, or was last
+        self._queues: list[Queue] = []  # the queue to which each meter belongs, or belonged last
         self._free_meters: list[ServiceMeter] = []
         self._shares = MaxMinShares(0, self._meters)
         self._share_rounded_up = 0
         self._rises = RiseLog()
         self._in_order: OrderedDict[ServiceMeter, None] = OrderedDict()  # waiting queues, by rising `listed`
         self._queue_heap = QueueHeap()  # other waiting queues, by `listed`
-        self._postponed = QueueHeap()  # the rest of them: `listed` tells when to look again
-        self._earliest = self._last_listed = self.r  # no queue is listed before the former
-        self._has_fallen = False  # whether `r` has ever gone back, because less was billed than held
+        self._postponed = QueueHeap()  # waiting queues that are examined again when `r` exceeds `listed` enough
+        self._earliest = self._last_listed = self.r  # no queue is listed before `_earliest`
+        self._has_fallen = False  # whether `r` has ever decreased, because less was billed than held
 
     # Time and shares
 
@@ -188,7 +189,7 @@ class Guarantee:
 
     def _log_rise(self, r: int, low: int, high: int) -> None:
         rises = self._rises
-        if rises.count > 2 * len(self._meters) + 64:  # so often that a look at all queues costs O(1), amortised
+        if rises.count > 2 * len(self._meters) + 64:  # rarely enough for a pass over all queues to cost O(1), amortised
             for meter, queue in zip(self._meters, self._queues, strict=True):
                 if queue.service_meter is meter:
                     if queue.length:
@@ -197,7 +198,7 @@ class Guarantee:
             rises.clear()
         rises.add(r, self._now, low, high)
 
-    # What happens to queues
+    # Changes of queues
 
     def _open_meter(self, queue: Queue) -> ServiceMeter:
         """Return a meter for ``queue``, which has none."""
@@ -236,13 +237,13 @@ class Guarantee:
             if r >= self._last_listed:
                 self._last_listed = r
                 self._in_order[meter] = None
-            else:  # `r` has gone back
+            else:  # `r` has decreased
                 self._queue_heap.put(meter.index, r)
                 self._earliest = min(self._earliest, r)
         self._is_decided = False
 
     def _track(self, queues: Iterable[Queue]) -> None:
-        """Begin to keep demands."""
+        """Begin to track demands."""
         self.is_tracking = True
         self._quiet = 0
         for queue in queues:
@@ -263,7 +264,7 @@ class Guarantee:
             self._stop()
 
     def _stop(self) -> None:
-        """There has been no competition for long: keep demands no longer."""
+        """Stop tracking demands, because there has been no competition for a while."""
         self.is_tracking = False
         for queue in self._queues:
             queue.service_meter = None
@@ -297,7 +298,7 @@ class Guarantee:
         self._is_decided = False
 
     def _end_wait(self, meter: ServiceMeter) -> None:
-        """No request waits any more in the queue of ``meter``."""
+        """Remove ``meter`` from the waiting ones, because the last request has left its queue."""
         self._waiting_queues -= 1
         self._quiet = 0
         self._unlist(meter)
@@ -339,7 +340,7 @@ class Guarantee:
         self._is_decided = False
 
     def _remember(self, work: int, held_ns: int) -> None:
-        """Note the work of a request that did more than any before, or forget old ones."""
+        """Update the greatest work and the longest duration, and forget old ones."""
         self._most_work, self._longest = max(work, self._most_work), max(held_ns, self._longest)
         if not self._remaining:
             self._remaining = _REMEMBERED
@@ -348,9 +349,10 @@ class Guarantee:
         self._set_threshold()
 
     def bill(self, now: int, queue: Queue, work: int) -> None:
-        """``queue`` is charged for so much ``work`` beyond the seats that it held, or for less if negative.
+        """Charge ``queue`` for ``work`` beyond the seats that it held; if it is negative, charge for less.
 
-        The work counts as service of this queue, and so all have a part in it as in the seats in use.
+        The work counts as service of this queue. The fair shares of all queues grow by their parts of it, as if seats
+        had been used for it.
         """
         meter = queue.service_meter
         if meter is None or not queue.length:
@@ -382,7 +384,7 @@ class Guarantee:
     # Which queue lacks service
 
     def _note(self, queue: Queue, meter: ServiceMeter) -> int:
-        """Bring the least value up to date; return the ``r`` at which the shortfall was zero at the earliest."""
+        """Update the least value; return the ``r`` at which the shortfall was zero, or an earlier one."""
         seats = queue.seats_in_use
         ahead = self.r - (seats * self._now + meter.offset << _GRAIN_BITS)
         meter.least = min(meter.least, ahead)
@@ -391,7 +393,7 @@ class Guarantee:
         return self.r - ahead + meter.least + meter.debt
 
     def _note_rises(self, meter: ServiceMeter, seats: int) -> None:
-        """Read the rises since the latest call; the queue has had so many ``seats`` all the time."""
+        """Read the rises since the last call, during which the queue had this number of ``seats``."""
         least = self._rises.least(seats, meter.noted)
         meter.noted = self._rises.count
         if least is not None:
@@ -406,9 +408,9 @@ class Guarantee:
         self._earliest = min(self._earliest, at)
 
     def overdue(self, now: int) -> Queue | None:
-        """Return the queue that has to be served next although it may not be its turn, if there is one.
+        """Return the queue that must be served next, whatever the discipline picks; None if no queue is overdue.
 
-        The answer holds until something happens to a queue: that time passes does not change it.
+        The answer stays valid until the seats or requests of a queue change; time alone doesn't change it.
         """
         if self._is_decided:
             return self._overdue
@@ -440,7 +442,7 @@ class Guarantee:
         return None
 
     def _look_again(self, latest: int) -> None:
-        """List the postponed queues that are due, unless they have their fair share still."""
+        """List the postponed queues that are due; postpone those again that have their fair share."""
         while (index := self._postponed.least()) is not None and self._meters[index].listed < latest:
             meter, queue = self._meters[index], self._queues[index]
             if self._is_share(queue.seats_in_use):
@@ -449,12 +451,12 @@ class Guarantee:
                 self._list(meter, self._note(queue, meter))
 
     def _is_share(self, seats: int) -> bool:
-        """Return whether a queue with so many ``seats`` has its fair share, where others want more than they have."""
+        """Return whether a limited queue with this number of ``seats`` has its fair share."""
         shares = self._shares
         return shares.limited > 0 and seats * shares.limited >= shares.free
 
     def _first(self) -> ServiceMeter | None:
-        """Return the meter that is listed first, and not postponed."""
+        """Return the first meter that is listed and not postponed."""
         index = self._queue_heap.least()
         listed = None if index is None else self._meters[index]
         if not self._in_order:
@@ -463,7 +465,7 @@ class Guarantee:
         return listed if listed is not None and listed.listed < first.listed else first
 
     def check(self) -> None:
-        """Raise AssertionError where the meters are not those of the queues."""
+        """Raise AssertionError if the meters don't agree with the queues."""
         self._shares.check()
         self._queue_heap.check()
         self._postponed.check()

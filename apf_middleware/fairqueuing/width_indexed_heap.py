@@ -3,8 +3,8 @@
 A wide ticket that waits for seats may be passed by tickets that fit into the free ones (see `seats.Reservation`). While
 all tickets have a width of 1 this is a plain heap. Queues whose oldest ticket is wider are on other heaps, one for each
 class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first queue is the least of the first ones of all
-classes. In a class whose widths lie on both sides of the bound only the first queue is looked at, so a ticket that fits
-may be missed there behind one that doesn't.
+classes. In a class with widths on both sides of the bound, only the first queue is examined, so a ticket that fits may
+be missed there if it is behind one that doesn't.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ def _least(place: int) -> int:
 class WidthIndexedHeap(QueueHeap):
     """A heap of queues by finish and width. ``wide`` are the queues whose oldest ticket takes more than one seat.
 
-    While there are none, `put` and `first` will do; otherwise `place` and `first_within`.
+    As long as there are none, callers may use the faster `put` and `first`, otherwise `place` and `first_within`.
     """
 
     __slots__ = ("_classes", "wide")

@@ -253,7 +253,7 @@ def terms_of(given: TermsGiven, otherwise: Terms | None = None) -> Terms:
 class GateCounters:
     """A gate's counters. ``evaluations`` are by result: passed, parked, rejected, error.
 
-    ``last`` is the key and the result of the last evaluation; None if something has happened since.
+    ``last`` is the key and the result of the last evaluation; None if there was an event since.
     """
 
     __slots__ = ("evaluations", "events", "hint_errors", "last", "rejected", "rescues", "waits")

@@ -1,7 +1,7 @@
 """The interface of disciplines: the rule that picks the queue to serve next.
 
-A queue set calls its discipline for each event of its queues, with these meanings, and asks it one question (`pick`).
-The discipline keeps the meters that it needs in queues of its own class (`open_queue`).
+A queue set calls a method of its discipline for each event of its queues, and `pick` to choose the next queue. The
+discipline creates queues of its own class (`open_queue`), which have the meters that it needs.
 
 ===============  ====================================================================================================
 ``advance``      time passes while nothing else happens
@@ -13,16 +13,16 @@ The discipline keeps the meters that it needs in queues of its own class (`open_
 ``dispatch``     a queue's oldest ticket has left it for its seats
 ``settle``       a ticket has finished, and its actual duration is known; unless it lingers, its seats are free as well
 ``vacate``       the linger of a ticket has ended, and its seats are free
-``catch_up``     tickets have come and gone without the single calls
+``catch_up``     tickets have arrived, run and ended without a call for each of these events
 ``resize``       the level's concurrency has changed
 ``follow``       the level's seats are steered: its concurrency is only their upper bound
 ``close``        an idle queue has been removed
 ``pick``         the queue whose oldest ticket is next
 ===============  ====================================================================================================
 
-The three solutions of KEP-1040 implement it. `equal-serial` needs only the sum of all demand. The max-min ones need
-each queue's own demand, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``, and
-events of their fluid model, which they catch up with in ``advance``.
+The three solutions of KEP-1040 implement it. `equal-serial` needs only the sum of all demands. The max-min disciplines
+need the demand of each queue, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``. They also compute
+the events of their fluid model, in ``advance``.
 """
 
 from abc import ABC, abstractmethod
@@ -43,7 +43,7 @@ class Discipline(ABC, Generic[QueueT]):
     name: ClassVar[str]
 
     is_restless: ClassVar[bool] = False
-    """Whether the next queue can change merely because time passes."""
+    """Whether the next queue can change although no event has happened, because time has passed."""
 
     is_guaranteed: ClassVar[bool] = True
     """Whether a queue that has fallen too far behind its fair share is served out of turn (see `guarantee`)."""
@@ -57,7 +57,7 @@ class Discipline(ABC, Generic[QueueT]):
 
     @abstractmethod
     def advance(self, elapsed_ns: int, demand: int) -> None:
-        """Let time pass, with ``demand`` seats taken or waited for in all queues together."""
+        """Advance the time; all queues together have had a ``demand`` for so many seats, in use or waited for."""
 
     @abstractmethod
     def arrive(self, queue: QueueT, ticket: Ticket) -> None:
@@ -66,7 +66,7 @@ class Discipline(ABC, Generic[QueueT]):
     def rejoin(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that ``ticket``, which has arrived earlier, was inserted before later tickets of ``queue``.
 
-        It counts no more than a new ticket would, and must not cost those behind it what they are owed.
+        It gets no more credit than a new ticket, and the tickets behind it must not lose theirs.
         """
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Discipline(ABC, Generic[QueueT]):
         """Note that ``ticket``, the oldest, has been removed from ``queue`` and seated."""
 
     def forget_lead(self, queue: QueueT) -> None:
-        """Give ``queue`` the meter of the queue that is next, if its own is later: it is served out of turn."""
+        """Set the meter of ``queue``, which is served out of turn, to that of the next queue if its own is ahead."""
 
     @abstractmethod
     def settle(self, queue: QueueT, ticket: Ticket, duration_ns: int) -> None:
@@ -94,23 +94,23 @@ class Discipline(ABC, Generic[QueueT]):
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether a level where nothing waits, runs or lingers has nothing to make up for in its model.
+        """Return whether tickets that arrive in the idle level and run alone may be accounted for later, by `catch_up`.
 
-        Then tickets that come and go one by one may be accounted for later, by `catch_up`.
+        That is not so while the model of the discipline still has requests that are really over.
         """
         return False
 
     def catch_up(self, queue: QueueT, work: int, last_work: int) -> None:
-        """Account for tickets served one by one while all was at rest: ``work`` in all, the last in ``queue``."""
+        """Account for tickets that ran one by one: ``work`` is the sum, and the last one was in ``queue``."""
 
     @abstractmethod
     def resize(self, concurrency: int) -> None:
         """Change the seats of the level."""
 
     def follow(self) -> None:
-        """Let the meters run at the seats in use, because those of the level change at any time.
+        """Run the meters at the number of seats in use, because the seats of the level change at any time.
 
-        The ``demand`` of `advance` is then that of the seats in use alone. This is called once, at the beginning.
+        The ``demand`` of `advance` is then the number of seats in use. This is called once, at the beginning.
         """
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Discipline(ABC, Generic[QueueT]):
     def pick(self, widest: int | None = None) -> int:
         """Return the index of the queue whose oldest ticket is next; raise LookupError if no ticket waits.
 
-        With ``widest``, only queues whose oldest ticket is no wider count.
+        With ``widest``, only consider queues whose oldest ticket is no wider than that.
         """
 
     @abstractmethod
@@ -130,4 +130,4 @@ class Discipline(ABC, Generic[QueueT]):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise AssertionError where the discipline's own data contradict each other."""
+        """Raise AssertionError if the data of the discipline are inconsistent."""

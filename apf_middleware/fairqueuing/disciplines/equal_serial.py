@@ -1,36 +1,38 @@
 """`equal-serial`: equal shares among the queues that wait, measured by the service that each has attained.
 
-The default. Each queue has a meter: the seat-time that its requests have attained since they have had to compete. The
-queue with the least meter is served next. The seats that a queue has in use count in real time, so a request is charged
-while it runs, however long that turns out to be. Running requests count for a guess at least, so that a queue that is
-behind isn't given more seats at once than it needs to catch up. The guess is the average of what the latest requests of
-the queue took.
+The default. Each queue has a meter: the seat-time that its requests have used while queues compete. The queue with the
+lowest meter is served next. Seats in use add to the meter as time passes, so a request is charged for its actual
+duration, also while it runs. A running request counts at least for a guess of its duration, so that a queue that is
+behind doesn't get more seats at once than it needs to catch up. The guess is the average duration of the latest
+requests of the queue.
 
-Shares are equal among the queues that have something waiting. A queue that cannot use its share leaves the rest to the
-others without anybody having to compute max-min fair shares: it simply has nothing waiting.
+The shares are equal among the queues with waiting requests. A queue that can't use its share has no waiting requests,
+so the other queues get the rest. Max-min fair shares need not be computed for this.
 
-**No windup.** A meter must neither save up credit nor debt for times without competition:
+**No windup.** A meter must not accumulate credit or debt in times without competition:
 
-*Credit.* A queue that begins to wait starts at the virtual time, which is what the queue that was served last had
-attained then, unless its own meter is further on.
+*Credit.* A queue that begins to wait starts at the virtual time, unless its own meter is ahead of that. The virtual
+time is the meter that the queue served last had then, plus the work of all seats since, but it is never ahead of the
+meter of the next queue.
 
-*Debt.* The virtual time follows the queues that wait. A queue that alone has something waiting defines it, so nothing
-that it uses counts against it when another queue comes. While nothing waits at all, no meter matters: when competition
-begins, all meters begin at the same value, and seats that are in use count from that moment on.
+*Debt.* The virtual time follows the queues that wait. If only one queue has waiting requests, the virtual time follows
+its meter, so what it uses doesn't count against it when another queue begins to wait. While no request waits, the
+meters are not used. When competition begins, all meters start at the same value, and seats in use count from then on.
 
-So a queue is behind or ahead of its share only by what non-preemptive service makes unavoidable, the requests that were
-running: C requests in all, whatever happened before. The guarantee (see `guarantee`) bounds what remains. A queue that
-it serves out of turn loses its lead over the queue that would have been next. Otherwise the two would disagree about
-the same lead for ever, and the queue would always wait until its shortfall reaches the bound.
+So a queue is behind or ahead of its share by no more than the requests that were running, which is unavoidable because
+they are not interrupted: C requests in all, whatever happened before. `guarantee` bounds the remaining deviation. A
+queue that the guarantee serves out of turn loses its lead over the queue that would have been next. Otherwise the
+discipline would hold the same lead against it every time, and the queue would be served only when it is overdue.
 
 **Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
-seat-time of requests that are over and ``starts`` the sum of the times at which the running ones began, by seats.
+seat-time of requests that have ended, and ``starts`` the sum over its seats in use of the times at which they were
+taken.
 
-**Cost.** Meters of requests that take longer than guessed run on at different rates. The heap holds each queue under
-its meter as it was when something last happened to the queue. Without that, a meter only grows, so an outdated entry is
-too early, never too late: a queue that comes to the top is put where it belongs, and the next one is looked at. Each
-call is O(log n) amortised. The turn passes to another queue only when a ticket arrives, leaves, or gives its seats
-back: meters are read as of the latest such event.
+**Cost.** The meters of requests that take longer than guessed grow at different rates. The entry of a queue in the heap
+is its meter at the last event of this queue. Between its events a meter only grows, so an outdated entry is too early,
+never too late. When a queue comes to the top of the heap, its entry is updated, and the top is examined again. Each
+call is O(log n) amortised. The next queue changes only when a ticket arrives, leaves, or gives its seats back, so
+meters are compared as of the latest such event.
 
 Kubernetes' own version, with a virtual time that runs at the rate of equal shares, is `upstream_equal_serial`.
 """
@@ -53,7 +55,7 @@ _NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 s
 class EqualSerialQueue(Queue):
     """A queue and the parts of its meter, in seat-nanoseconds; they are outdated unless ``period`` is the discipline's.
 
-    ``guess_ns`` is how long its requests take on average, ``listed`` the meter under which it is on the heap.
+    ``guess_ns`` is the average duration of its requests, and ``listed`` the meter of its entry in the heap.
     """
 
     __slots__ = ("finished", "guess_ns", "listed", "period", "starts")
@@ -63,7 +65,7 @@ class EqualSerialQueue(Queue):
         self.finished: int = 0
         self.starts: int = 0
         self.guess_ns: int = guess_ns
-        self.period: int = -1  # of none yet
+        self.period: int = -1  # none yet
         self.listed: int = 0
 
     def meters(self) -> dict[str, int]:
@@ -71,7 +73,7 @@ class EqualSerialQueue(Queue):
 
 
 class EqualSerial(Discipline[EqualSerialQueue]):
-    """Serve the queue that has attained the least. ``guess_ns`` is what requests are taken to last at first."""
+    """Serve the queue with the lowest meter. ``guess_ns`` is the assumed duration of the first requests."""
 
     __slots__ = (
         "_concurrency",
@@ -128,19 +130,19 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     # Meters
 
     def _enter(self, queue: EqualSerialQueue, seats: int) -> None:
-        """Let the meter of ``queue`` begin with this period, in which it has had so many ``seats``."""
+        """Start the meter of ``queue`` at the beginning of this period; it has had ``seats`` in use since then."""
         queue.period = self._period
         queue.finished = self._period_r
         queue.starts = seats * self._period_began_at
 
     def _meter(self, queue: EqualSerialQueue, seats: int) -> int:
-        """Return the meter of ``queue``, which has so many ``seats``, at the latest event."""
+        """Return the meter of ``queue`` at the latest event, for this number of ``seats`` in use."""
         attained = seats * self._read_at - queue.starts
         guessed = seats * queue.guess_ns
         return queue.finished + max(attained, guessed)
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
-        """Put ``queue``, in which ``oldest`` is next and which has so many ``seats``, where it belongs."""
+        """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``, and it has ``seats`` in use."""
         heap = self._queue_heap
         attained, guessed = seats * self._read_at - queue.starts, seats * queue.guess_ns  # `_meter`
         queue.listed = meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
@@ -150,15 +152,15 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             heap.place(queue.index, meter, oldest.width)
 
     def _virtual_time(self) -> int:
-        """Return what the queue that was served last had attained then, and what all seats have done since.
+        """Return the meter that the queue served last had then, plus the work of all seats since.
 
-        But no more than the queue that is next has attained.
+        The virtual time is never ahead of the meter of the next queue.
         """
         following = self._queues[self.pick()]
         attained = following.finished + following.seats_in_use * self.now - following.starts
         return min(attained, self._served_r + (self.now - self._served_at) * self._concurrency)
 
-    # What happens to tickets
+    # Events
 
     def arrive(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if queue.length:
@@ -248,7 +250,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         oldest = queue.oldest
         if oldest is None:
             return
-        # Where all requests are narrow, a meter that has grown is put right when the queue comes to the top.
+        # If all tickets have a width of 1, an entry whose meter has grown is updated when it comes to the top.
         attained, guessed = seats * now - queue.starts, seats * guess
         meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
         if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:

@@ -1,4 +1,4 @@
-"""`equal-serial` as Kubernetes runs it, for replay: equal allocations, serial execution in a virtual world.
+"""`equal-serial` as Kubernetes has it, to replay its traces: equal allocations, and serial execution in a model.
 
 One meter R runs for the whole queue set, at the rate of seats per active queue: min(demand, concurrency) / active. A
 queue's next ticket starts virtually at the queue's ``next_dispatch_r`` and would finish at that plus its total work;
@@ -6,13 +6,14 @@ the least finish is served first. A duration isn't known on arrival, so it is gu
 the actual duration when the ticket finishes. A queue counts as active while something waits or runs in it; lingering
 is not running.
 
-Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. It would save
-up credit without bound; anti-windup lifts ``next_dispatch_r`` to the arrival of the oldest waiting ticket. In the other
-direction there is no bound: a queue that used seats which no other queue wanted runs ahead of R for as long as it does
-so, and is starved afterwards until R has caught up. `equal_serial` is the corrected discipline.
+Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. Such a queue
+would save up credit without bound; to prevent this (anti-windup), ``next_dispatch_r`` is raised to the arrival of the
+oldest waiting ticket. In the other direction there is no bound: a queue that uses seats which no other queue wants gets
+ahead of R, and is starved afterwards until R has caught up. `equal_serial` is the corrected discipline.
 
-Upstream's meters are 64-bit, so it moves all of them back by `R_DECREMENT` whenever they reach `HIGH_R`. Ours never
-wrap; the same epochs are counted, and `as_upstream` shows a meter the way upstream would.
+The meters of Kubernetes are 64-bit numbers, all of which are moved back by `R_DECREMENT` when R reaches `HIGH_R`. The
+integers of Python don't overflow; the same epochs are counted, and `as_upstream` converts a meter to the value in
+Kubernetes.
 """
 
 from typing import ClassVar, Final
@@ -75,7 +76,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     @property
     def current_r(self) -> int:
-        """R now, as upstream would show it."""
+        """R, as Kubernetes would show it."""
         return self.as_upstream(self.r)
 
     @property
@@ -89,7 +90,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         return self._active
 
     def as_upstream(self, meter: int) -> int:
-        """Return a meter of this epoch as upstream's 64 bits would hold it."""
+        """Return the value that a meter of this epoch has in Kubernetes."""
         return meter - self.epochs * R_DECREMENT
 
     def open_queue(self, index: int) -> UpstreamEqualSerialQueue:
@@ -100,7 +101,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         if not active:
             return
         concurrency = self._concurrency
-        # In upstream's order and in doubles, rounded half away from zero: a trace shows the last digit.
+        # In the order of Kubernetes and with floats, rounded half away from zero, because traces have all digits.
         seats = demand if demand < concurrency else concurrency  # noqa: FURB136 - min() takes three times as long
         progress = seats / active * elapsed_ns / 10
         whole = int(progress)
@@ -125,7 +126,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     def rejoin(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
-            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from the tickets behind
+            ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup would take credit from the tickets behind
         if queue.oldest is ticket:
             self._schedule(queue, ticket)
 
@@ -191,7 +192,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     @property
     def is_at_rest(self) -> bool:
-        return True  # R goes on from where it is, and so does a queue that was idle
+        return True  # R and the meters of idle queues don't change while the level is idle
 
     def catch_up(self, queue: UpstreamEqualSerialQueue, work: int, last_work: int) -> None:
         self.r += work

@@ -180,7 +180,7 @@ class SharedLevel:
     # Resting
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
-        """Seat ``ticket``, which is no wider than ``quick_width``, as the only one; return False if this isn't allowed."""
+        """Seat ``ticket``, which is no wider than ``quick_width``, as the only one; return False if it can't."""
         if ticket.work.linger_ns or ticket.state is not _NEW or now < self._rested_at:
             return False
         self.quick_width = 0
