@@ -1,46 +1,48 @@
-"""A fluid model of a level in which every queue has its max-min fair share; both max-min disciplines consist of it.
+"""A fluid model of a level in which every queue gets its max-min fair share; both max-min disciplines are built on it.
 
-**Meters.** Each queue has a work meter W, the integral of its share mu over time. An event of a queue has a position on
-its meter. Positions don't change when other queues come and go; only the time at which they are reached does. The meter
-of a granted queue runs at rho, its own demand. The meters of all limited queues run at mu_fair, whose integral is the
-common meter R. So the queues are kept in two heaps, as the KEP has it: the granted by the time at which they reach
-their next position, the limited by the R at which they do. Neither entry moves when something happens in another queue,
-unless the queue crosses the boundary between the two. The earlier of the two firsts is the first of all.
+**Meters.** Each queue has a work meter W, the integral of its share mu over time. Each event of a queue has a position
+on its meter. Positions don't change when other queues begin or stop to wait; only the times at which they are reached
+do. A *granted* queue gets all the seats that it demands: its meter runs at rho, its own demand. The other queues are
+*limited*: their meters all run at mu_fair, the integral of which is the common meter R. As in the KEP, the queues are
+therefore kept in two heaps: the granted ones by the time at which they reach their next position, the limited ones by
+the R at which they do. An entry stays where it is when something happens in another queue, unless its own queue changes
+from granted to limited or back. The next queue is the first one of either heap.
 
-A queue stands in two such pairs of heaps: by its *finish*, the position at which its oldest waiting ticket would be
-finished, and by its *end*, the position of the next event of the model in this queue.
+There are two such pairs of heaps: one by the *finish* of each queue, the position at which its oldest waiting ticket
+would be finished, and one by its *end*, the position of the next event of the model in this queue.
 
-**Stale entries.** What happens to a queue often makes its finish or its end later, and then something else happens to
-it before it comes to the top. So a discipline may leave the entry where it is and mark the finish or the end as
-*stale*. The entry may be too early then, but never too late. A stale one that comes to the top is put where it belongs,
-and the top is looked at again. The order of events is the same, with less work; a stale end is no event.
+**Stale entries.** Often an event makes the finish or the end of a queue later, and another event of the queue follows
+before its entry comes to the top. Then a discipline may leave the entry where it is and mark it as *stale*. A stale
+entry may be too early, but never too late. When it comes to the top, it is updated, and the top is examined again. The
+order of events is the same, with less work. A stale end is not an event.
 
 **Exactness.** Positions are integers of *grains*, 2**-20 seat-nanoseconds. The meter of a granted queue is exact. R
-gains ``free * elapsed / limited``, rounded down to a grain at each step; since all limited queues read the same R, they
-never drift from each other, and a million steps cost them one seat-nanosecond together. Expected times are compared in
-1/1024 ns. Events of the model happen at whole nanoseconds, the first at which the position has been reached.
+grows by ``free * elapsed / limited``, rounded down to a grain at each step. All limited queues read the same R, so they
+can't drift apart; a million steps cost them at most one seat-nanosecond each. Expected times are compared in 1/1024 ns.
+An event of the model happens at the first whole nanosecond at which its position has been reached.
 
-**Late events.** No timer runs. Each call first advances the model to its time, event by event in the order in which
-they were due, and divides the seats anew after each; so late calls change nothing. A length that is learned late is
-different: positions further on in the same queue are corrected exactly, but how the seats were divided in the meantime
-is not revised, neither here nor in Kubernetes. The division depends only on which queues had demand, and a request
-that really runs or waits always has.
+**Late events.** No timer runs. Each call first advances the model to the current time. It processes the events in the
+order of their times and divides the seats again after each, so late calls give the same results. When the duration of a
+request becomes known late, later positions in the same queue are corrected exactly. The earlier division of the seats
+is not revised, neither here nor in Kubernetes. It depends only on which queues had demand, and a queue with a running
+or waiting request always has demand.
 
-**Rest.** A ticket that arrives when no queue has demand, and finishes before another one arrives, gets all that it asks
-for. It moves its own queue's meter and the start of the next ticket alike; only their distance matters. So `catch_up`
-leaves both.
+**Rest.** A ticket that arrives when no queue has demand, and finishes before another one arrives, gets all its seats.
+It moves the meter of its queue and the start of the next ticket by the same amount. Only their difference matters, so
+`catch_up` changes neither.
 
-**Expected durations.** Until a request has finished, its length is a guess. The KEP guesses the time that its server
-allows a request, and adds a constant when the guess is exceeded. Here the guess is what the latest requests of the
-queue took, and what is added is what the latest requests of the level took (`next_guess`). A new queue begins with the
-guess of its level, and a new level with a constant. Waiting requests are put in order with that constant alone: with
-the learned guesses, a queue that seldom has more than one request would wait behind the next ones of all others.
+**Expected durations.** Until a request has finished, its duration is a guess. The KEP guesses the request timeout of
+the server, and adds a constant when the guess is exceeded. Here the guess is the average duration of the latest
+requests of the queue, and that of the level is added when it is exceeded (`next_guess`). A new queue starts with the
+guess of its level, and a new level with a constant. The order of waiting requests uses only that constant. With learned
+guesses, a queue that seldom has more than one request would wait behind the next requests of all other queues.
 
-**Capacity** is the level's concurrency, or the seats really in use where these are more: a request wider than its level
-runs alone, and seats that are cut stay taken. A model that gave less than the level really gives would fall behind for
-ever, and count what it owes as demand. Where seats are steered (`follow`), the capacity is the seats in use and no
-more: seats that are lent to other levels are not this level's to divide. It grows at once and shrinks when time passes,
-so that seats which are given back and taken again at one instant change nothing.
+**Capacity** is the level's concurrency, or the number of seats really in use if that is larger: a request wider than
+its level runs alone, and reducing the seats of a level doesn't free those in use. If the model divided fewer seats than
+the level really gives, it would fall behind for ever, and demand would remain in it that no longer exists. If seats are
+steered (`follow`), the capacity is exactly the seats in use, because seats that are lent to other levels can't be
+divided here. The capacity grows at once, but shrinks only when time passes, so that seats which are given back and
+taken again at the same instant change nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -83,13 +85,13 @@ WIDEST: Final = (1 << WIDTH_BITS) - 1
 
 
 class MaxMinQueue(Queue, ABC):
-    """A queue with its demand and its meter in the fluid model, and ``guess_ns``, what its requests took lately.
+    """A queue with its demand and its meter in the fluid model; ``guess_ns`` is the average of its latest durations.
 
     ``rho``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed`` belong to `MaxMinShares`. While the queue is
-    ``on_r``, ``base`` is the lead of its meter over R; else ``base`` is where the meter stood at the time ``mark``.
-    ``first`` is its oldest ticket, or the one that is about to be. ``virtual_ends`` are requests that are really over
-    and not yet in the model: a heap of integers, each an end and a width side by side, which are faster to compare than
-    tuples and no work for the garbage collector.
+    ``on_r``, ``base`` is the difference of its meter and R; otherwise ``base`` is the meter at the time ``mark``.
+    ``first`` is its oldest ticket, or one that is about to become the oldest. ``virtual_ends`` are requests that have
+    really ended but not yet in the model. They are a heap of integers, each of which combines an end and a width;
+    integers are faster to compare than tuples, and the garbage collector ignores them.
     """
 
     __slots__ = (
@@ -134,13 +136,13 @@ class MaxMinQueue(Queue, ABC):
 
     @abstractmethod
     def next_end(self) -> int | None:
-        """Return the position of the next event of the model in this queue, likewise."""
+        """Return the position of the next event in this queue: on R if the queue is limited, else on its meter."""
 
     def shift_positions(self, way: int) -> None:
-        """Add ``way`` to the positions that are kept, because the queue reads the other meter from now on."""
+        """Add ``way`` to the stored positions, because the queue reads the other meter from now on."""
 
     def end_virtually(self, end: int, width: int) -> None:
-        """Keep the seats of a request that is really over taken until ``end``."""
+        """Keep the seats of a request that has really ended occupied in the model until ``end``."""
         while width > WIDEST:
             heappush(self.virtual_ends, end << WIDTH_BITS | WIDEST)
             width -= WIDEST
@@ -198,7 +200,7 @@ class FluidModel(Generic[MaxMinQueueT]):
     # Time
 
     def advance(self, elapsed_ns: int, reach: Callable[[MaxMinQueueT], None]) -> None:
-        """Let time pass, and call ``reach`` with each queue at its end, in the order of the ends."""
+        """Advance the time, and call ``reach`` for each queue that reaches its end, in the order of the ends."""
         if self.follows:
             self.set_capacity()
         shares = self.shares
@@ -215,7 +217,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.r = r
 
     def _advance_to_end(self, until: int, r: int, reach: Callable[[MaxMinQueueT], None]) -> bool:
-        """Let time pass until the next end; return False if none comes by ``until``, when R will be ``r``."""
+        """Advance the time to the next end; return False if there is none by ``until``, when R will be ``r``."""
         first, due, shares = None, until, self.shares
         if until >= self._soonest:
             first = self._soonest_of(self._ends)
@@ -259,7 +261,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
 
     def here(self, queue: MaxMinQueueT) -> int:
-        """Return the same, and keep it as the queue's ``base`` if the meter runs at the queue's own rate."""
+        """Return the position of the work meter, and store it as ``base`` if the queue is granted."""
         if queue.on_r:
             return queue.base + self.r
         if queue.mark != self.now:
@@ -270,7 +272,7 @@ class FluidModel(Generic[MaxMinQueueT]):
     # Expected durations
 
     def learn(self, queue: MaxMinQueueT, took_ns: int) -> None:
-        """Update the guesses with what a request of ``queue`` took."""
+        """Update the guesses with the duration of a request of ``queue``."""
         self.guess_ns = max(1, self.guess_ns + (took_ns - self.guess_ns) // _OF_THE_LEVEL)
         queue.guess_ns = max(1, queue.guess_ns + (took_ns - queue.guess_ns) // _OF_A_QUEUE)
 
@@ -304,7 +306,7 @@ class FluidModel(Generic[MaxMinQueueT]):
             self.schedule(queue)
 
     def _divide(self, queue: MaxMinQueueT, rho: int) -> bool:
-        """Divide the seats anew; return whether ``queue`` has stayed on its side of the boundary."""
+        """Divide the seats again; return whether ``queue`` has stayed granted or limited."""
         was_on_r = queue.on_r
         if not was_on_r and queue.mark != self.now:
             queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
@@ -327,7 +329,7 @@ class FluidModel(Generic[MaxMinQueueT]):
             self.set_capacity()
 
     def set_capacity(self) -> None:
-        """Bring the capacity up to date with the concurrency and the seats in use."""
+        """Update the capacity from the concurrency and the seats in use."""
         capacity = self.used if self.follows else max(self.concurrency, self.used)
         if capacity != self.shares.capacity:
             self.cross(self.shares.resize(capacity))
@@ -348,7 +350,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.set_capacity()
 
     def cross(self, crossed: Iterable[MaxMinQueueT]) -> None:
-        """Let queues that crossed the boundary read the other meter, from their present position on."""
+        """Let queues that have become granted or limited read the other meter, from their present position on."""
         for one in crossed:
             queue = self.queues[one.index]
             if queue.on_r is queue.is_limited:
@@ -365,18 +367,18 @@ class FluidModel(Generic[MaxMinQueueT]):
             else:
                 queue.shift_positions(queue.base)
                 queue.base, queue.mark = position, self.now
-            if queue.rho:  # otherwise nothing is next for it
+            if queue.rho:  # without demand, the queue has no entries
                 self.schedule(queue)
 
     # Entries
 
     def schedule(self, queue: MaxMinQueueT) -> None:
-        """Put both entries of ``queue`` where they belong."""
+        """Update both entries of ``queue``."""
         self.schedule_finish(queue)
         self.schedule_end(queue)
 
     def schedule_finish(self, queue: MaxMinQueueT) -> None:
-        """Put the finish of ``queue`` where it belongs."""
+        """Update the entry for the finish of ``queue``."""
         queue.finish_is_stale = False
         first = queue.first
         if queue.on_r and first is not None and first.width == 1 and not self._finishes_on_r.wide:
@@ -409,7 +411,7 @@ class FluidModel(Generic[MaxMinQueueT]):
             self._remove_end(queue)
 
     def end_at(self, queue: MaxMinQueueT, end: int) -> None:
-        """Put the end of ``queue`` at ``end``."""
+        """Set the end of ``queue`` to ``end``."""
         queue.has_end = True
         if queue.on_r:
             if end < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
@@ -422,7 +424,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.end_at_time(queue, key)
 
     def end_at_time(self, queue: MaxMinQueueT, time: int) -> None:
-        """Put the end of a granted ``queue`` at this ``time``."""
+        """Set the end of a granted ``queue`` to this ``time``."""
         queue.has_end = True
         if time < self._soonest:  # noqa: PLR1730 - likewise
             self._soonest = time
@@ -487,7 +489,7 @@ class FluidModel(Generic[MaxMinQueueT]):
     # Closing and inspection
 
     def close(self, queue: MaxMinQueueT, *, closing_up: bool) -> None:
-        """Remove ``queue``, with all that it still has in the model."""
+        """Remove ``queue`` and its demand from the model."""
         queue.first = None
         queue.finish_is_stale = queue.end_is_stale = False
         if queue.has_finish:
@@ -514,7 +516,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         }
 
     def check(self) -> None:
-        """Raise AssertionError unless each queue reads the right meter and its entries are right."""
+        """Raise AssertionError unless each queue reads the right meter and its entries are correct."""
         self.shares.check()
         queues = [queue for queue in self.queues if not queue.is_closed]
         for queue in queues:
@@ -532,7 +534,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         assert self._waiting_in_time == waiting, f"{waiting} queues wait in time, not {self._waiting_in_time}"
 
     def _check_finish(self, queue: MaxMinQueueT) -> None:
-        """Check that the entry is where it should be, or too early if it is stale."""
+        """Check that the entry for the finish is correct, or too early if it is stale."""
         assert queue.has_finish is (queue.first is not None), f"whether {queue!r} has a finish"
         if queue.first is None:
             return
@@ -546,7 +548,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         assert in_place, f"the finish of {queue!r} is {true} and stands at {key}"
 
     def _check_end(self, queue: MaxMinQueueT) -> None:
-        """Check the same of the end."""
+        """Check that the entry for the end is correct, or too early if it is stale."""
         end = queue.next_end()
         if end is None or not queue.has_end:
             assert end is None, f"the end of {queue!r} is missing"

@@ -1,45 +1,47 @@
-"""`max-min-concurrent`: max-min fair shares, and many requests of a queue at once in the fluid model.
+"""`max-min-concurrent`: max-min fair shares; in the fluid model, requests of a queue run concurrently.
 
-The KEP's third solution. A queue's share mu is as in `max-min-serial`, but the requests that share it run side by side.
-In the model a queue starts its requests in order of arrival as long as they occupy fewer seats than the level has, as
-if it were alone; ``occupied`` is how many they occupy. Each of these seats makes the same progress: the meter P runs at
-mu / occupied. A request that starts at P ends at P plus its length, however mu varies meanwhile, so a heap of ends on P
-gives the next end. P is no faster than time itself, since mu is at most what is occupied: nothing ends earlier in the
-model than it could really end. (A level that shrinks while many run is the exception, until no request of its queues
-stands in line any more: they demand more than they may occupy.) While ``occupied`` stays the same, P is a straight line
-on the work meter W of `fluid_model`, and each position on one is a position on the other.
+The KEP's third solution. A queue has the same share mu as in `max-min-serial`, but several of its requests run at once
+and divide it. In the model a queue starts its requests in order of arrival as long as they occupy fewer seats than the
+level has, as if no other queue existed; ``occupied`` is the number of these seats. All of them make the same progress:
+the meter P runs at mu / occupied. A request that starts at a position on P ends at that plus its duration, however mu
+varies, so a heap of ends on P gives the next end. P is never faster than time, because mu is at most ``occupied``. So a
+request ends in the model no earlier than it could really end. (There is one exception: when a level shrinks while many
+requests run, queues with requests in line demand more than they may occupy, until no request is in line any more.)
+While ``occupied`` is constant, P is a linear function of the work meter W of `fluid_model`, so each position on one
+corresponds to a position on the other.
 
-The KEP does not say what happens to requests that leave, to late events, and how the next ticket is found. Here:
+The KEP does not define what happens when requests leave or calls come late, and how the next ticket is found. Here:
 
-*Unknown lengths.* A request counts as what the latest requests of its queue took (see `fluid_model`), and its linger.
-When its guessed end comes and it has not really finished, or not even begun, the guess grows: nothing ends in the model
-before its length is known and its seats are free, so the past is never revised. A length that turns out to be shorter
-than the progress made ends the request at once.
+*Unknown durations.* The expected duration of a request is the average of the latest ones of its queue (see
+`fluid_model`) plus its linger. If a request has not really finished at its expected end, or not even begun, its guess
+is raised. So a request ends in the model only when its duration is known and its seats are free, and the past is never
+revised. If the duration turns out to be shorter than the progress of the request, it ends at once.
 
-*One iterator.* The next ticket to serve is the one with the least expected end by its first guess. A queue serves in
-order of arrival, so only the expected end of its oldest waiting ticket is needed. Its start is known if it has started
-virtually; otherwise it is expected to start when the next request of its queue ends. No second iterator is kept:
-virtual ends are reached as time passes, and the queue's expected end moves along with them.
+*One iterator.* The next ticket to serve is the one with the earliest expected end by its first guess. A queue serves in
+order of arrival, so only the expected end of its oldest waiting ticket is needed. If that ticket has started virtually,
+its start is known; otherwise it is expected to start when the next request of its queue ends. The KEP's second iterator
+is not needed: virtual ends are reached as time passes, and the expected end of the queue changes with them.
 
-*Virtual ends.* A request that is really over leaves nothing behind but its end on P and its width.
+*Virtual ends.* Of a request that has really ended, only its end on P and its width are kept.
 
-*No windup.* A request that is really over before it has begun in the model, because its queue had more seats than its
-share, stays in line and is begun and ended later. So the queue pays for it, but for no more than C seats of such
-requests at once: the others are taken out of the line.
+*No windup.* If a request has really ended before it has begun in the model, its queue had more seats than its share.
+The request stays in line, and begins and ends in the model later, so the queue is charged for it. At most C seats of
+such requests are in line at once; further ones are removed.
 
-*Entries that stay.* With more seats occupied, a limited queue's P runs slower, and the positions ahead are reached
-later. Then the entries of the queue stay where they are, and are stale (see `fluid_model`). With fewer seats occupied,
-or when the oldest ticket is overdue, they are moved. While all that a granted queue demands runs, its P runs as time
-does, and neither makes anything earlier.
+*Entries that stay.* When more seats are occupied, the P of a limited queue runs slower, and later positions are reached
+later. The entries of the queue then stay where they are, and are stale (see `fluid_model`). When fewer seats are
+occupied, or the oldest ticket is overdue, the entries are moved. While all requests of a granted queue run, its P runs
+at the rate of time, so neither change makes anything earlier.
 
-*Leaving.* A request that leaves while it runs virtually is taken out at once, with its demand, and the next in line
-starts. The progress that was made for it is lost: given to the other requests of its queue, it would let a flow gain by
-sending requests and taking them back.
+*Leaving.* A request that leaves while it runs virtually is removed at once, with its demand, and the next one in line
+starts. Its progress is lost. If it were given to the other requests of the queue, a flow could gain by sending requests
+and withdrawing them.
 
-*Late calls.* `advance` catches up with all events, in the order in which they were due.
+*Late calls.* `advance` processes all events in the order of their times.
 
-A request's work is length times width for its whole stay, linger included, as in the KEP. Each call is
-O((1 + crossings) log n + log c), where c is the number of requests that a queue runs at once.
+The work of a request is its duration times its width, linger included, as in the KEP. Each call is
+O((1 + crossings) log n + log c), where crossings are the queues that become granted or limited, and c is the number of
+requests that a queue runs at once.
 """
 
 from collections import OrderedDict, deque
@@ -65,7 +67,7 @@ _RELEASED: Final = TicketState.RELEASED
 NOT_YET: Final = -1
 """The position on P of a request that has not begun, or is over."""
 
-_MOST_STALE: Final = 64  # outdated entries; when there are more, they are cleared away
+_MOST_STALE: Final = 64  # when there are more outdated entries, they are removed
 
 _NO_LINE: Final = OrderedDict[Any, None]()  # shared, because few queues have more requests than may run virtually
 
@@ -81,18 +83,18 @@ class MaxMinConcurrentQueue(MaxMinQueue):
 
     def __init__(self, index: int, guess_ns: int, first_guess: int) -> None:
         super().__init__(index, guess_ns)
-        self.first_guess: int = first_guess  # the same for all requests when they are put in order, in grains
+        self.first_guess: int = first_guess  # in grains; orders the waiting requests, so it is the same for all
         self.occupied: int = 0
         self.progress: int = 0  # P when ``occupied`` changed last
         self.since: int = 0  # W at that time, or R while it reads R
         # Ends on P: by first guesses, as far as they come in this order, and a heap of the others with serial numbers.
         self.guesses: deque[tuple[int, Ticket]] = deque()
         self.later_guesses: list[tuple[int, int, Ticket]] = []
-        self.soonest: int = 0  # the first end when it was looked for last; the true one isn't before
+        self.soonest: int = 0  # the first end when it was computed last; the actual one is not earlier
         self.line: OrderedDict[Ticket, None] = _NO_LINE  # ordered, because tickets leave from anywhere
-        self.owed: int = 0  # the width of the tickets in line that are really over
+        self.owed: int = 0  # the width of the tickets in line that have really ended
 
-    # A position P on the progress is this much on W, or on R: since + occupied * (P - progress).
+    # The position on W, or on R, that corresponds to a position P is: since + occupied * (P - progress).
 
     def finish_of(self, first: Ticket) -> int:
         begin = first.start_r
@@ -119,7 +121,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         self.line[ticket] = None
 
     def finish(self, ticket: Ticket, end: int) -> None:
-        """Keep the seats of ``ticket``, which is really over, occupied until ``end``."""
+        """Keep the seats of ``ticket``, which has really ended, occupied until ``end``."""
         guesses = self.guesses
         self.end_virtually(end, ticket.width)
         ticket.charged = NOT_YET
@@ -166,7 +168,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
 
 
 class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
-    """The KEP's third solution. ``guess_ns`` is what a request is taken to last at first."""
+    """The KEP's third solution. ``guess_ns`` is the assumed duration of the first requests."""
 
     __slots__ = ("_asked", "_first_guess", "_serial", "fluid")
 
@@ -200,7 +202,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         return queue.progress + (position - queue.since) // queue.occupied
 
     def _occupy(self, queue: MaxMinConcurrentQueue, seats: int) -> int:
-        """Let so many more seats be occupied virtually, or fewer, so that P goes on at another rate; return P."""
+        """Change the number of seats that are occupied virtually, and so the rate of P; return P."""
         fluid = self.fluid
         position, occupied = fluid.r if queue.on_r else fluid.here(queue), queue.occupied
         if occupied:
@@ -218,7 +220,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             self._expect(queue, ticket, begin + (queue.guess_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS)
 
     def _expect(self, queue: MaxMinConcurrentQueue, ticket: Ticket, end: int) -> None:
-        """Let ``ticket``, which has begun, be expected to end at ``end``."""
+        """Set the expected end of ``ticket``, which has begun."""
         ticket.charged = end
         guesses = queue.guesses
         if not guesses or guesses[-1][0] <= end:
@@ -228,7 +230,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             heappush(queue.later_guesses, (end, self._serial, ticket))
 
     def _raise_exceeded(self, queue: MaxMinConcurrentQueue, end: int) -> None:
-        """Raise the guess of a request that has not ended by ``end``, where it was expected to."""
+        """Raise the guess of a request that has not ended at ``end``, its expected end."""
         guesses = queue.guesses
         ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.later_guesses)[2]
         if ticket.charged == end:
@@ -238,7 +240,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             heappush(queue.later_guesses, (later, self._serial, ticket))
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
-        """Start the requests in line, as far as there are seats."""
+        """Start requests in line while there are seats."""
         most = max(self.fluid.concurrency, 1)
         while queue.line and queue.occupied < most:
             ticket, _ = queue.line.popitem(last=False)
@@ -299,15 +301,15 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         queue.occupied = occupied = occupied + width
         end = begin + (queue.guess_ns + work.linger_ns) * GRAINS_PER_SEAT_NS
         self._expect(queue, ticket, end)
-        queue.rho += width  # it stays limited, for it asks for more
+        queue.rho += width  # with more demand, the queue stays limited
         if end < queue.soonest:
             self._end_first(queue, end)
         else:
-            queue.end_is_stale = True  # with more seats occupied, it doesn't come sooner
+            queue.end_is_stale = True  # with more seats occupied, the end is not earlier
         first = queue.first
         if first is None:
             queue.first = ticket
-        elif first.width == 1 and first.start_r + queue.first_guess >= begin:  # nor the finish, unless it is late
+        elif first.width == 1 and first.start_r + queue.first_guess >= begin:  # nor is the finish, unless it is overdue
             queue.finish_is_stale = True
             return
         fluid.schedule_finish(queue)
@@ -320,7 +322,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             self._begin(queue, ticket)
         else:
             queue.stand_in_line(ticket)
-            if queue.on_r and queue.length:  # behind others in both worlds
+            if queue.on_r and queue.length:  # the ticket is behind others, in reality and in the model
                 fluid.demand(queue, queue.rho + ticket.width)
                 return
         fluid.demand_anew(queue, queue.rho + ticket.width)
@@ -342,7 +344,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         if queue.on_r or occupied >= fluid.concurrency:
             self._enter(queue, ticket)
             return
-        # P runs as time does while all that the queue asks for runs: nothing ends sooner than it would have.
+        # While all requests of the queue run, P runs at the rate of time, so no end becomes earlier.
         if occupied:
             position = fluid.here(queue)
             queue.progress += (position - queue.since) // occupied
@@ -396,7 +398,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             self.vacate(queue, ticket)
 
     def vacate(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        """End ``ticket``, which is really over, or give it a virtual end."""
+        """End ``ticket``, which has really ended, or give it a virtual end."""
         fluid = self.fluid
         width, begin = ticket.width, ticket.start_r
         fluid.used -= width  # `_give`, written out for speed
@@ -424,7 +426,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         self._end(queue, ticket, width)
 
     def _owe(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        """Keep ``ticket``, which is really over and has not begun, in line, unless the queue owes C seats already."""
+        """Keep ``ticket``, which has really ended but not begun virtually, in line, up to C seats of such tickets."""
         fluid = self.fluid
         if queue.owed + ticket.width <= fluid.concurrency:
             queue.owed += ticket.width
@@ -433,9 +435,9 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             fluid.demand_anew(queue, queue.rho - ticket.width)
 
     def _end(self, queue: MaxMinConcurrentQueue, ticket: Ticket, width: int) -> None:
-        """End ``ticket``, now that its queue has come as far."""
+        """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
-        in_time = not queue.on_r and queue.rho == queue.occupied  # P runs as time does, before and after
+        in_time = not queue.on_r and queue.rho == queue.occupied  # P runs at the rate of time, before and after
         # as `_take_out`, written out for speed
         queue.occupied -= width
         ticket.charged = NOT_YET

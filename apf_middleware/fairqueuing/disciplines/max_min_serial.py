@@ -1,4 +1,4 @@
-"""`max-min-serial`: max-min fair shares, and one request of a queue after the other in the fluid model.
+"""`max-min-serial`: max-min fair shares; in the fluid model, the requests of a queue run one after another.
 
 The KEP's second solution. A queue demands rho seats, the widths of its requests that have arrived and not ended in the
 model. It gets mu = min(rho, mu_fair), and its work meter W counts the seat-seconds (see `fluid_model`). A request
@@ -6,33 +6,35 @@ starts virtually when its predecessor ends, or when it arrives if that is later,
 its work. The queue's ``next_dispatch_w`` is the position at which its next ticket starts. The ticket that would end at
 the earliest time is served first.
 
-The KEP does not say what happens to lengths that are learned late and to requests that leave. Here:
+The KEP does not define what happens when a duration becomes known late, or when a request leaves. Here:
 
-*Unknown lengths.* A request counts as what the latest requests of its queue took (see `fluid_model`). If it runs
-longer, the guess grows each time it is exceeded. So a flow of long requests is charged for them when they begin, and
-while they run for what they have really taken, to within one request of the level or a sixteenth.
+*Unknown durations.* The expected duration of a request is the average of the latest ones of its queue (see
+`fluid_model`). Each time that a running request exceeds it, the guess is raised. So a flow of long requests is charged
+for them when they begin. While they run, it is charged for their actual durations, with an error of at most one average
+request of the level or a sixteenth.
 
-*Held open.* Nothing ends in the model that has not really ended and given its seats back. The KEP lets a guessed end
-pass and revises the past afterwards. Held open, a request that takes longer than guessed has had demand all the time,
-as it should, and there is nothing to revise.
+*Requests stay open.* A request ends in the model only after it has really ended and given its seats back. In the KEP it
+ends when its guess is over, and the past is revised afterwards. Here, a request that takes longer than expected has had
+demand all the time, so nothing needs to be revised.
 
-*Learned lengths.* When a request finishes, the positions behind it in its queue move by the error of the guess. Only
-the sum of the known lengths matters to them, so the model may work off requests in the order in which their lengths
-become known. If the meter has not reached the end of the request yet, its seats stay demanded until the meter is there
-(a *virtual end*): the queue has had more than its share, and pays it back before it gets any more. These are the only
-events of this model.
+*Known durations.* When a request finishes, later positions in its queue move by the error of the guess. These depend
+only on the sum of the known durations, so the model may end requests in the order in which their durations become
+known. If the meter has not reached the end of the request yet, its seats count as demand until then (a *virtual end*):
+the queue has had more than its share, and this way the excess is charged to it. Virtual ends are the only events of
+this model.
 
-*Leaving.* A waiting request has no position of its own, only a place behind others. When it leaves, its demand goes
-with it, and the next one starts where it would have started, but never before its own arrival. The seats that its
-demand was given meanwhile are not taken back: the model was right to set them aside.
+*Leaving.* A waiting request has no position of its own, only a place behind others. When it leaves, its demand is
+removed, and the next one starts where it would have started, but not before its own arrival. Seats that the queue got
+because of that demand are not charged: the request did wait at that time.
 
-*No windup.* A queue that falls behind its meter keeps no credit: the start of its oldest ticket is raised to the
-arrival. A queue ahead of its meter pays, but only for what it really used beyond its share, and for no more than C
-requests: as many as this one, or average ones of the level if they are longer. Without that bound, a queue that has
-used seats which no other queue wanted would owe more, and be kept in more virtual ends, the longer it did.
+*No windup.* A queue that is behind its meter keeps no credit: the start of its oldest ticket is raised to the arrival.
+A queue that is ahead of its meter is charged, but only for seats that it really used beyond its share, and for at most
+C requests like the one that ends, or C average ones of the level if these are longer. Otherwise a queue that uses seats
+which no other queue wants would owe more the longer it does so.
 
-Agrees with `equal-serial` where all demands are equal or one queue is alone. Each call is O((1 + crossings) log n), and
-there are as many virtual ends and greater guesses as were caused.
+The results agree with those of `equal-serial` if all demands are equal or only one queue has requests. Each call is
+O((1 + crossings) log n), where crossings are the queues that become granted or limited, plus the virtual ends and
+raised guesses that are due.
 """
 
 from collections import deque
@@ -72,7 +74,7 @@ class MaxMinSerialQueue(MaxMinQueue):
 
     def finish_of(self, first: Ticket) -> int:
         units = first.total_work
-        if first.width > 1:  # wide requests are put in order by what they are expected to take
+        if first.width > 1:  # wide requests are ordered by their expected work
             units = (first.work.seats * self.guess_ns + 5) // 10 + first.work.final_work
         finish = self.next_dispatch_w + units * GRAINS_PER_UNIT
         return finish - self.base if self.on_r else finish
@@ -88,7 +90,7 @@ class MaxMinSerialQueue(MaxMinQueue):
 
 
 class MaxMinSerial(Discipline[MaxMinSerialQueue]):
-    """The KEP's second solution. ``guess_ns`` is what a request is taken to last at first."""
+    """The KEP's second solution. ``guess_ns`` is the assumed duration of the first requests."""
 
     __slots__ = ("_asked", "_due", "_guessed", "_later_guesses", "_serial", "fluid")
 
@@ -140,7 +142,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
             self._due = later[0][0]
 
     def _raise_guess(self, ticket: Ticket, guess_ns: int) -> None:
-        """Raise the guess of ``ticket``, which has run for longer, until it is long enough."""
+        """Raise the guess of ``ticket``, which has run for longer, until it is not exceeded."""
         fluid = self.fluid
         queue, seats = ticket.queue, ticket.work.seats
         assert isinstance(queue, MaxMinSerialQueue), "only queued tickets have a guess"
@@ -156,7 +158,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
             fluid.schedule_finish(queue)
 
     def _reach(self, queue: MaxMinSerialQueue) -> None:
-        """End a request in the model: the queue has paid back what it had beyond its share."""
+        """End a request in the model, because the queue's meter has reached its virtual end."""
         width = heappop(queue.virtual_ends) & WIDEST
         self.fluid.demand_anew(queue, queue.rho - width)
 
@@ -178,7 +180,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
 
     def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
-            ticket.arrival_r = ticket.newer.arrival_r  # or anti-windup would take from those behind
+            ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup would take credit from those behind
         if queue.oldest is ticket:
             self._find(queue)
             self.fluid.schedule_finish(queue)
@@ -265,12 +267,12 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         if ticket.settled <= (queue.base + fluid.r if queue.on_r else fluid.here(queue)):
             fluid.demand(queue, queue.rho - ticket.width)
             return
-        # Its seats are really free; in the model they are free when the meter has come as far.
+        # The seats are really free now, and in the model when the meter has reached the end.
         queue.end_virtually(ticket.settled, ticket.width)
         fluid.schedule_end(queue)
 
     def _find(self, queue: MaxMinSerialQueue) -> None:
-        """Bring ``first`` and the start of the oldest ticket up to date."""
+        """Update ``first`` and the start of the oldest ticket."""
         queue.first = oldest = queue.oldest
         if oldest is not None and queue.next_dispatch_w < oldest.arrival_r:
             queue.next_dispatch_w = oldest.arrival_r
