@@ -4,7 +4,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
 
-__all__ = ["LEVEL", "POISSON", "SERVER", "one_level", "play", "world"]
+__all__ = ["LEVEL", "POISSON", "SCENARIO", "SERVER", "one_level", "play", "world"]
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}{more}}}\n"
 
@@ -37,3 +37,19 @@ def play(spec: str, *tenants: str, server: str = "", seats: int = 4) -> Result:
 
 
 POISSON = "name: t, arrivals: {type: poisson, rate: 60}, service: {type: exponential, mean: 50ms}"
+
+SCENARIO = """\
+apiVersion: apf/v1
+kind: Scenario
+metadata: {name: small}
+spec:
+  about: An elephant and ten mice.
+  duration: 3s
+  tenants:
+  - {name: mice, count: 10, arrivals: {type: poisson, rate: 10}, service: 20ms, timeout: 1s}
+  - {name: elephant, arrivals: {type: closed, connections: 200}, service: 20ms, timeout: 1s}
+---
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 10}
+"""

@@ -1,13 +1,15 @@
 """Whatever the arguments are, a command ends with a message and a status, never with a traceback."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from apf_middleware.cli import main
-from tests.support.command_line import invoke
+from apf_middleware import __version__
+from tests.support.command_line import Outcome, invoke
 
 LONG = "x" * 5_000
+
 ODD = [
     "",
     "-",
@@ -23,7 +25,9 @@ ODD = [
     "-1",
     "NaN",
 ]
+
 CLOSED = "http://127.0.0.1:1"
+
 COMMANDS = [
     ("check", "{}"),
     ("check", "--output", "{}", "{}"),
@@ -77,32 +81,6 @@ def test_odd_arguments_never_end_in_a_traceback(
         assert is_orderly, f"{ascii(odd)[:40]}: {result.exception!r}"
 
 
-def test_an_argument_that_is_not_utf8_is_reported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["apf", "check", "a\udcff"])
-
-    with pytest.raises(SystemExit) as ended:
-        main()
-
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == "apf: argument 2 is a\\udcff, but it must be UTF-8\n"
-
-
-def test_a_file_whose_name_is_not_utf8_can_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a\udcff.yaml"
-    path.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 0}\n")
-    monkeypatch.setattr("sys.argv", ["apf", "check", str(path)])
-
-    with pytest.raises(SystemExit) as ended:
-        main()
-
-    assert ended.value.code == 1
-    assert "spec.seats is 0" in capsys.readouterr().out
-
-
 def test_help_shows_whole_sentences() -> None:
     for command in ((), ("queue",), ("gate",)):
         shown = invoke(*command, "--help").output
@@ -117,3 +95,37 @@ def test_an_error_names_the_option_or_variable(monkeypatch: pytest.MonkeyPatch) 
 
     assert by_option.output.startswith("apf: --runtime-dir is '/nonexistent', but it must be a directory")
     assert by_variable.output.startswith("apf: APF_RUNTIME_DIR is '/nonexistent', but it must be a directory")
+
+
+Apf = Callable[..., Outcome]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("collisions", "--queues", "4", "--hand", "5"), "a hand can't exceed"),
+        (("collisions", "--elephants", "0"), "it must be at least 1"),
+        (("collisions", "-o", "xml"), "is not one of"),
+        (("collisions", "--queues", "many"), "Invalid value for '--queues'"),
+        (("replay",), "Missing argument"),
+        (("fly",), "No such command"),
+    ],
+)
+def test_wrong_arguments_are_told_and_end_with_status_2(apf: Apf, arguments: tuple[str, ...], said: str) -> None:
+    result = apf(*arguments)
+
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_version_is_told(apf: Apf) -> None:
+    assert apf("--version").stdout == f"apf {__version__}\n"
+
+
+def test_help_lists_the_commands(apf: Apf) -> None:
+    result = apf("--help")
+
+    assert result.returncode == 0
+    assert "replay" in result.stdout
+    assert "collisions" in result.stdout

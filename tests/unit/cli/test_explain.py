@@ -1,10 +1,14 @@
+"""The command ``apf explain``."""
+
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import invoke
+import apf_middleware.config
+from tests.support.command_line import Outcome, invoke
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {seats: 4, defaults: kubernetes}\n"
 
@@ -65,3 +69,115 @@ def test_a_request_without_seats_is_explained(config: Path) -> None:
     assert told["resource"] == "pods/log"
     assert told["served"] == "at once, without a seat, as all long-running requests but watches"
     assert "level" not in told
+
+
+Apf = Callable[..., Outcome]
+DEFAULTS = Path(apf_middleware.config.__file__).parent / "defaults"
+KUBERNETES, WEB = DEFAULTS / "kubernetes.yaml", DEFAULTS / "web.yaml"
+
+
+def test_a_request_is_explained(apf: Apf) -> None:
+    alice = ("--user", "alice", "--group", "dev")
+    result = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/status", *alice)
+    log = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/log", *alice)
+
+    assert (result.returncode, log.returncode) == (0, 0)
+    assert "served     at once, without a seat, as all long-running requests but watches" in log.stdout
+    assert "schema     global-default" in result.stdout
+    assert "flow       alice" in result.stdout
+    assert "hand       55 62 126 125 105 1" in result.stdout
+    assert "probes: it has no rule for resource requests" in result.stdout
+
+
+def test_a_request_is_explained_to_programs(apf: Apf) -> None:
+    request = ("OPTIONS", "https://shop.example/orders?x=1", "--client-ip", "10.1.2.3")
+    preflight = ("--header", "Origin: https://a.example", "--header", "Access-Control-Request-Method: PUT")
+
+    plain = json.loads(apf("explain", WEB, "GET", *request[1:], "-o", "json").stdout)
+    cors = json.loads(apf("explain", WEB, *request, *preflight, "-o", "json").stdout)
+
+    assert (plain["schema"], plain["flow"], plain["exempt"]) == ("anonymous-clients", "10.1.2.0/24", False)
+    assert cors["exempt"] is True
+
+
+def test_the_gates_of_a_request_are_explained(apf: Apf, tmp_path: Path) -> None:
+    config = tmp_path / "gates.yaml"
+    config.write_text(
+        """\
+apiVersion: apf/v1
+kind: Server
+spec:
+  gates: [{name: db, capacity: 2}, {name: quota, tokens: {rate: 1, burst: 1}}]
+  routes: [{path: "/reports/*", resource: reports, gates: [db]}]
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: l}
+spec: {gates: [quota]}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec: {level: l, rules: [{httpRules: [{paths: [/reports/*, /other]}]}]}
+"""
+    )
+
+    assert "gates      db quota" in apf("explain", str(config), "GET", "/reports/1").stdout
+    assert json.loads(apf("explain", str(config), "GET", "/other", "-o", "json").stdout)["gates"] == ["quota"]
+    assert "gates" not in apf("explain", str(config), "GET", "/").stdout
+
+
+NAMED = """
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none, queues: {header: X-Queue, groups: [staff], unknown: notFound}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {queuing: {queues: exact}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: paid}
+spec: {queuing: {queues: 8, handSize: 2}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: by-plan}
+spec: {level: web, queue: {source: header, name: X-Plan}, rules: [{httpRules: [{}]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "level      web\nhand       a queue of its own, while there are places\n"),
+        (("--header", "X-Plan: paid"), "level      paid\n"),
+        (("--header", "X-Queue: paid"), "level      web\n"),
+        (("--header", "X-Queue: paid", "--user", "a", "--group", "staff"), "level      paid\n"),
+        (("--header", "X-Plan: gold"), "rejected   404, queue-not-found\nschema     by-plan\n"),
+    ],
+)
+def test_the_queue_that_a_request_names_is_told(
+    apf: Apf, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "apf.yaml").write_text(NAMED)
+
+    assert said in apf("explain", tmp_path / "apf.yaml", "GET", "/", *arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((WEB, "GET"), "it takes files, a method and a URL"),
+        ((WEB, "GET", "orders"), "doesn't begin with a slash"),
+        ((WEB, "GET", "/", "--header", "novalue"), "'novalue' is not NAME:VALUE"),
+        (("/nope.yaml", "GET", "/"), "there is no /nope.yaml"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_told(apf: Apf, arguments: tuple[object, ...], said: str) -> None:
+    result = apf("explain", *arguments)
+
+    assert result.returncode == 2
+    assert said in result.stderr

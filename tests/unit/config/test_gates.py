@@ -1,47 +1,12 @@
-"""Gates in files: what they come to, what is wrong with them, and that they can be written as they were read."""
+"""Gates in configurations."""
 
 import pytest
 
-from apf_middleware.classification import ANONYMOUS, Classification, Distinguisher, RequestDigest, Source
+from apf_middleware.classification import Distinguisher, Source
 from apf_middleware.config import Configuration, emit, load_text
 from apf_middleware.config.gates import GateSettings, TokenBucketSettings
-from apf_middleware.config.gating import Gating
 from apf_middleware.config.load import read_source
-
-SERVER = """\
-apiVersion: apf/v1
-kind: Server
-spec:
-  defaults: none
-  gates:
-  - name: db
-    capacity: 20
-    cost: 2
-    onError: reject
-    maxParked: 7
-    release: headers
-    status: 502
-    per: level
-  - {name: quota, tokens: {rate: 0.5, burst: 3}, key: {source: header, name: X-Shard}, cost: seats}
-  - {name: mail, capacity: 0}
-  routes:
-  - {path: /reports/*, resource: reports, gates: [mail, db]}
----
-apiVersion: apf/v1
-kind: PriorityLevel
-metadata: {name: crowd}
-spec: {shares: 5, gates: [db, quota]}
----
-apiVersion: apf/v1
-kind: FlowSchema
-metadata: {name: orders}
-spec: {level: crowd, gates: [quota], rules: [{httpRules: [{}]}]}
----
-apiVersion: apf/v1
-kind: FlowSchema
-metadata: {name: probes}
-spec: {level: exempt, precedence: 2, gates: [quota], rules: [{httpRules: [{paths: [/health]}]}]}
-"""
+from tests.support.gate_documents import SERVER
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +30,6 @@ def test_gates_are_written_as_they_were_read(configuration: Configuration) -> No
     assert again.gates == configuration.gates
     assert again.levels["crowd"].gates == ("db", "quota")
     assert again.server.routes[0].gates == ("mail", "db")
-
-
-@pytest.mark.parametrize(
-    ("path", "schema", "level", "gates"),
-    [
-        ("/", "orders", "crowd", ("quota", "db")),
-        ("/reports/1", "orders", "crowd", ("quota", "mail", "db")),
-        ("/reports/1", "catch-all", "catch-all", ("mail", "db")),
-        ("/", "catch-all", "catch-all", ()),
-        ("/reports/1", "probes", "exempt", ()),
-    ],
-)
-def test_gates_are_asked_in_order_of_schema_route_and_level(
-    configuration: Configuration, path: str, schema: str, level: str, gates: tuple[str, ...]
-) -> None:
-    digest = RequestDigest(ANONYMOUS, "get", path, method="GET")
-    assert Gating(configuration).names(digest, Classification(schema, level, "", 0)) == gates
 
 
 def test_whoever_wants_gates_is_known(configuration: Configuration) -> None:

@@ -1,4 +1,4 @@
-"""Which objects there are in the end."""
+"""Documents merged into one configuration."""
 
 import itertools
 from pathlib import Path
@@ -134,23 +134,6 @@ def test_what_is_no_object_is_told(text: str, field: str, hint: str) -> None:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
 def test_the_examples_load_without_a_warning(path: Path) -> None:
     assert read([path]).problems == ()
-
-
-def test_a_classifier_finds_in_it_what_it_needs() -> None:
-    web, kep = load(), load(EXAMPLE)
-
-    assert (web.fallback.name, web.masters_fallback) == ("catch-all", None)
-    assert kep.fallback.name == "non-top-backstop"
-    assert kep.masters_fallback is not None
-    assert kep.masters_fallback.level == "system-top"
-    assert web.flowless_levels == {"exempt", "catch-all"}
-    assert kep.flowless_levels == {"system-top", "system-low"}
-
-
-def test_a_dangling_backstop_is_none() -> None:
-    text = "kind: FlowSchema\nmeta: {name: non-top-backstop}\nspec: {requestPriority: {name: no}, match: [and: []]}\n"
-
-    assert load_text(text).fallback.level == "workload-low"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import pytest
 
-from apf_middleware.cli.control.top import keys_in
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from tests.support.worker_replies import queue, refuses, says, silent
 
@@ -142,9 +141,3 @@ def test_without_keys_there_is_a_table_and_nothing_is_selected(screen: TopScreen
 
     assert len(lines) == 5
     assert not any(span.style == "reverse" for line in lines for span in line.spans)
-
-
-def test_keys_are_parsed_as_terminals_send_them() -> None:
-    assert list(keys_in("pj\x1b[A\x1bOBq")) == ["p", "j", Key.UP, Key.DOWN, "q"]
-    assert list(keys_in("\x1b")) == [Key.ESCAPE]
-    assert list(keys_in("\x1b[15~cs")) == [Key.ESCAPE], "no part of an unknown key is taken for an order"

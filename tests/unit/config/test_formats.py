@@ -1,4 +1,4 @@
-"""Objects of other APIs beside ours, as a directory of manifests has them."""
+"""Documents of other APIs among those of a configuration."""
 
 from pathlib import Path
 

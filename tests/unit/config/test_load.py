@@ -1,4 +1,4 @@
-"""All problems of a document are found together, in words of its own language."""
+"""All problems of a document are reported together, in the words of its format."""
 
 import re
 

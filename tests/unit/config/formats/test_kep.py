@@ -10,35 +10,10 @@ from apf_middleware.classification.rules import AtomicTest as Atom
 from apf_middleware.classification.rules import Conjunction, Field, Operator
 from apf_middleware.config import Level, Queuing, load, load_text, read_source
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from tests.support.kep_documents import LEVEL, SCHEMA
 
-EXAMPLE = Path(__file__).parent / "data" / "kep-example.yaml"
-SEEDS = Path(__file__).parents[4] / "shared" / "seeds"
-
-SCHEMA = """\
-kind: FlowSchema
-meta:
-  name: s
-spec:
-  matchingPriority: 500
-  requestPriority:
-    name: l
-  flowDistinguisher:
-    source: user
-  match:
-  - and:
-    - equals: {field: user, value: alice}
-"""
-LEVEL = """\
-kind: RequestPriority
-meta:
-  name: l
-spec:
-  catchAll: true
-  assuredConcurrencyShares: 10
-  queues: 8
-  handSize: 2
-  queueLengthLimit: 5
-"""
+EXAMPLE = Path(__file__).parents[1] / "data" / "kep-example.yaml"
+SEEDS = Path(__file__).parents[5] / "shared" / "seeds"
 
 
 def test_the_example_means_what_the_proposal_says() -> None:
@@ -99,33 +74,6 @@ def test_its_last_schema_shares_a_name_and_so_gets_another() -> None:
     assert "is called 'system-top-2'" in str(reading.warnings[0])
     assert reading.unwrap() == turned.unwrap()
     assert {"system-top", "system-top-2"} <= {schema.name for schema in reading.unwrap().schemas}
-
-
-@pytest.mark.parametrize(
-    ("operator", "operand", "expected"),
-    [
-        ("equals", "value: a", (Operator.EQUALS, ("a",), False)),
-        ("notEquals", "value: a", (Operator.EQUALS, ("a",), True)),
-        ("inSet", "set: [a, b]", (Operator.IN_SET, ("a", "b"), False)),
-        ("notInSet", "set: [a, b]", (Operator.IN_SET, ("a", "b"), True)),
-        ("superSet", "set: [a]", (Operator.SUPER_SET, ("a",), False)),
-        ("notSuperSet", "set: [a]", (Operator.SUPER_SET, ("a",), True)),
-        ("patternMatch", "pattern: a.*", (Operator.PATTERN_MATCH, ("a.*",), False)),
-        ("notPatternMatch", "pattern: a.*", (Operator.PATTERN_MATCH, ("a.*",), True)),
-    ],
-)
-@pytest.mark.parametrize(
-    "form", ["- {op}: {{field: groups, {operand}}}", "- {op}:\n      field: groups\n      {operand}"]
-)
-def test_each_operator_has_two_forms(
-    form: str, operator: str, operand: str, expected: tuple[Operator, tuple[str, ...], bool]
-) -> None:
-    test = form.format(op=operator, operand=operand)
-    text = SCHEMA.replace("- equals: {field: user, value: alice}", test) + "---\n" + LEVEL
-
-    [schema] = [one for one in load_text(text).schemas if one.name == "s"]
-
-    assert schema.rules == (Conjunction((Atom(Field.GROUPS, *expected),)),)
 
 
 def test_a_distinguisher_may_be_transformed() -> None:

@@ -18,7 +18,7 @@ from apf_middleware.config import Level, Queuing, load, read_source
 from apf_middleware.config.formats.kubernetes import GROUP, ZERO_SHARES
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 SCHEMA = """\
 apiVersion: flowcontrol.apiserver.k8s.io/v1

@@ -1,0 +1,23 @@
+"""Schemas, and the warnings about them."""
+
+from apf_middleware.config import read_source
+
+__all__ = ["ALICE", "BOB", "EVERYTHING", "SERVER", "schema", "warnings"]
+
+SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {defaults: none, seats: %s}\n"
+
+
+def schema(name: str, precedence: int, rule: str, to: str = "exempt") -> str:
+    spec = f"{{level: {to}, precedence: {precedence}, rules: [{rule}]}}"
+    return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+
+
+def warnings(text: str, seats: int = 100) -> list[str]:
+    reading = read_source(SERVER % seats + text)
+    assert reading.errors == ()
+    return [f"{one.place.document} {one.field}: {one.rule}" for one in reading.warnings]
+
+
+EVERYTHING = "{httpRules: [{}]}"
+ALICE = "{subjects: [{user: alice}], httpRules: [{}]}"
+BOB = "{subjects: [{user: bob}], httpRules: [{}]}"

@@ -1,0 +1,43 @@
+"""Paths that commands are given, and where they write."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Outcome
+from tests.support.command_line import invoke as apf
+
+Apf = Callable[..., Outcome]
+
+
+@pytest.mark.parametrize("command", ["check", "convert"])
+def test_what_is_not_there_cannot_be_used(apf: Apf, command: str) -> None:
+    result = apf(command, "/does/not/exist.yaml")
+
+    assert result.returncode == 2
+    assert "there is no /does/not/exist.yaml" in result.stderr
+
+
+def test_a_binary_file_is_told_without_a_traceback(apf: Apf, tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(bytes(range(256)))
+
+    result = apf("check", path)
+
+    assert result.returncode == 1
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_where_nothing_can_be_written_nothing_is_simulated(scenario: Path, trace: Path, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+
+    for command in (
+        ("simulate", scenario, "--plot", nowhere / "p.png"),
+        ("recommend", trace, "--objective", "p99=1s", "--write", nowhere / "r.yaml"),
+    ):
+        result = apf(*command)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "there is no folder" in result.stderr
+    result = apf("recommend", trace, "--objective", "p99=1s", "--write", tmp_path)
+    assert (result.exit_code, "is a folder" in result.stderr) == (2, True)

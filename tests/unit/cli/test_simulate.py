@@ -1,0 +1,93 @@
+"""The command ``apf simulate``."""
+
+import json
+from pathlib import Path
+
+from tests.support.command_line import invoke as apf
+from tests.support.simulated_worlds import SCENARIO
+
+
+def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path) -> None:
+    result = apf("simulate", scenario, "--compare", "none", "own", "--no-curves")
+
+    assert result.exit_code == 0
+    assert "From none to own:\n  mice gains: 100 % of its requests are served instead of 0 %" in result.stdout
+
+    other = tmp_path / "other.yaml"
+    other.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 3}\n")
+    result = apf("simulate", scenario, "--compare", "own", other, "--no-curves")
+    assert "mice pays" in result.stdout
+
+    other.write_text(SCENARIO.replace("seats: 10", "seats: 3"))
+    assert apf("simulate", scenario, "--compare", "own", other, "--no-curves").stdout == result.stdout, "its scenario"
+
+    result = apf("simulate", scenario, "--compare", "own", "nothing")
+    assert result.exit_code == 2
+    assert "'nothing' must be a file or one of none, fifo" in " ".join(result.stderr.split())
+
+
+def test_it_is_said_that_gates_are_left_out(scenario: Path, trace: Path) -> None:
+    gates = "gates: [{name: db, capacity: 1}], routes: [{path: /*, resource: r, gates: [db, mail]}]"
+    scenario.write_text(SCENARIO.replace("seats: 10", f"seats: 10, {gates}").replace("duration: 3s", "duration: 1s"))
+    gated = scenario.with_name("gated.yaml")
+    gated.write_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: 10, {gates}}}\n")
+    said = "gates aren't simulated, all requests pass them: db, mail\n"
+
+    assert apf("simulate", scenario, "--no-curves").stderr == said
+    found = apf("recommend", trace, "--objective", "p99=10s", "--config", gated, "--rows", 50)
+    assert (found.exit_code, found.stderr) == (0, said)
+
+
+def test_results_come_as_json_too(scenario: Path) -> None:
+    one = json.loads(apf("simulate", scenario, "-o", "json").stdout)
+    two = json.loads(apf("simulate", scenario, "-o", "json", "--compare", "fifo", "own", "--seed", "7").stdout)
+
+    assert [tenant["name"] for tenant in one["tenants"]] == ["mice", "elephant"]
+    assert [result["configuration"] for result in two] == ["fifo", "own"]
+    assert two[1]["tenants"] != one["tenants"]
+
+
+def test_what_is_wrong_with_a_scenario_is_told_with_its_place(scenario: Path) -> None:
+    scenario.write_text(SCENARIO.replace("service: 20ms, timeout", "service: 20, timeot"))
+
+    result = apf("simulate", scenario)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{scenario}:8 (document 1): error: spec.tenants[0].service is 20" in result.stderr
+    assert "Did you mean timeout?" in result.stderr
+
+
+def test_recorded_requests_need_no_scenario(trace: Path, tmp_path: Path) -> None:
+    config = tmp_path / "apf.yaml"
+    config.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 6}\n")
+
+    by_user = apf("simulate", config, "--trace", trace, "--no-curves")
+    by_path = apf("simulate", config, "--trace", trace, "--no-curves", "--by", "path")
+
+    assert by_user.stdout.startswith("trace.jsonl, own: 1,000 requests in ")
+    assert [line.split()[0] for line in by_user.stdout.splitlines()[2:5]] == ["u0", "u1", "u2"]
+    assert {line.split()[0] for line in by_path.stdout.splitlines()[2:4]} == {"/0", "/1"}
+    assert apf("simulate", config).exit_code == 2, "without a trace there must be a scenario"
+    alone = apf("simulate", "--trace", trace, "--no-curves")
+    assert (alone.exit_code, alone.stdout.splitlines()[1].startswith("tenant ")) == (0, True)
+    nothing = apf("simulate")
+    assert (nothing.exit_code, "there must be a scenario, or recorded" in nothing.stderr) == (2, True)
+
+
+def test_a_trace_that_is_none_is_told(scenario: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.log"
+    bad.write_text("hello\n")
+
+    for command in (("simulate", scenario, "--trace", bad), ("recommend", bad, "--objective", "p99=1s")):
+        result = apf(*command)
+        assert result.exit_code == 2
+        assert f"{bad}:1: a line must be JSON, or of the common or combined log form" in result.stderr
+
+
+def test_lines_that_are_left_out_are_told(trace: Path, scenario: Path) -> None:
+    trace.write_text(trace.read_text() + "\nnot a request\n")
+
+    result = apf("simulate", scenario, "--trace", trace, "--no-curves")
+
+    assert result.exit_code == 0
+    assert "1 lines can't be read and are left out" in result.stderr

@@ -1,0 +1,30 @@
+"""The gates of a request."""
+
+import pytest
+
+from apf_middleware.classification import ANONYMOUS, Classification, RequestDigest
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.config.gating import Gating
+from tests.support.gate_documents import SERVER
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return load_text(SERVER)
+
+
+@pytest.mark.parametrize(
+    ("path", "schema", "level", "gates"),
+    [
+        ("/", "orders", "crowd", ("quota", "db")),
+        ("/reports/1", "orders", "crowd", ("quota", "mail", "db")),
+        ("/reports/1", "catch-all", "catch-all", ("mail", "db")),
+        ("/", "catch-all", "catch-all", ()),
+        ("/reports/1", "probes", "exempt", ()),
+    ],
+)
+def test_gates_are_asked_in_order_of_schema_route_and_level(
+    configuration: Configuration, path: str, schema: str, level: str, gates: tuple[str, ...]
+) -> None:
+    digest = RequestDigest(ANONYMOUS, "get", path, method="GET")
+    assert Gating(configuration).names(digest, Classification(schema, level, "", 0)) == gates
