@@ -15,8 +15,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware, get_admission
 from apf_middleware.asgi.lifespan import Signals
-from apf_middleware.exceptions import MissingAdmissionError
-from tests.support.asgi_exchange import http_scope
 from tests.support.protected_app import configuration
 
 pytestmark = pytest.mark.anyio
@@ -64,11 +62,6 @@ async def test_the_middleware_works_in_a_mounted_app_and_twice_in_one_process() 
         'apf_dispatched_requests_total{flow_schema="anonymous-clients",priority_level="anonymous"} 1\n' in metrics.text
     )
     assert 'apf_dispatched_requests_total{flow_schema="everybody",priority_level="crowd"} 1\n' in inner_metrics.text
-
-
-async def test_without_the_middleware_there_is_no_admission() -> None:
-    with pytest.raises(MissingAdmissionError, match="/x"):
-        await get_admission(Request(http_scope("/x")))
 
 
 async def test_the_lifespan_passes_through_and_its_end_closes_the_levels() -> None:

@@ -14,9 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from apf_middleware.asgi.telemetry import build_tracing
 from apf_middleware.config import load_text
-from apf_middleware.exceptions import MissingExtraError
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import ProtectedApp, configuration, settle
 from tests.support.reloadable_app import ReloadableApp, level, written
@@ -24,8 +22,8 @@ from tests.support.reloadable_app import ReloadableApp, level, written
 if TYPE_CHECKING:
     from apf_middleware.config import Configuration
 
-pytestmark = pytest.mark.anyio
 
+pytestmark = pytest.mark.anyio
 ON = ", telemetry: {tracing: true}"
 CLIENTS = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -245,17 +243,6 @@ async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_released(spans
         protected.finish()
         await holder.end()
         assert protected.is_idle()
-
-
-def test_the_error_for_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "apf_middleware.asgi.tracing", raising=False)
-    monkeypatch.setitem(sys.modules, "opentelemetry", None)
-
-    with pytest.raises(MissingExtraError, match=r"pip install 'apf-middleware\[otel\]'"):
-        _ = APFMiddleware(ProtectedApp._app, traced()).service  # type: ignore[arg-type]
-    assert build_tracing(configuration()) is None
 
 
 async def test_a_reload_that_needs_a_missing_library_changes_nothing(

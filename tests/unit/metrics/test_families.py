@@ -9,7 +9,7 @@ import pytest
 
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.metrics import LevelReading, SchemaCounters, SchemaReading, ServerReading
+from apf_middleware.metrics import SchemaCounters
 from apf_middleware.metrics.families import FAMILIES
 from apf_middleware.runtime import read_server
 from tests.support.named_queues import NamedQueueServer, level, server
@@ -17,7 +17,6 @@ from tests.support.readings import ADJUSTED, EXEMPT, FULL, QUEUE, REJECT, SECOND
 
 PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
 ROWS = re.findall(r"^\| `apf_(\w+)` \| (\w+) \| (.*?) \|", PAGE, re.MULTILINE)
-
 USERS = {"priority_level": "work", "flow_schema": "users"}
 
 
@@ -36,14 +35,6 @@ def test_gauges_of_waiting_and_executing_requests(busy: Metrics) -> None:
     assert busy("apf_current_executing_requests", **USERS) == 4
     assert busy("apf_current_executing_seats", **USERS) == 6
     assert busy("apf_request_dispatch_no_accommodation_total", **USERS) == 6
-
-
-def test_lingering_seats_are_in_use_without_a_request() -> None:
-    schema = SchemaReading("work", "users", busy_counters(), lingering_seats=8)
-    metrics = Metrics(ServerReading((QUEUE,), (schema,), seats=50))
-
-    assert metrics("apf_current_executing_seats", **USERS) == 14
-    assert metrics("apf_current_executing_requests", **USERS) == 4
 
 
 def test_rejections_are_counted_by_reason(busy: Metrics) -> None:
@@ -197,9 +188,6 @@ def test_cuts_and_open_streams_are_exposed() -> None:
     assert metrics.series("apf_open_streams") == {("work",): 7, ("gone",): 1}
 
 
-# Levels
-
-
 WORK = {"priority_level": "work"}
 UTILIZATION = "apf_priority_level_seat_utilization"
 
@@ -272,22 +260,6 @@ def test_demand_may_be_many_times_the_limit() -> None:
     assert metrics("apf_demand_seats_count", **WORK) == 2 * SECOND
 
 
-@pytest.mark.parametrize(
-    ("level", "denominator"),
-    [
-        (replace(EXEMPT, current=0), 5),  # a tenth of the server's 50 seats
-        (replace(EXEMPT, current=3), 3),
-        (replace(EXEMPT, current=3, denominator=8), 8),
-        (replace(EXEMPT, current=3, denominator=0), 1),
-    ],
-)
-def test_seats_are_a_part_of_the_limit_or_of_a_tenth_of_the_server(level: LevelReading, denominator: int) -> None:
-    metrics = Metrics(reading(replace(level, demand={10: 3 * SECOND})))
-
-    found = metrics("apf_demand_seats_sum", priority_level="exempt")
-    assert found == pytest.approx(3 * SECOND * 10 / denominator)
-
-
 def test_a_level_without_queues_has_no_capacity_for_waiting_requests() -> None:
     metrics = Metrics(reading(replace(EXEMPT, waiting={0: SECOND})))
 
@@ -312,9 +284,6 @@ def test_the_server() -> None:
     assert metrics("apf_hang_ups_total", phase="executing") == 4
     assert metrics("apf_configuration_loads_total", outcome="failure") == 1
     assert metrics("apf_info", version="1.2.3") == 1
-
-
-# Named queues
 
 
 @pytest.mark.parametrize(
@@ -377,9 +346,6 @@ def test_a_parent_has_numbers_but_no_level() -> None:
 
     assert metrics("apf_queue_used_seats", queue="tenants") == 1
     assert metrics("apf_nominal_limit_seats", priority_level="tenants") is None
-
-
-# The page
 
 
 def test_the_tables_have_every_metric_with_its_type() -> None:

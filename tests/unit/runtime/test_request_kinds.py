@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 
-from apf_middleware.metrics import SchemaCounters
 from apf_middleware.runtime import request_kinds
 from apf_middleware.runtime.level import RequestKinds
 from apf_middleware.runtime.request_kinds import KindSampler
@@ -107,27 +106,3 @@ def test_a_level_counts_readers_and_writers_apart_and_shows_their_sum() -> None:
     assert level.forget_schemas((), 0)
     assert level.schema_counters == {}
     assert level.dispatched == 0
-
-
-def test_the_sum_of_tallies_has_every_number_of_both() -> None:
-    one, other = SchemaCounters("a", "b"), SchemaCounters("a", "b")
-    for counters, number in ((one, 1), (other, 10)):
-        for name in ("at_once", "after_wait", "waiting", "cut", "extra_seats", "extra_seats_waiting"):
-            setattr(counters, name, number)
-        counters.no_accommodation = number
-        for histogram in (
-            counters.waits,
-            counters.unserved_waits,
-            counters.executions,
-            counters.streams,
-            counters.lengths,
-        ):
-            histogram.observe(number)
-        counters.watches.observe(number)
-        counters.rejected = dict.fromkeys(counters.rejected, number)
-    total = one.plus(other)
-
-    left_out = {"level", "schema", "widths", "failed", "aborted", "rejected"}
-    numbers = {name: getattr(total, name) for name in SchemaCounters.__slots__ if name not in left_out}
-    assert {name: getattr(value, "total", value) for name, value in numbers.items()} == dict.fromkeys(numbers, 11)
-    assert set(total.rejected.values()) == {11}

@@ -16,11 +16,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def world() -> AdminWorld:
     return AdminWorld()
 
@@ -62,27 +57,6 @@ async def test_levels_as_json_tell_their_seats_too(world: AdminWorld) -> None:
     assert crowd["meters"]["active_queues"] == 2
     assert crowd["rejected"] == {reason.value: 0 for reason in Reason}
     assert (exempt["executing"], exempt["lingering"], exempt["seats_in_use"], exempt["max"]) == (0, 1, 3, None)
-
-
-async def test_a_level_that_is_to_go_is_quiescing(world: AdminWorld) -> None:
-    busy(world)
-    sharing = world.controller.sharing
-    kept = {name: (level.settings, level.limits) for name, level in sharing.levels.items() if name != "crowd"}
-    sharing.reconfigure(world.time, 2, kept)
-
-    rows = cells(await world.get_text("dump_priority_levels"))
-
-    assert rows[2][:6] == ["crowd", "2", "false", "true", "3", "2"]
-
-
-async def test_a_level_that_rests_is_told_of_the_one_that_is_alone_there(world: AdminWorld) -> None:
-    world.request("alice")
-    assert world.controller.levels["crowd"].shared.alone is not None
-
-    rows = cells(await world.get_text("dump_priority_levels"))
-    assert rows[2][2:7] == ["false", "false", "0", "1", "1"]
-    [request] = (await world.get_json("dump_requests"))["requests"]
-    assert (request["flow"], request["position"]) == ("alice", None)
 
 
 async def test_queues_are_shown_all_with_their_sums(world: AdminWorld) -> None:
@@ -146,24 +120,6 @@ async def test_requests_are_shown_by_level_and_queue_the_waiting_first(world: Ad
     }
     arrived = "2023-11-14T22:15:00.5Z"
     assert rows[5] == ["exempt", "exempt", "-1", "-1", "", arrived, "1", "3", "1.5s", arrived]
-
-
-async def test_those_that_run_are_shown_in_the_order_in_which_they_were_seated(world: AdminWorld) -> None:
-    for number in range(9):
-        world.time += SECOND
-        world.request(f"{number}", level="exempt")
-
-    assert [row[9][17:19] for row in cells(await world.get_text("dump_requests"))[1:]] == [
-        f"{n:02}" for n in range(1, 10)
-    ]
-
-
-async def test_who_has_finished_and_lingers_runs_no_more(world: AdminWorld) -> None:
-    admissions = busy(world)
-    world.release(admissions[-1])
-    world.running.admissions.add(admissions[-1])  # even if the record should be late
-
-    assert "exempt" not in await world.get_text("dump_requests")
 
 
 @pytest.mark.parametrize("value", ["1", "false", "yes"])
@@ -268,13 +224,6 @@ async def test_no_more_than_the_heaviest_flows_are_shown(world: AdminWorld) -> N
     assert [flow["flow"] for flow in told[:2]] == ["w499", "w498"]
 
 
-async def test_what_was_long_ago_is_forgotten_when_somebody_looks(world: AdminWorld) -> None:
-    world.running.work.add(("crowd", "everybody", "alice"), 8 * SECOND)
-    world.time += 60 * SECOND
-
-    assert [flow["work"] for flow in (await world.get_json("flows"))["flows"]] == [4.0]
-
-
 # Rows that Kubernetes wrote. Of its queues only the first is known; the second stands for the one, with a longer
 # NextDispatchR, that must have made the first one's column as wide as it is.
 LEVELS = """\
@@ -286,7 +235,6 @@ workload-high,     0,            true,   false,       0,               0,       
 0,                0,                0
 """
 
-
 QUEUES = """\
 PriorityLevelName, Index,  PendingRequests, ExecutingRequests, SeatsInUse, NextDispatchR,   InitialSeatsSum, \
 MaxSeatsSum, TotalWorkSum
@@ -295,7 +243,6 @@ workload-low,      14,     27,              0,                 0,          77.64
 workload-low,      24,     0,               26,                266,        4871.76000000ss, 0,               \
 0,           0.00000000ss
 """
-
 
 REQUESTS = """\
 PriorityLevelName, FlowSchemaName,   QueueIndex, RequestIndexInQueue, FlowDistingsher,                        \

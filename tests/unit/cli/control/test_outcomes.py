@@ -1,0 +1,38 @@
+"""The exit status of commands that ask several workers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import typer
+
+from apf_middleware.cli.control.outcomes import Exit, end, require_success
+from apf_middleware.cli.control.workers import Reply
+from tests.support.worker_replies import refuses, says, silent
+
+
+@pytest.mark.parametrize(
+    ("replies", "status"),
+    [
+        ([silent("1")], Exit.UNREACHED),
+        ([refuses("1", 403, "Not authorized."), silent("2")], Exit.UNREACHED),
+        ([refuses("1", 404, "There is no such queue.")], Exit.REFUSED),
+        ([refuses("1", 409, "It isn't empty."), silent("2")], Exit.REFUSED),
+    ],
+)
+def test_a_command_that_no_worker_obeyed_fails(replies: Sequence[Reply[Any]], status: Exit) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        require_success(replies)
+
+    assert ended.value.exit_code == status
+
+
+def test_a_command_that_some_workers_obeyed_is_a_partial_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    replies = [says("1"), silent("2", "no answer")]
+    require_success(replies)
+
+    with pytest.raises(typer.Exit) as ended:
+        end(replies)
+
+    assert ended.value.exit_code == Exit.PARTIAL
+    assert "worker 2: no answer" in capsys.readouterr().err
