@@ -29,7 +29,7 @@ REMEMBERED: Final = 4096
 
 V = TypeVar("V")
 
-_MOST_METHODS: Final = 32  # bounds a cache by method, because clients may invent methods
+_MOST_METHODS: Final = 32  # the number of methods whose headers are cached; clients may invent methods
 _HOST: Final = b"host"
 
 

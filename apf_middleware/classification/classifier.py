@@ -72,7 +72,7 @@ class Explanation:
 
 
 class _Steps:
-    """Alternatives in the order of their schemas, narrowed by name when a name is first asked for."""
+    """Alternatives in the order of their schemas; those for one name are selected when they are first needed."""
 
     __slots__ = ("_by_name", "_merged", "_unnamed")
 

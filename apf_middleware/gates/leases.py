@@ -128,7 +128,7 @@ class Leases:
                 self.give_back(now, need, need.gate.undo)
 
     def give_back(self, now: int, need: GateNeed, back: Callable[[Hashable, object], None]) -> None:
-        """Give one lease ``back``, by the gate's ``release`` or ``undo``."""
+        """Give one lease back, with the gate's ``release`` or ``undo``, and open the slot for other requests."""
         lease, need.lease = need.lease, None
         if lease is NO_LEASE:
             return  # nothing has changed, so a polled gate must not be asked because a request ends

@@ -198,7 +198,7 @@ class GateScheduler:
 
     def _is_free(self, now: int, acquisition: Acquisition) -> bool:
         """Return whether the request may ask its gates; otherwise park or refuse it."""
-        # First check the order of arrival: a request behind an earlier one must not take turns or leases of any slot.
+        # First check the order of arrival: a request that must wait for an earlier one must not take any leases.
         if self._arrivals and self._arrivals.bars(_group(acquisition), acquisition.number):
             self._park(now, acquisition, AcquisitionStage.BEHIND)
             self._move_to(now, acquisition, None)

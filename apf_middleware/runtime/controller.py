@@ -301,7 +301,7 @@ class Controller:
         newcomer: Admission | None = None,
         changed: LevelRuntime | None = None,
     ) -> None:
-        """Count and wake the requests that waited and have been ``seated``; ``changed`` has been observed already."""
+        """Count and wake the ``seated`` requests, except ``newcomer``; the counters of ``changed`` are up to date."""
         for ticket in seated:
             if ticket is newcomer or not isinstance(ticket, Admission):
                 continue

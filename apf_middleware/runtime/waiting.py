@@ -1,10 +1,10 @@
 """The one place where a request waits: for seats, until its wait limit is over, or until its client hangs up.
 
-Three events end a wait: another request releases seats, the wait limit is over, or the client hangs up. Each of them
-changes the state of the admission in one synchronous step, before the waiting task resumes. So the task reads the
-outcome from the admission, and two outcomes can't race. The only race is with a cancellation of the task, which may
-happen in the same step in which the request is seated. Then its seats are released again; if it still waits, it leaves
-its queue. In both cases the cancellation continues.
+A wait ends when seats come free, when the wait limit is over, when the client hangs up, or when the request is rejected
+(by a gate, or because its level closes). Each of these events changes the state of the admission in one synchronous
+step, before the waiting task resumes. So the task reads the outcome from the admission, and two outcomes can't race.
+The only race is with a cancellation of the task, which may happen in the same step in which the request is seated. Then
+its seats are released again; if it still waits, it leaves its queue. In both cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When the wait becomes long, a task begins to watch the client. Requests
 with the same wait limit share one timer (see `wait_monitor`).

@@ -154,7 +154,7 @@ class Balance:
             _deal(room, children, [_claim(child) for child in children], [child.borrows_as for child in children])
 
     def _has_changed(self, waiting: "Sequence[SharedLevel]", free: int) -> bool:
-        """Note the seats in use; return False if the parts are the same as before, since no bound holds any level."""
+        """Record the seats in use; return False if no bound applies to any level, so the parts stay the same."""
         before, total = self._unbound_total, free
         is_same = before is not None
         for level in waiting:

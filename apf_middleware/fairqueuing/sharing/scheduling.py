@@ -2,7 +2,7 @@
 
 **Order.** There are four groups, of which the first that isn't empty is served:
 
-1. levels below their min; for a level with a parent, also those within the unused min of the parent
+1. levels below their min, and levels whose parent has a part of its min left for them
 2. levels that use at least one seat less than they deserve (see `balance`)
 3. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
    on which all levels are busy
