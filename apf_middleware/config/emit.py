@@ -9,10 +9,12 @@ from typing import Any, Final, Literal
 
 import yaml
 
-from apf_middleware.config.emit_apf import level_document, schema_document, server_document
-from apf_middleware.config.emit_kubernetes import level_manifest, schema_manifest, unsaid_settings
+from apf_middleware.config.formats.apf import level_document, schema_document, server_document
+from apf_middleware.config.formats.kubernetes import level_manifest, schema_manifest
+from apf_middleware.config.merge import settle_slow_clients
 from apf_middleware.config.objects import Configuration, Metadata
-from apf_middleware.config.problems import ConfigurationError, Problems
+from apf_middleware.config.problems import ConfigurationError, Place, Problems
+from apf_middleware.config.server import ServerSettings
 
 __all__ = ["Target", "convert", "emit", "emit_documents", "to_yaml"]
 
@@ -51,7 +53,7 @@ def emit_documents(configuration: Configuration, target: Target, problems: Probl
     if target == "apf":
         yield _with_metadata(server_document(configuration.server, problems), known.get(("server", "")))
     else:
-        unsaid_settings(configuration.server, problems)
+        _warn_of_settings(configuration.server, problems)
     for level in configuration.levels.values():
         document = level_document(level) if target == "apf" else level_manifest(level, problems)
         yield _with_metadata(document, known.get(("level", level.name)))
@@ -70,3 +72,13 @@ def _with_metadata(document: dict[str, Any], metadata: Metadata | None) -> dict[
         said = {"labels": dict(metadata.labels), "annotations": dict(metadata.annotations)}
         document["metadata"] |= {key: texts for key, texts in said.items() if texts}
     return document
+
+
+def _warn_of_settings(settings: ServerSettings, problems: Problems) -> None:
+    """Warn of settings of the server, which v1 can't express."""
+    plain = settle_slow_clients(
+        ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
+    )
+    if settings != plain:
+        rule, hint = "v1 can't express the server's settings", "Keep the Server document"
+        problems.warn(Place("<server>"), rule, hint=hint)

@@ -1,31 +1,25 @@
-"""What the formats share: strict models that tell every broken rule, and definitions, which are what they read.
+"""Reading settings from documents: `parse`, and the two kinds of fields whose values aren't one settings class.
 
-A model says what shape its part of a document has; `Model.rules` yields the rules that its fields break together.
-Pydantic stops a model at its first complaint, so all of a model's own are carried in one. Rules are also checked where
-some fields have errors of their own, as far as they don't read those fields: one problem must not hide another.
+Problems of a document come from pydantic, one for each field, and from the rules of its settings. `parse` gives each
+its place in the document, and says what a misspelt key may have meant.
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, make_dataclass
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Literal, get_args, get_type_hints
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    ModelWrapValidatorHandler,
     ValidationError,
-    model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticKnownError, core_schema
 
 from apf_middleware.config.problems import Absent, Path, Problems, dotted
 from apf_middleware.config.settings import (
-    Rules,
     Settings,
+    SettingsT,
     Violation,
     adapter_of,
     as_mapping,
@@ -33,8 +27,8 @@ from apf_middleware.config.settings import (
     declared_fields,
     key_of,
     line_of,
+    make_unchecked,
     rules_error,
-    with_rules,
 )
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.exceptions import InvalidValueError
@@ -42,62 +36,36 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = [
     "MOST_HINTS",
     "BuiltFrom",
-    "Model",
-    "ModelType",
     "TaggedUnion",
-    "as_written",
     "parse",
     "report",
     "without_nulls",
 ]
 
 
-class Model(BaseModel):
-    """A part of a document, with keys in camelCase. Strict: no conversions, no unknown keys."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", strict=True, frozen=True, regex_engine="python-re", alias_generator=to_camel
-    )
-
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Keys of other formats, and what they are called here, or in a few words what to write instead."""
-
-    def rules(self) -> Iterator[Violation]:
-        """Yield the rules that the fields break together."""
-        yield from ()
-
-    def rule_sets(self) -> Iterable[Rules]:
-        """Return generators like `rules` that read different fields, so that an unreadable one stops only its own."""
-        return (self.rules,)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _keeps_its_rules(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            model = handler(data)
-        except ValidationError as error:
-            if cls.rules is Model.rules and cls.rule_sets is Model.rule_sets:
-                raise
-            raise with_rules(cls, data, error) from None
-        found = tuple(one for rules in model.rule_sets() for one in rules())
-        if found:
-            raise rules_error(found)
-        return model
-
-
 class BuiltFrom:
     """Marks a dataclass of a package that may not import pydantic with the settings that read and write it.
 
     The settings have the fields of the dataclass under the same names; None means the default there. What the dataclass
-    refuses itself is reported at the field's place in the document.
+    refuses itself is reported at the field's place in the document. Objects of another form are made by ``read`` and
+    taken apart by ``write``.
     """
 
-    __slots__ = ("_defaults", "_target", "model")
+    __slots__ = ("_defaults", "_read_settings", "_target", "_write_settings", "model")
 
-    def __init__(self, model: type[Settings], target: type[Any]) -> None:
+    def __init__(
+        self,
+        model: type[Settings],
+        target: type[Any] | None = None,
+        *,
+        read: Callable[[Any], object] | None = None,
+        write: Callable[[Any], Settings] | None = None,
+    ) -> None:
         self.model: type[Any] = model
-        self._target = target
-        self._defaults = {one.name: one.default for one in fields(target)}
+        self._target: type[Any] = target or object
+        self._defaults = {one.name: one.default for one in (fields(target) if target else ())}
+        self._read_settings = self._make_target if read is None else read
+        self._write_settings = self._take_apart if write is None else write
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         writing = core_schema.plain_serializer_function_ser_schema(self._write)
@@ -106,20 +74,24 @@ class BuiltFrom:
 
     def _read(self, data: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
         settings = handler(data)
-        given = {name: getattr(settings, name) for name in declared_fields(self.model)}
         try:
-            return self._target(**{name: value for name, value in given.items() if value is not None})
+            return self._read_settings(settings)
         except InvalidValueError as error:
             violation = Violation((error.name,), error.value, error.rule, error.hint)
             raise rules_error((by_keys(self.model, violation, data),)) from None
 
     def _write(self, built: object) -> dict[str, Any]:
-        settings = object.__new__(self.model)  # without its rules: what can be built can be written
-        for name, declared in declared_fields(self.model).items():
-            value = getattr(built, name)
-            usual = declared.default is not None and value == self._defaults[name]
-            object.__setattr__(settings, name, declared.default() if usual and declared.default else value)
-        return as_mapping(settings)
+        return as_mapping(self._write_settings(built))
+
+    def _make_target(self, settings: object) -> object:
+        given = {name: getattr(settings, name) for name in declared_fields(self.model)}
+        return self._target(**{name: value for name, value in given.items() if value is not None})
+
+    def _take_apart(self, built: object) -> Settings:
+        values = {name: getattr(built, name) for name in declared_fields(self.model)}
+        usual = {name for name, value in values.items() if value == self._defaults[name]}
+        model: type[Settings] = self.model
+        return make_unchecked(model, {name: value for name, value in values.items() if name not in usual})
 
 
 class TaggedUnion:
@@ -203,8 +175,6 @@ class TaggedUnion:
         return InitErrorDetails(type="literal_error", loc=(self._tag,), input=tag, ctx={"expected": expected})
 
 
-ModelType = TypeVar("ModelType", bound=Model | Settings)
-
 MOST_HINTS: Final = 200
 """After so many problems nothing is guessed any more about what a misspelt key may have meant, for that takes time."""
 
@@ -237,22 +207,16 @@ def without_nulls(data: object) -> object:
     return [without_nulls(one) for one in data] if isinstance(data, list) else data
 
 
-def as_written(model: Model) -> dict[str, object]:
-    """Return what the document says there, by its keys."""
-    return model.model_dump(by_alias=True, exclude_unset=True)
-
-
 def parse(
-    model: type[ModelType], data: object, document: Document, problems: Problems, root: Path = ()
-) -> ModelType | None:
+    model: type[SettingsT], data: object, document: Document, problems: Problems, root: Path = ()
+) -> SettingsT | None:
     """Return the model of this part of a document, or None when problems were found in it."""
-    kind: Any = model  # mypy doesn't take a type variable of a union for the union of types
     try:
-        found: ModelType = adapter_of(model).validate_python(data)
+        found: SettingsT = adapter_of(model).validate_python(data)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             hinting = len(problems) < MOST_HINTS
-            for one in _explained(kind, details, data, hinting=hinting):
+            for one in _explained(model, details, data, hinting=hinting):
                 report(document, problems, Violation((*root, *one.path), one.value, one.rule, one.hint))
         return None
     return found
@@ -264,9 +228,7 @@ def report(document: Document, problems: Problems, one: Violation, *, warning: b
     tell(document.place(one.path), one.rule, field=dotted((*document.base, *one.path)), value=one.value, hint=one.hint)
 
 
-def _explained(
-    model: type[Model | Settings], details: ErrorDetails, data: object, *, hinting: bool
-) -> Iterator[Violation]:
+def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hinting: bool) -> Iterator[Violation]:
     context: Mapping[str, Any] = details.get("ctx", {})
     path, kind = _real(details["loc"], data), details["type"]
     if kind == "rules":
@@ -331,7 +293,7 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
     return tuple(path)
 
 
-def _nearest(model: type[Model | Settings], path: Path, data: object) -> str:
+def _nearest(model: type[Settings], path: Path, data: object) -> str:
     """Return what a misspelt key may have meant, or which keys there are."""
     candidates = _models_at(model, path[:-1], data)
     if not candidates:
@@ -343,9 +305,9 @@ def _nearest(model: type[Model | Settings], path: Path, data: object) -> str:
     return _close(key, known) or f"Known are {', '.join(sorted(known))}"
 
 
-def _models_at(model: type[Model | Settings], path: Path, data: object) -> list[type[Model | Settings]]:
+def _models_at(model: type[Settings], path: Path, data: object) -> list[type[Settings]]:
     """Return the models of the value there: several for a union in which no tag tells which one it is."""
-    candidates: list[type[Model | Settings]] = [model]
+    candidates: list[type[Settings]] = [model]
     for step in path:
         if isinstance(step, str):
             candidates = [inner for one in candidates[:1] for inner in _models_of(one, step)]
@@ -362,7 +324,7 @@ def _item(data: object, step: str | int) -> object:
     return data[step] if isinstance(data, list) and isinstance(step, int) and step < len(data) else None
 
 
-def _tag_of(model: type[Model | Settings]) -> object:
+def _tag_of(model: type[Settings]) -> object:
     declared = declared_fields(model).get("type")
     return declared.default() if declared is not None and declared.default is not None else None
 
@@ -372,14 +334,14 @@ def _close(given: object, known: list[str]) -> str:
     return f"Did you mean {close[0]}?" if close else ""
 
 
-def _models_of(model: type[Model | Settings], key: str) -> list[type[Model | Settings]]:
+def _models_of(model: type[Settings], key: str) -> list[type[Settings]]:
     """Return the models of a field, also those inside Optional, Annotated and lists."""
     found = next((declared for declared in declared_fields(model).values() if declared.key == key), None)
     return [] if found is None else list(_models_in(found.annotation))
 
 
-def _models_in(annotation: Any) -> Iterator[type[Model | Settings]]:  # noqa: ANN401 (a type hint may be anything)
-    if isinstance(annotation, type) and issubclass(annotation, Model | Settings):
+def _models_in(annotation: Any) -> Iterator[type[Settings]]:  # noqa: ANN401 (a type hint may be anything)
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
         yield annotation
     for one in getattr(annotation, "__metadata__", ()):
         if isinstance(one, BuiltFrom | TaggedUnion):

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import annotated_types
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic import ConfigDict, GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
@@ -29,6 +29,7 @@ __all__ = [
     "DeclaredField",
     "Rules",
     "Settings",
+    "SettingsT",
     "Violation",
     "adapter_of",
     "as_mapping",
@@ -36,6 +37,7 @@ __all__ = [
     "declared_fields",
     "key_of",
     "line_of",
+    "make_unchecked",
     "path_of",
     "rules_error",
     "with_rules",
@@ -44,6 +46,8 @@ __all__ = [
 
 Rules = Callable[[], Iterator["Violation"]]
 """A generator of the violations among some fields of an object."""
+
+SettingsT = TypeVar("SettingsT", bound="Settings")
 
 _MOST_MISSPELT: Final = 5  # of one model
 _BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
@@ -135,7 +139,7 @@ _ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
 
 
 def declared_fields(model: type) -> Mapping[str, DeclaredField]:
-    """Return the fields of a settings class or of a pydantic model, by their Python names."""
+    """Return the fields of a settings class, by their Python names."""
     found = _DECLARED.get(model)
     if found is None:
         found = _DECLARED[model] = _read_declaration(model)
@@ -144,12 +148,6 @@ def declared_fields(model: type) -> Mapping[str, DeclaredField]:
 
 def _read_declaration(model: type[Any]) -> dict[str, DeclaredField]:
     found: dict[str, DeclaredField] = {}
-    if issubclass(model, BaseModel):
-        for name, info in model.model_fields.items():
-            annotation: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
-            default = None if info.is_required() else partial(info.get_default, call_default_factory=True)
-            found[name] = DeclaredField(info.alias or name, annotation, default)
-        return found
     hints = get_type_hints(model, include_extras=True)
     for one in fields(model):
         infos = [info for info in getattr(hints[one.name], "__metadata__", ()) if isinstance(info, FieldInfo)]
@@ -184,10 +182,19 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type hin
     found = _ADAPTERS.get(annotation)
     if found is None:
         kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-        has_config = isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BaseModel))
+        has_config = isinstance(kind, type) and is_dataclass(kind)
         config = None if has_config else ConfigDict(strict=True)
         found = _ADAPTERS[annotation] = TypeAdapter(annotation, config=config)
     return found
+
+
+def make_unchecked(model: type[SettingsT], values: Mapping[str, object]) -> SettingsT:
+    """Return settings without a check of their rules, to write an object that exists; other fields have defaults."""
+    made = object.__new__(model)
+    for name, declared in declared_fields(model).items():
+        value = declared.default() if declared.default is not None and name not in values else values[name]
+        object.__setattr__(made, name, value)
+    return made
 
 
 def as_mapping(settings: object, annotation: Any = None) -> dict[str, Any]:  # noqa: ANN401 (a type hint)
@@ -251,7 +258,7 @@ def rules_error(found: tuple[Violation, ...]) -> PydanticCustomError:
     return PydanticCustomError("rules", "rules are broken", {"found": found})
 
 
-def with_rules(model: type, data: object, error: ValidationError) -> ValidationError:
+def with_rules(model: type[Settings], data: object, error: ValidationError) -> ValidationError:
     """Return the errors of a model's fields, and the violations of rules that don't read those fields."""
     errors = error.errors(include_url=False)
     causes = [one["ctx"]["error"] for one in errors if _is_own(one)]
@@ -291,7 +298,7 @@ def line_of(details: ErrorDetails) -> InitErrorDetails:
 
 
 def _violations_of_the_rest(
-    model: type[Settings | BaseModel], data: Mapping[str, object], errors: list[ErrorDetails]
+    model: type[Settings], data: Mapping[str, object], errors: list[ErrorDetails]
 ) -> Iterator[Violation]:
     """Yield the rules that are broken by fields which have no errors of their own."""
     wrong = {str(details["loc"][0]) for details in errors if details["loc"]}
@@ -305,12 +312,8 @@ def _violations_of_the_rest(
             values[name] = adapter_of(declared.annotation).validate_python(data[declared.key])
         elif declared.default is not None:
             values[name] = declared.default()
-    if issubclass(model, BaseModel):
-        rest = model.model_construct(_fields_set={name for name in values if declared_fields(model)[name].key in data})
-        object.__setattr__(rest, "__dict__", values)  # without the defaults of fields that have errors
-    else:
-        for name, value in values.items():
-            object.__setattr__(rest, name, value)
+    for name, value in values.items():
+        object.__setattr__(rest, name, value)
     for rules in rest.rule_sets():
         try:
             yield from rules()
@@ -319,17 +322,16 @@ def _violations_of_the_rest(
                 raise
 
 
-def _misspelt(model: type, wrong: set[str]) -> set[str]:
+def _misspelt(model: type[Settings], wrong: set[str]) -> set[str]:
     """Return the fields that unknown keys seem to mean: what such a field would say is not known."""
     known = {declared.key for declared in declared_fields(model).values()}
-    renamed: Mapping[str, str] = getattr(model, "renamed", {})
     unknown = sorted(wrong - known)[:_MOST_MISSPELT]
-    return {close for key in unknown for close in difflib.get_close_matches(renamed.get(key, key)[:60], known, 1)}
+    return {close for key in unknown for close in difflib.get_close_matches(model.renamed.get(key, key)[:60], known, 1)}
 
 
-def by_keys(model: type, violation: Violation, data: object) -> Violation:
+def by_keys(model: type[Settings], violation: Violation, data: object) -> Violation:
     """Return a violation among settings with its path by keys, and with the value that the document has there."""
-    if not issubclass(model, Settings) or not violation.path:
+    if not violation.path:
         return violation
     first, *rest = violation.path
     declared = declared_fields(model).get(str(first))

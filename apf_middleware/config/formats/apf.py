@@ -1,74 +1,100 @@
-"""Our own form, ``apf/v1``: what the other formats can say, in fewer words, and what web apps need beside it.
+"""The format ``apf/v1``: what the other formats can express, in fewer words, and what web apps need besides.
 
-Kinds: PriorityLevel, FlowSchema, and Server for what isn't any level's or schema's. Server is in its own module.
+Kinds: PriorityLevel, FlowSchema, and Server for all that isn't of one level or schema. The same settings read documents
+and write them; a key whose value is the default isn't written.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from apf_middleware.classification import FlowSchema
-from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
-from apf_middleware.config.estimation import AnyEstimate
+from apf_middleware.classification.rules import (
+    AnySubject,
+    Conjunction,
+    GroupSubject,
+    Rule,
+    ServiceAccountSubject,
+    UserSubject,
+)
+from apf_middleware.config.estimation import AnyEstimate, ComputedEstimate, EstimateSettings
 from apf_middleware.config.formats.definition import Definition
-from apf_middleware.config.formats.predicates import read_match
+from apf_middleware.config.formats.predicates import match_part, read_match
 from apf_middleware.config.formats.queuing import LevelQueuingModel
 from apf_middleware.config.formats.rules import (
     AnyNonResourceRule,
     AnyResourceRule,
+    AnyServiceAccount,
     precedence_rules,
 )
 from apf_middleware.config.http_rules import AnyDistinguisher, AnyHttpRule
-from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
+from apf_middleware.config.model import BuiltFrom, parse, report, without_nulls
 from apf_middleware.config.objects import Level
-from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.problems import Absent, Place, Problems
 from apf_middleware.config.server import ServerSettings
-from apf_middleware.config.settings import Violation, as_mapping
+from apf_middleware.config.settings import Rules, Settings, Violation, as_mapping, key_of, make_unchecked
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.config.values import (
+    DEPENDS,
     MAX_INT32,
     Amount,
-    DnsLabel,
     DnsSubdomain,
-    Duration,
+    Nanoseconds,
     NonEmpty,
     Percent,
-    duration_ns,
-    is_subdomain,
+    callable_name,
 )
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-__all__ = ["FORMAT", "KINDS", "VERSION", "FlowSchemaModel", "PriorityLevelModel", "ServerModel", "define"]
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "VERSION",
+    "FlowSchemaModel",
+    "PriorityLevelModel",
+    "ServerModel",
+    "define",
+    "level_document",
+    "level_spec",
+    "schema_document",
+    "server_document",
+]
 
 FORMAT: Final = "apf"
 VERSION: Final = "apf/v1"
 KINDS: Final = ("FlowSchema", "PriorityLevel", "Server")
 
-_SAME: Final = {"weight": "shares", "guarantee": "minSeats", "capability": "maxSeats"}
+_DEFAULT_SHARES: Final = 30
+_SAME: Final = {"weight": "shares", "guarantee": "min_seats", "capability": "max_seats"}
 _STATES: Final[dict[str, Literal["open", "paused", "closed"]]] = {
     "Open": "open",
     "Paused": "paused",
     "Closed": "closed",
 }
+_NAMELESS: Final = "only a callable that can be imported by its name can be written"
+_NAME_IT: Final = "Define it at the top of a module"
 
 
-class _Metadata(Model):
+@dataclass(frozen=True, slots=True)
+class _Metadata(Settings):
     name: DnsSubdomain
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
 
 
-class _LevelSpec(Model):
-    renamed: ClassVar[dict[str, str]] = {
+@dataclass(frozen=True, slots=True)
+class _LevelSpec(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {
         "nominalConcurrencyShares": "shares",
         "assuredConcurrencyShares": "shares",
         "limited": "the fields of spec itself",
         "limitResponse": "response",
     }
+    always_written: ClassVar[frozenset[str]] = frozenset({"shares"})
 
     type: Literal["Limited", "Exempt"] = "Limited"
     shares: Amount | None = None
@@ -78,16 +104,17 @@ class _LevelSpec(Model):
     max_seats: Amount | None = None
     response: Literal["Queue", "Reject"] = "Queue"
     queuing: LevelQueuingModel | None = None
-    wait_limit: Duration | None = None
-    gates: list[NonEmpty] = Field(
-        default_factory=list, description="What all its requests pass, after those of their schema and route."
-    )
+    wait_limit_ns: Nanoseconds | None = None
+    gates: Annotated[
+        tuple[NonEmpty, ...],
+        Field(strict=False, description="The gates of all its requests, after those of their schema and route."),
+    ] = ()
     streams: StreamSettings | None = None
-    weight: int | None = Field(default=None, ge=1, le=MAX_INT32, description="The same as shares.")
-    guarantee: Amount | None = Field(default=None, description="The same as minSeats.")
-    capability: Amount | None = Field(default=None, description="The same as maxSeats.")
+    weight: Annotated[Annotated[int, Field(ge=1, le=MAX_INT32)] | None, Field(description="The same as shares.")] = None
+    guarantee: Annotated[Amount | None, Field(description="The same as minSeats.")] = None
+    capability: Annotated[Amount | None, Field(description="The same as maxSeats.")] = None
     parent: DnsSubdomain | None = None
-    priority: int = Field(default=0, ge=-MOST_PRIORITY, le=MOST_PRIORITY)
+    priority: Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = 0
     reclaimable: bool = True
     dequeue_strategy: Literal["traverse", "fifo"] = "traverse"
     state: Literal["Open", "Paused", "Closed"] = "Open"
@@ -100,52 +127,53 @@ class _LevelSpec(Model):
     def most(self) -> int | None:
         return self.capability if self.max_seats is None else self.max_seats
 
+    def rule_sets(self) -> Iterable[Rules]:
+        exempt: tuple[Rules, ...] = (self._exempt_queue_rules, self._exempt_rules)
+        return (self._name_rules, *exempt, self._waiting_rules, self._size_rules)
+
     def _name_rules(self) -> Iterator[Violation]:
-        """Yield what is said twice, by two names of one field."""
-        pairs = {"weight": self.shares, "guarantee": self.min_seats, "capability": self.max_seats}
-        for key, other in pairs.items():
-            value = getattr(self, key)
-            if value is not None and other is not None:
-                yield Violation(
-                    (key,), value, f"it says the same as {_SAME[key]}, which is {other}", "Keep one of them"
-                )
+        """Yield fields that are given twice, by both of their names."""
+        for name, other in _SAME.items():
+            value, same = getattr(self, name), getattr(self, other)
+            if value is not None and same is not None:
+                key = key_of(other)
+                yield Violation((name,), value, f"it says the same as {key}, which is {same}", "Keep one of them")
 
     def _exempt_queue_rules(self) -> Iterator[Violation]:
-        if self.type == "Exempt":
-            said: dict[str, object] = {"guarantee": self.guarantee, "capability": self.capability}
-            said |= {"parent": self.parent, "state": None if self.state == "Open" else self.state}
-            for key, value in said.items():
-                if value is not None:
-                    yield Violation((key,), value, "an exempt level must not have it")
-
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
-        return (self._name_rules, self._exempt_queue_rules, self._exempt_rules, self._waiting_rules, self._size_rules)
+        state = None if self.state == "Open" else self.state
+        yield from self._none_if_exempt(
+            guarantee=self.guarantee, capability=self.capability, parent=self.parent, state=state
+        )
 
     def _exempt_rules(self) -> Iterator[Violation]:
-        if self.type == "Exempt":
-            unlimited: dict[str, object] = {
-                "borrowingLimitPercent": self.borrowing_limit_percent,
-                "maxSeats": self.max_seats,
-            }
-            unlimited |= {"minSeats": self.min_seats, "waitLimit": self.wait_limit, "gates": self.gates or None}
-            unlimited["streams"] = None if self.streams is None else as_mapping(self.streams)
-            for key, value in unlimited.items():
-                if value is not None:
-                    yield Violation((key,), value, "an exempt level must not have it")
+        yield from self._none_if_exempt(
+            borrowing_limit_percent=self.borrowing_limit_percent,
+            max_seats=self.max_seats,
+            min_seats=self.min_seats,
+            wait_limit_ns=self.wait_limit_ns,
+            gates=self.gates or None,
+            streams=self.streams,
+        )
+
+    def _none_if_exempt(self, **given: object) -> Iterator[Violation]:
+        for name, value in given.items():
+            if self.type == "Exempt" and value is not None:
+                yield Violation((name,), value, "an exempt level must not have it")
 
     def _waiting_rules(self) -> Iterator[Violation]:
         if self.queuing is not None and (self.type == "Exempt" or self.response == "Reject"):
-            yield Violation(("queuing",), as_written(self.queuing), "it must be absent where nobody waits")
-        if self.wait_limit is not None and self.response == "Reject":
-            yield Violation(("waitLimit",), self.wait_limit, "it must be absent where nobody waits")
+            yield Violation(("queuing",), self.queuing, "it must be absent where no request waits")
+        if self.wait_limit_ns is not None and self.response == "Reject":
+            yield Violation(("wait_limit_ns",), self.wait_limit_ns, "it must be absent where no request waits")
 
     def _size_rules(self) -> Iterator[Violation]:
         if self.least is not None and self.most is not None and self.least > self.most:
-            least, most = ("guarantee", "capability") if self.min_seats is None else ("minSeats", "maxSeats")
+            least, most = ("guarantee", "capability") if self.min_seats is None else ("min_seats", "maxSeats")
             yield Violation((least,), self.least, f"it must not exceed {most}, which is {self.most}")
 
 
-class PriorityLevelModel(Model):
+@dataclass(frozen=True, slots=True)
+class PriorityLevelModel(Settings):
     """A priority level."""
 
     api_version: Literal["apf/v1"]
@@ -159,15 +187,15 @@ class PriorityLevelModel(Model):
         shares = spec.weight if spec.shares is None else spec.shares
         if spec.type == "Exempt":
             return Level(name, LevelShares(shares or 0, spec.lendable_percent, exempt=True), priority=spec.priority)
-        shares = 30 if shares is None else shares
+        shares = _DEFAULT_SHARES if shares is None else shares
         return Level(
             name,
             LevelShares(shares, spec.lendable_percent, spec.borrowing_limit_percent),
             (spec.queuing or LevelQueuingModel()).built() if spec.response == "Queue" else None,
             spec.least,
             spec.most,
-            None if spec.wait_limit is None else duration_ns(spec.wait_limit),
-            tuple(spec.gates),
+            spec.wait_limit_ns,
+            spec.gates,
             spec.streams or StreamSettings(),
             spec.parent,
             spec.priority,
@@ -177,77 +205,108 @@ class PriorityLevelModel(Model):
         )
 
 
-class _ServerMetadata(_Metadata):
+def level_spec(level: Level) -> dict[str, Any]:
+    """Return the spec of a PriorityLevel."""
+    shares, queuing = level.shares, level.queuing
+    values = {
+        "type": "Exempt" if level.exempt else "Limited",
+        "shares": shares.shares,
+        "lendable_percent": shares.lendable_percent,
+        "borrowing_limit_percent": shares.borrowing_percent,
+        "min_seats": level.min_seats,
+        "max_seats": level.max_seats,
+        "response": "Queue" if level.exempt or queuing else "Reject",
+        "queuing": None if level.exempt or queuing is None else LevelQueuingModel.of(queuing),
+        "wait_limit_ns": level.wait_limit_ns,
+        "gates": level.gates,
+        "streams": None if level.streams == StreamSettings() else level.streams,
+        "parent": level.parent,
+        "priority": level.priority,
+        "reclaimable": level.reclaimable,
+        "dequeue_strategy": level.dequeue_strategy,
+        "state": level.state.capitalize(),
+    }
+    return as_mapping(make_unchecked(_LevelSpec, values))
+
+
+def level_document(level: Level) -> dict[str, Any]:
+    """Return a level as a PriorityLevel."""
+    return _document("PriorityLevel", level.name, level_spec(level))
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerMetadata(Settings):
     name: DnsSubdomain = "server"
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
 
 
-class ServerModel(Model):
+@dataclass(frozen=True, slots=True)
+class ServerModel(Settings):
     """The server's settings."""
 
     api_version: Literal["apf/v1"]
     kind: Literal["Server"]
-    metadata: _ServerMetadata = Field(default_factory=_ServerMetadata)
     spec: ServerSettings
+    metadata: _ServerMetadata = field(default_factory=_ServerMetadata)
 
 
-class _ServiceAccount(Model):
-    namespace: DnsLabel
-    name: NonEmpty
-
-    def rules(self) -> Iterator[Violation]:
-        if self.name != "*" and not is_subdomain(self.name):
-            yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
-
-
-class _Subject(Model):
-    renamed: ClassVar[dict[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
+@dataclass(frozen=True, slots=True)
+class _Subject(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
     user: NonEmpty | None = None
     group: NonEmpty | None = None
-    service_account: _ServiceAccount | None = None
+    service_account: AnyServiceAccount | None = None
 
     def rules(self) -> Iterator[Violation]:
         given = [one for one in (self.user, self.group, self.service_account) if one is not None]
         if len(given) != 1:
-            value = as_written(self) or Absent.ABSENT
+            value = as_mapping(self) or Absent.ABSENT
             yield Violation((), value, "a subject must be exactly one of user, group and serviceAccount")
 
     def built(self) -> AnySubject:
         if self.service_account is not None:
-            return ServiceAccountSubject(self.service_account.namespace, self.service_account.name)
+            return self.service_account
         return GroupSubject(self.group) if self.group is not None else UserSubject(self.user or "")
 
+    @classmethod
+    def of(cls, subject: AnySubject) -> "_Subject":
+        if isinstance(subject, ServiceAccountSubject):
+            return cls(service_account=subject)
+        key = "user" if isinstance(subject, UserSubject) else "group"
+        return make_unchecked(cls, {key: subject.name})
 
-class _Rule(Model):
-    subjects: list[_Subject] | None = Field(default=None, description="Without it, everybody.")
-    resource_rules: list[AnyResourceRule] = Field(default_factory=list)
-    non_resource_rules: list[AnyNonResourceRule] = Field(default_factory=list)
-    http_rules: list[AnyHttpRule] = Field(default_factory=list)
 
-    def rules(self) -> Iterator[Violation]:
-        if self.subjects is not None and not self.subjects:
-            yield Violation(("subjects",), [], "a rule must have at least one subject", "Leave it out for everybody")
+_AnySubject = Annotated[AnySubject, BuiltFrom(_Subject, read=_Subject.built, write=_Subject.of)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule(Settings):
+    subjects: Annotated[
+        tuple[_AnySubject, ...], Field(strict=False, description="Without it, all callers."), DEPENDS
+    ] = (UserSubject("*"),)
+    resource_rules: Annotated[tuple[AnyResourceRule, ...], Field(strict=False)] = ()
+    non_resource_rules: Annotated[tuple[AnyNonResourceRule, ...], Field(strict=False)] = ()
+    http_rules: Annotated[tuple[AnyHttpRule, ...], Field(strict=False)] = ()
+
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self._subject_rules, self._part_rules)
+
+    def _subject_rules(self) -> Iterator[Violation]:
+        if not self.subjects:
+            hint = "Leave it out for all callers"
+            yield Violation(("subjects",), [], "a rule must have at least one subject", hint)
 
     def _part_rules(self) -> Iterator[Violation]:
         if not (self.resource_rules or self.non_resource_rules or self.http_rules):
             rule = "a rule must have resourceRules, nonResourceRules or httpRules"
-            yield Violation(("httpRules",), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
-
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
-        return (self.rules, self._part_rules)
-
-    def built(self) -> Rule:
-        subjects = (UserSubject("*"),) if self.subjects is None else tuple(one.built() for one in self.subjects)
-        return Rule(
-            subjects,
-            tuple(self.resource_rules),
-            tuple(self.non_resource_rules),
-            tuple(self.http_rules),
-        )
+            yield Violation(("http_rules",), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
 
 
-class _SchemaSpec(Model):
-    renamed: ClassVar[dict[str, str]] = {
+@dataclass(frozen=True, slots=True)
+class _SchemaSpec(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {
         "matchingPrecedence": "precedence",
         "matchingPriority": "precedence",
         "priorityLevelConfiguration": "level",
@@ -255,22 +314,28 @@ class _SchemaSpec(Model):
         "distinguisherMethod": "distinguisher",
         "flowDistinguisher": "distinguisher",
     }
+    always_written: ClassVar[frozenset[str]] = frozenset({"precedence"})
 
     level: DnsSubdomain
-    precedence: int = Field(default=1000, json_schema_extra={"minimum": 1, "maximum": 10_000})
+    precedence: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": 10_000})] = 1000
     distinguisher: AnyDistinguisher | None = None
-    queue: AnyDistinguisher | None = Field(
-        default=None, description="What names the level of each request; where it names nothing, it is `level`."
-    )
+    queue: Annotated[
+        AnyDistinguisher | None,
+        Field(description="The property that names the level of each request; if it is empty, `level` is used."),
+    ] = None
     estimate: AnyEstimate | None = None
-    gates: list[NonEmpty] = Field(default_factory=list, description="Names, in the order in which they are asked.")
-    rules_: list[_Rule] = Field(default_factory=list, alias="rules")
-    match: list[dict[str, Any]] = Field(
-        default_factory=list, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."
-    )
+    gates: Annotated[
+        tuple[NonEmpty, ...], Field(strict=False, description="Names, in the order in which they are asked.")
+    ] = ()
+    rules_: Annotated[tuple[Annotated[Rule, BuiltFrom(_Rule, Rule)], ...], Field(strict=False, alias="rules")] = ()
+    match: Annotated[
+        tuple[dict[str, Any], ...],
+        Field(strict=False, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."),
+    ] = ()
 
 
-class FlowSchemaModel(Model):
+@dataclass(frozen=True, slots=True)
+class FlowSchemaModel(Settings):
     """A flow schema. Its ``match`` is read by `read_match`, which knows both ways to write a test."""
 
     api_version: Literal["apf/v1"]
@@ -278,16 +343,63 @@ class FlowSchemaModel(Model):
     metadata: _Metadata
     spec: _SchemaSpec
 
-    def rules(self) -> Iterator[Violation]:
-        if self.spec.model_fields_set.isdisjoint({"rules_", "match"}):
-            hint = "Write rules: [] if it shall take nothing"
-            yield Violation(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint)
-
     def built(self) -> FlowSchema:
-        """Return the schema, without what ``match`` says."""
+        """Return the schema, without the rules of ``match``."""
         spec = self.spec
-        rules = tuple(rule.built() for rule in spec.rules_)
-        return FlowSchema(self.metadata.name, spec.level, spec.precedence, rules, spec.distinguisher, spec.queue)
+        return FlowSchema(self.metadata.name, spec.level, spec.precedence, spec.rules_, spec.distinguisher, spec.queue)
+
+
+def schema_document(
+    schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None, gates: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a schema as a FlowSchema; a callable without an importable name can't be written."""
+    place = Place(f"<schema {schema.name}>")
+    values = {
+        "level": schema.level,
+        "precedence": schema.precedence,
+        "distinguisher": schema.distinguisher,
+        "queue": schema.queue,
+        "estimate": estimate if _is_named(estimate, problems, place, "estimate") else None,
+        "gates": tuple(gates),
+        "rules_": tuple(rule for rule in schema.rules if isinstance(rule, Rule)),
+        "match": tuple(match_part(rule) for rule in schema.rules if isinstance(rule, Conjunction)),
+    }
+    spec = as_mapping(make_unchecked(_SchemaSpec, values))
+    for key, distinguisher in (("distinguisher", schema.distinguisher), ("queue", schema.queue)):
+        if distinguisher is not None and distinguisher.function is not None and spec[key]["callable"] is None:
+            del spec[key]["callable"]
+            _report_nameless(distinguisher.function, problems, place, key)
+    if not schema.rules:
+        spec["rules"] = []
+    return _document("FlowSchema", schema.name, spec)
+
+
+def server_document(settings: ServerSettings, problems: Problems) -> dict[str, Any]:
+    """Return all settings, so that none depends on the content of other documents."""
+    place = Place("<server>")
+    spec = as_mapping(settings)
+    for number, route in enumerate(settings.routes):
+        if not _is_named(route.estimate, problems, place, f"routes[{number}].estimate"):
+            del spec["routes"][number]["estimate"]
+    if not _is_named(settings.estimation.default, problems, place, "estimation.default"):
+        spec["estimation"].pop("default", None)
+    return _document("Server", "server", {key: value for key, value in spec.items() if value not in ([], {})})
+
+
+def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _is_named(estimate: EstimateSettings | None, problems: Problems, place: Place, field: str) -> bool:
+    """Report a function that can't be imported by its name."""
+    if not isinstance(estimate, ComputedEstimate) or callable_name(estimate.function) is not None:
+        return True
+    _report_nameless(estimate.function, problems, place, field)
+    return False
+
+
+def _report_nameless(function: object, problems: Problems, place: Place, field: str) -> None:
+    problems.error(place, _NAMELESS, field=f"{field}.callable", value=function, hint=_NAME_IT)
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
@@ -320,13 +432,16 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     spec = raw["spec"] if isinstance(raw.get("spec"), dict) else {}
     name = raw["metadata"].get("name") if isinstance(raw.get("metadata"), dict) else None
     found = list(precedence_rules(("spec", "precedence"), name, spec.get("precedence")))
-    for one in found:
-        report(document, problems, one)
     match = spec.get("match")
     alternatives = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else ()
     schema = parse(FlowSchemaModel, without_nulls(raw), document, problems)
+    if schema is not None and spec.get("rules") is None and match is None:
+        hint = "Write rules: [] for a schema that accepts nothing"
+        found.append(Violation(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint))
+    for one in found:
+        report(document, problems, one)
     if schema is None or alternatives is None or found:
         return None
     built = schema.built()
     whole = replace(built, rules=(*built.rules, *alternatives))
-    return Definition(whole, document, FORMAT, estimate=schema.spec.estimate, gates=tuple(schema.spec.gates))
+    return Definition(whole, document, FORMAT, estimate=schema.spec.estimate, gates=schema.spec.gates)

@@ -1,20 +1,22 @@
 """The form of KEP-1040's first drafts: RequestPriority and FlowSchema with ``meta``, and predicates of atomic tests.
 
-What it asks for is enough to build it: the KEP names no defaults for a level's shares, queues and lengths.
+All numbers of a level are required: the KEP names no defaults for its shares, queues and lengths.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import Conjunction
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import read_match
-from apf_middleware.config.formats.rules import NameModel, precedence_rules, queuing_rules
-from apf_middleware.config.model import Model, parse, report, without_nulls
+from apf_middleware.config.formats.queuing import queuing_rules
+from apf_middleware.config.formats.rules import NameModel, precedence_rules
+from apf_middleware.config.model import parse, report, without_nulls
 from apf_middleware.config.objects import Level, Queuing
 from apf_middleware.config.problems import Absent, Problems
-from apf_middleware.config.settings import Violation
+from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Amount, Transform
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
@@ -25,8 +27,9 @@ FORMAT: Final = "kep"
 KINDS: Final = ("FlowSchema", "RequestPriority")
 
 
-class _PrioritySpec(Model):
-    renamed: ClassVar[dict[str, str]] = {
+@dataclass(frozen=True, slots=True)
+class _PrioritySpec(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {
         "shares": "assuredConcurrencyShares",
         "nominalConcurrencyShares": "assuredConcurrencyShares",
     }
@@ -39,23 +42,19 @@ class _PrioritySpec(Model):
     queue_length_limit: int | None = None
 
     def rules(self) -> Iterator[Violation]:
-        numbers = {
-            "assuredConcurrencyShares": self.assured_concurrency_shares,
-            "queues": self.queues,
-            "handSize": self.hand_size,
-            "queueLengthLimit": self.queue_length_limit,
-        }
+        names = ("assured_concurrency_shares", "queues", "hand_size", "queue_length_limit")
+        numbers = {name: getattr(self, name) for name in names}
         if self.exempt:
-            for key, value in numbers.items():
+            for name, value in numbers.items():
                 if value is not None:
-                    yield Violation((key,), value, "an exempt level must not have it")
+                    yield Violation((name,), value, "an exempt level must not have it")
             if self.catch_all:
-                yield Violation(("catchAll",), self.catch_all, "an exempt level can't be the catch-all")
+                yield Violation(("catch_all",), self.catch_all, "an exempt level can't be the catch-all")
             return
-        for key, value in numbers.items():
-            if value is None and (key != "handSize" or (self.queues or 0) > 1):
-                more = " and more than one queue" if key == "handSize" else ""
-                yield Violation((key,), Absent.ABSENT, f"it is required for a level that isn't exempt{more}")
+        for name, value in numbers.items():
+            if value is None and (name != "hand_size" or (self.queues or 0) > 1):
+                more = " and more than one queue" if name == "hand_size" else ""
+                yield Violation((name,), Absent.ABSENT, f"it is required for a level that isn't exempt{more}")
         yield from queuing_rules(self.queuing())
 
     def queuing(self) -> Queuing:
@@ -65,8 +64,9 @@ class _PrioritySpec(Model):
         return Queuing(queues, hand, 1 if self.queue_length_limit is None else self.queue_length_limit)
 
 
-class _Priority(Model):
-    renamed: ClassVar[dict[str, str]] = {"metadata": "meta"}
+@dataclass(frozen=True, slots=True)
+class _Priority(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {"metadata": "meta"}
 
     kind: str
     meta: NameModel
@@ -78,35 +78,38 @@ class _Priority(Model):
         return Level(self.meta.name, LevelShares(self.spec.assured_concurrency_shares or 0), self.spec.queuing())
 
 
-class _FlowDistinguisher(Model):
-    renamed: ClassVar[dict[str, str]] = {"transformation": "transform", "regex": "transform"}
+@dataclass(frozen=True, slots=True)
+class _FlowDistinguisher(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {"transformation": "transform", "regex": "transform"}
 
     source: Literal["user", "namespace"]
     transform: Transform | None = None
 
 
-class _SchemaSpec(Model):
-    renamed: ClassVar[dict[str, str]] = {
+@dataclass(frozen=True, slots=True)
+class _SchemaSpec(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {
         "matchingPrecedence": "matchingPriority",
         "priorityLevelConfiguration": "requestPriority",
     }
 
     request_priority: NameModel
+    match: list[Any]
     matching_priority: int = 1000
     flow_distinguisher: _FlowDistinguisher | None = None
-    match: list[Any]
 
 
-class _Schema(Model):
-    renamed: ClassVar[dict[str, str]] = {"metadata": "meta"}
+@dataclass(frozen=True, slots=True)
+class _Schema(Settings):
+    renamed: ClassVar[Mapping[str, str]] = {"metadata": "meta"}
 
     kind: str
     meta: NameModel
     spec: _SchemaSpec
 
     def built(self, rules: tuple[Conjunction, ...]) -> FlowSchema:
-        spec, told = self.spec, self.spec.flow_distinguisher
-        distinguisher = Distinguisher(Source(told.source), transform=told.transform) if told else None
+        spec, given = self.spec, self.spec.flow_distinguisher
+        distinguisher = Distinguisher(Source(given.source), transform=given.transform) if given else None
         return FlowSchema(self.meta.name, spec.request_priority.name, spec.matching_priority, rules, distinguisher)
 
 

@@ -1,40 +1,63 @@
 """Kubernetes' own manifests (flowcontrol.apiserver.k8s.io, v1alpha1 to v1), as ``kubectl get -o yaml`` prints them.
 
-The versions differ in how they say shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to
-v1beta3 zero meant "not set", unless in v1beta3 an annotation keeps it. The rest has been the same all along.
+The versions differ in how they write shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to
+v1beta3 zero meant "not set", unless in v1beta3 an annotation keeps it. All other fields are the same in all versions.
+
+Configurations are written as manifests of v1, as far as v1 can express them. Of the KEP's alternatives it can express
+those that test the caller alone, and only where the result means exactly the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict
+from pydantic import Field as Declared
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
-from apf_middleware.classification.rules import AnySubject, GroupSubject, Rule, ServiceAccountSubject, UserSubject
+from apf_middleware.classification.rules import (
+    AnySubject,
+    Conjunction,
+    Field,
+    GroupSubject,
+    NonResourceRule,
+    Operator,
+    ResourceRule,
+    Rule,
+    UserSubject,
+)
+from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.formats.apf import level_spec
 from apf_middleware.config.formats.definition import Definition
+from apf_middleware.config.formats.predicates import match_part
+from apf_middleware.config.formats.queuing import QueuingModel
 from apf_middleware.config.formats.rules import (
     AnyNonResourceRule,
     AnyResourceRule,
+    AnyServiceAccount,
     NameModel,
-    QueuingModel,
     precedence_rules,
 )
-from apf_middleware.config.model import Model, as_written, parse, report, without_nulls
+from apf_middleware.config.http_rules import AnyHttpRule
+from apf_middleware.config.model import BuiltFrom, parse, report, without_nulls
 from apf_middleware.config.objects import Level
-from apf_middleware.config.problems import Absent, Problems
-from apf_middleware.config.settings import Violation
-from apf_middleware.config.values import (
-    Amount,
-    DnsLabel,
-    DnsSubdomain,
-    NonEmpty,
-    Percent,
-    is_subdomain,
-)
+from apf_middleware.config.problems import Absent, Place, Problems
+from apf_middleware.config.settings import Rules, Settings, Violation, as_mapping, make_unchecked
+from apf_middleware.config.values import Amount, DnsSubdomain, NonEmpty, Percent
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-__all__ = ["ASSURED", "FORMAT", "GROUP", "KINDS", "VERSIONS", "ZERO_SHARES", "define"]
+__all__ = [
+    "ASSURED",
+    "FORMAT",
+    "GROUP",
+    "KINDS",
+    "VERSIONS",
+    "ZERO_SHARES",
+    "define",
+    "level_manifest",
+    "schema_manifest",
+]
 
 ASSURED: Final = frozenset({"v1alpha1", "v1beta1", "v1beta2"})
 """Versions that call shares assuredConcurrencyShares."""
@@ -48,26 +71,34 @@ ZERO_SHARES: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-share
 """With this annotation a v1beta3 level's zero shares mean zero."""
 
 _DEFAULT_SHARES: Final = 30
+_SOURCES: Final = {"ByUser": Source.USER, "ByNamespace": Source.NAMESPACE}
+_METHODS: Final = {source: method for method, source in _SOURCES.items()}
+_ALL_RESOURCES: Final = ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_scope=True)
+_ALL_PATHS: Final = NonResourceRule(("*",), ("*",))
+_IN_V1: Final = frozenset({"type", "shares", "lendablePercent", "borrowingLimitPercent", "response", "queuing"})
+_LENIENT: Final = ConfigDict(**{**Settings.__pydantic_config__, "extra": "ignore"})
+"""For parts of which the server writes more than matters here."""
 
 
-class _Metadata(Model):
-    """Of all that the server writes here only these matter."""
-
-    model_config = ConfigDict(extra="ignore")
+@dataclass(frozen=True, slots=True)
+class _Metadata(Settings):
+    __pydantic_config__: ClassVar[ConfigDict] = _LENIENT
 
     name: DnsSubdomain
-    labels: dict[str, str] = Field(default_factory=dict)
-    annotations: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
 
 
-class _Condition(Model):
-    model_config = ConfigDict(extra="ignore")
+@dataclass(frozen=True, slots=True)
+class _Condition(Settings):
+    __pydantic_config__: ClassVar[ConfigDict] = _LENIENT
 
     type: NonEmpty
 
 
-class _Status(Model):
-    conditions: list[_Condition] = Field(default_factory=list)
+@dataclass(frozen=True, slots=True)
+class _Status(Settings):
+    conditions: Annotated[tuple[_Condition, ...], Declared(strict=False)] = ()
 
     def rules(self) -> Iterator[Violation]:
         seen: set[str] = set()
@@ -77,81 +108,81 @@ class _Status(Model):
             seen.add(condition.type)
 
 
-class _ServiceAccount(Model):
-    namespace: DnsLabel
-    name: NonEmpty
-
-    def rules(self) -> Iterator[Violation]:
-        if self.name != "*" and not is_subdomain(self.name):
-            yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
-
-
-class _Named(Model):
+@dataclass(frozen=True, slots=True)
+class _Named(Settings):
     name: NonEmpty
 
 
-class _Subject(Model):
+@dataclass(frozen=True, slots=True)
+class _Subject(Settings):
     kind: Literal["User", "Group", "ServiceAccount"]
-    user: _Named | None = None
-    group: _Named | None = None
-    service_account: _ServiceAccount | None = None
+    user: Annotated[UserSubject, BuiltFrom(_Named, UserSubject)] | None = None
+    group: Annotated[GroupSubject, BuiltFrom(_Named, GroupSubject)] | None = None
+    service_account: AnyServiceAccount | None = None
 
     def rules(self) -> Iterator[Violation]:
-        members = {"User": "user", "Group": "group", "ServiceAccount": "serviceAccount"}
+        wanted = f"{self.kind[0].lower()}{self.kind[1:]}"
         given = {"user": self.user, "group": self.group, "serviceAccount": self.service_account}
-        wanted = members[self.kind]
         for member, value in given.items():
             if member == wanted and value is None:
                 yield Violation((member,), Absent.ABSENT, f"it is required for the kind {self.kind}")
             elif member != wanted and value is not None:
                 hint = f"Remove it, or change the kind {self.kind}"
-                yield Violation((member,), as_written(value), f"only {wanted} belongs to the kind {self.kind}", hint)
+                yield Violation((member,), value, f"only {wanted} belongs to the kind {self.kind}", hint)
 
     def built(self) -> AnySubject:
-        if self.user is not None:
-            return UserSubject(self.user.name)
-        if self.group is not None:
-            return GroupSubject(self.group.name)
-        account = self.service_account
-        return ServiceAccountSubject(account.namespace, account.name) if account else UserSubject("")
+        return self.user or self.group or self.service_account or UserSubject("")
+
+    @classmethod
+    def of(cls, subject: AnySubject) -> "_Subject":
+        if isinstance(subject, UserSubject):
+            return cls("User", user=subject)
+        if isinstance(subject, GroupSubject):
+            return cls("Group", group=subject)
+        return cls("ServiceAccount", service_account=subject)
 
 
-class _Rule(Model):
-    subjects: list[_Subject] = Field(default_factory=list)
-    resource_rules: list[AnyResourceRule] = Field(default_factory=list)
-    non_resource_rules: list[AnyNonResourceRule] = Field(default_factory=list)
+_AnySubject = Annotated[AnySubject, BuiltFrom(_Subject, read=_Subject.built, write=_Subject.of)]
 
-    def rules(self) -> Iterator[Violation]:
+
+@dataclass(frozen=True, slots=True)
+class _Rule(Settings):
+    always_written: ClassVar[frozenset[str]] = frozenset({"subjects"})
+
+    subjects: Annotated[tuple[_AnySubject, ...], Declared(strict=False)] = ()
+    resource_rules: Annotated[tuple[AnyResourceRule, ...], Declared(strict=False)] = ()
+    non_resource_rules: Annotated[tuple[AnyNonResourceRule, ...], Declared(strict=False)] = ()
+
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self._subject_rules, self._part_rules)
+
+    def _subject_rules(self) -> Iterator[Violation]:
         if not self.subjects:
             yield Violation(("subjects",), Absent.ABSENT, "a rule must have at least one subject")
 
     def _part_rules(self) -> Iterator[Violation]:
         if not self.resource_rules and not self.non_resource_rules:
-            yield Violation(("resourceRules",), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
-
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
-        return (self.rules, self._part_rules)
-
-    def built(self) -> Rule:
-        return Rule(
-            tuple(subject.built() for subject in self.subjects),
-            tuple(self.resource_rules),
-            tuple(self.non_resource_rules),
-        )
+            yield Violation(("resource_rules",), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
 
 
-class _DistinguisherMethod(Model):
+_AnyRule = Annotated[Rule, BuiltFrom(_Rule, Rule)]
+
+
+@dataclass(frozen=True, slots=True)
+class _DistinguisherMethod(Settings):
     type: Literal["ByUser", "ByNamespace"]
 
 
-class _FlowSchemaSpec(Model):
+@dataclass(frozen=True, slots=True)
+class _FlowSchemaSpec(Settings):
     priority_level_configuration: NameModel
     matching_precedence: int = 1000
     distinguisher_method: _DistinguisherMethod | None = None
-    rules_: list[_Rule] = Field(default_factory=list, alias="rules")
+    rules_: Annotated[tuple[_AnyRule, ...], Declared(strict=False, alias="rules")] = ()
 
 
-class _FlowSchema(Model):
+@dataclass(frozen=True, slots=True)
+class _FlowSchema(Settings):
     api_version: str
     kind: str
     metadata: _Metadata
@@ -160,122 +191,92 @@ class _FlowSchema(Model):
 
     def built(self) -> FlowSchema:
         spec = self.spec
-        sources = {"ByUser": Source.USER, "ByNamespace": Source.NAMESPACE}
         method = spec.distinguisher_method
         return FlowSchema(
             self.metadata.name,
             spec.priority_level_configuration.name,
             spec.matching_precedence or 1000,
-            tuple(rule.built() for rule in spec.rules_),
-            Distinguisher(sources[method.type]) if method else None,
+            spec.rules_,
+            Distinguisher(_SOURCES[method.type]) if method else None,
         )
 
 
-class _LimitResponse(Model):
+@dataclass(frozen=True, slots=True)
+class _LimitResponse(Settings):
     type: Literal["Queue", "Reject"]
     queuing: QueuingModel | None = None
 
     def rules(self) -> Iterator[Violation]:
         if self.type == "Queue" and self.queuing is None:
-            yield Violation(
-                ("queuing",), Absent.ABSENT, "it is required where the type is Queue", "queuing: {} will do"
-            )
+            rule = "it is required where the type is Queue"
+            yield Violation(("queuing",), Absent.ABSENT, rule, "queuing: {} will do")
         if self.type == "Reject" and self.queuing is not None:
-            yield Violation(("queuing",), as_written(self.queuing), "it must be absent where the type is Reject")
+            yield Violation(("queuing",), self.queuing, "it must be absent where the type is Reject")
 
 
-class _Limited(Model):
+@dataclass(frozen=True, slots=True)
+class _Limited(Settings):
+    always_written: ClassVar[frozenset[str]] = frozenset({"lendable_percent"})
+
+    limit_response: _LimitResponse
+    nominal_concurrency_shares: Amount | None = None
+    assured_concurrency_shares: Amount | None = None
     lendable_percent: Percent = 0
     borrowing_limit_percent: Amount | None = None
-    limit_response: _LimitResponse
 
 
-class _LimitedNominal(_Limited):
-    renamed: ClassVar[dict[str, str]] = {"assuredConcurrencyShares": "nominalConcurrencyShares, from v1beta3 on"}
+@dataclass(frozen=True, slots=True)
+class _Exempt(Settings):
+    always_written: ClassVar[frozenset[str]] = frozenset({"nominal_concurrency_shares", "lendable_percent"})
 
-    nominal_concurrency_shares: Amount | None = None
-
-
-class _LimitedAssured(_Limited):
-    renamed: ClassVar[dict[str, str]] = {"nominalConcurrencyShares": "assuredConcurrencyShares, before v1beta3"}
-
-    assured_concurrency_shares: Amount | None = None
-
-
-class _Exempt(Model):
     nominal_concurrency_shares: Amount = 0
     lendable_percent: Percent = 0
 
 
-class _LevelSpec(Model):
+@dataclass(frozen=True, slots=True)
+class _LevelSpec(Settings):
     type: Literal["Exempt", "Limited"]
-    limited: Any = None  # each version has its own
+    limited: _Limited | None = None
     exempt: _Exempt | None = None
 
-    def rule_sets(self) -> Iterable[Callable[[], Iterator[Violation]]]:
+    def rule_sets(self) -> Iterable[Rules]:
         return (self._limited_rules, self._exempt_rules)
 
     def _limited_rules(self) -> Iterator[Violation]:
         if self.type == "Exempt" and self.limited is not None:
-            yield Violation(("limited",), as_written(self.limited), "it must be absent where the type is Exempt")
+            yield Violation(("limited",), self.limited, "it must be absent where the type is Exempt")
         if self.type == "Limited" and self.limited is None:
             yield Violation(("limited",), Absent.ABSENT, "it is required where the type is Limited")
 
     def _exempt_rules(self) -> Iterator[Violation]:
         if self.type == "Limited" and self.exempt is not None:
-            yield Violation(("exempt",), as_written(self.exempt), "it must be absent where the type is Limited")
+            yield Violation(("exempt",), self.exempt, "it must be absent where the type is Limited")
 
 
-class _LevelSpecNominal(_LevelSpec):
-    limited: _LimitedNominal | None = None
-
-
-class _LevelSpecAssured(_LevelSpec):
-    limited: _LimitedAssured | None = None
-
-
-class _Level(Model):
+@dataclass(frozen=True, slots=True)
+class _Level(Settings):
     api_version: str
     kind: str
     metadata: _Metadata
+    spec: _LevelSpec
     status: _Status | None = None
 
-
-class _LevelNominal(_Level):
-    spec: _LevelSpecNominal
-
     def built(self) -> Level:
-        if self.spec.limited is None:
-            return _exempt_level(self.metadata.name, self.spec.exempt)
-        shares = self.spec.limited.nominal_concurrency_shares
-        zero_stays = self.api_version.endswith("/v1") or ZERO_SHARES in self.metadata.annotations
-        if shares is None or (shares == 0 and not zero_stays):
+        name, limited = self.metadata.name, self.spec.limited
+        if limited is None:
+            exempt = self.spec.exempt or _Exempt()
+            return Level(name, LevelShares(exempt.nominal_concurrency_shares, exempt.lendable_percent, exempt=True))
+        version = self.api_version.rpartition("/")[2]
+        keeps_zero = version == "v1" or (version not in ASSURED and ZERO_SHARES in self.metadata.annotations)
+        shares = limited.assured_concurrency_shares if version in ASSURED else limited.nominal_concurrency_shares
+        if shares is None or (shares == 0 and not keeps_zero):
             shares = _DEFAULT_SHARES
-        return _limited_level(self.metadata.name, shares, self.spec.limited)
-
-
-class _LevelAssured(_Level):
-    spec: _LevelSpecAssured
-
-    def built(self) -> Level:
-        if self.spec.limited is None:
-            return _exempt_level(self.metadata.name, self.spec.exempt)
-        shares = self.spec.limited.assured_concurrency_shares or _DEFAULT_SHARES
-        return _limited_level(self.metadata.name, shares, self.spec.limited)
-
-
-def _exempt_level(name: str, exempt: _Exempt | None) -> Level:
-    given = exempt or _Exempt()
-    return Level(name, LevelShares(given.nominal_concurrency_shares, given.lendable_percent, exempt=True))
-
-
-def _limited_level(name: str, shares: int, limited: _Limited) -> Level:
-    queuing = limited.limit_response.queuing
-    return Level(
-        name,
-        LevelShares(shares, limited.lendable_percent, limited.borrowing_limit_percent),
-        queuing.built() if queuing else None,
-    )
+        queuing = limited.limit_response.queuing
+        return Level(
+            name,
+            LevelShares(shares, limited.lendable_percent, limited.borrowing_limit_percent),
+            queuing.built() if queuing else None,
+        )
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
@@ -284,20 +285,20 @@ def define(document: Document, problems: Problems) -> Definition | None:
     if not isinstance(data, dict):
         return None
     version = str(data["apiVersion"]).rpartition("/")[2]
-    model: type[_FlowSchema | _LevelNominal | _LevelAssured]
+    model: type[_FlowSchema | _Level]
     if data["kind"] == "FlowSchema":
         found = list(_schema_rules(data))
         model = _FlowSchema
     else:
         found = list(_level_rules(data, version))
-        model = _LevelAssured if version in ASSURED else _LevelNominal
+        model = _Level
     for one in found:
         report(document, problems, one)
     read = parse(model, data, document, problems)
     return None if read is None or found else Definition(read.built(), document, FORMAT)
 
 
-def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (that's what isn't known yet)
+def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (the type isn't checked yet)
     """Return the value there in a document that may have any shape."""
     for step in path:
         data = data.get(step) if isinstance(data, Mapping) else None
@@ -318,8 +319,99 @@ def _level_rules(data: Mapping[str, object], version: str) -> Iterator[Violation
     if kind == "Exempt" and isinstance(name, str) and name != "exempt":
         hint = "Take type: Limited, or let schemas refer to the level 'exempt'"
         yield Violation(path, kind, "only the level 'exempt' may have the type Exempt", hint)
+    limited = _at(data, "spec", "limited")
+    unknown, hint = "assuredConcurrencyShares", "nominalConcurrencyShares, from v1beta3 on"
+    if version in ASSURED:
+        unknown, hint = "nominalConcurrencyShares", "assuredConcurrencyShares, before v1beta3"
+    if isinstance(limited, Mapping) and unknown in limited:
+        yield Violation(("spec", "limited", unknown), limited[unknown], "there is no such key here", hint)
     annotations = _at(data, "metadata", "annotations")
     if version == "v1" and isinstance(annotations, Mapping) and ZERO_SHARES in annotations:
         hint = "Remove it: in v1 zero shares mean zero"
         at = ("metadata", "annotations", ZERO_SHARES)
         yield Violation(at, annotations[ZERO_SHARES], "this annotation belongs to v1beta3", hint)
+
+
+def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
+    """Return a level as a PriorityLevelConfiguration."""
+    place, shares, queuing = Place(f"<level {level.name}>"), level.shares, level.queuing
+    beyond = {key: value for key, value in level_spec(level).items() if key not in _IN_V1}
+    if queuing and queuing.exact:
+        beyond["queuing.queues"] = "exact"
+    for key, value in beyond.items():
+        problems.error(place, "v1 can't express this", field=key, value=value)
+    if level.exempt != (level.name == "exempt"):
+        rule = "in v1 the level 'exempt', and no other, is exempt"
+        problems.error(place, rule, field="type", value="Exempt" if level.exempt else "Limited")
+    spec: dict[str, object] = {"type": "Exempt", "exempt": _Exempt(shares.shares, shares.lendable_percent)}
+    if not level.exempt:
+        numbers = {} if queuing is None else {name: getattr(queuing, name) for name in QueuingModel.always_written}
+        response: dict[str, object] = {"type": "Reject"}
+        if queuing is not None:
+            response = {"type": "Queue", "queuing": make_unchecked(QueuingModel, numbers)}
+        limited = {
+            "nominal_concurrency_shares": shares.shares,
+            "lendable_percent": shares.lendable_percent,
+            "borrowing_limit_percent": shares.borrowing_percent,
+            "limit_response": make_unchecked(_LimitResponse, response),
+        }
+        spec = {"type": "Limited", "limited": make_unchecked(_Limited, limited)}
+    return _manifest("PriorityLevelConfiguration", level.name, as_mapping(make_unchecked(_LevelSpec, spec)))
+
+
+def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
+    """Return a schema as a FlowSchema; an estimate is a warning, because it doesn't change which requests match."""
+    place, distinguisher = Place(f"<schema {schema.name}>"), schema.distinguisher
+    spec: dict[str, Any] = {
+        "priorityLevelConfiguration": {"name": schema.level},
+        "matchingPrecedence": schema.precedence,
+    }
+    if estimate is not None:
+        rule, hint = "v1 can't express the cost of requests, so this is left out", "Keep the FlowSchema of apf/v1"
+        problems.warn(place, rule, field="estimate", value=as_mapping(estimate), hint=hint)
+    if distinguisher is not None:
+        if distinguisher.source not in _METHODS:
+            rule = "v1 tells flows apart by user or namespace only"
+            problems.error(place, rule, field="distinguisher.source", value=str(distinguisher.source))
+        if distinguisher.transform is not None:
+            value = distinguisher.transform
+            problems.error(place, "v1 can't express this", field="distinguisher.transform", value=value)
+        spec["distinguisherMethod"] = {"type": _METHODS.get(distinguisher.source, "ByUser")}
+    spec["rules"] = list(_written_rules(schema, problems, place))
+    return _manifest("FlowSchema", schema.name, spec)
+
+
+def _written_rules(schema: FlowSchema, problems: Problems, place: Place) -> Iterator[dict[str, Any]]:
+    for number, one in enumerate(schema.rules):
+        rule = _equivalent_rule(one) if isinstance(one, Conjunction) else one
+        if isinstance(one, Conjunction) and rule is None:
+            problems.error(place, "v1 can't express these tests", field=f"match[{number}]", value=match_part(one))
+        if rule is None:
+            continue
+        if rule.http_rules:
+            value = [as_mapping(http, AnyHttpRule) for http in rule.http_rules]
+            problems.error(place, "v1 can't express this", field=f"rules[{number}].httpRules", value=value)
+        yield as_mapping(rule, _AnyRule)
+
+
+def _equivalent_rule(alternative: Conjunction) -> Rule | None:
+    """Return a rule that accepts exactly the same requests, if there is one."""
+    whole = Rule((UserSubject("*"),), (_ALL_RESOURCES,), (_ALL_PATHS,))
+    if not alternative.tests:
+        return whole
+    if len(alternative.tests) > 1 or alternative.tests[0].inverted:
+        return None
+    test = alternative.tests[0]
+    if "*" in test.values or test.operator is Operator.PATTERN_MATCH:
+        return None
+    subjects: tuple[AnySubject, ...] = ()
+    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them will do
+        if test.field is Field.USER:
+            subjects = tuple(map(UserSubject, test.values))
+        elif test.field is Field.GROUPS:
+            subjects = tuple(map(GroupSubject, test.values))
+    return replace(whole, subjects=subjects) if subjects and all(test.values) else None
+
+
+def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}

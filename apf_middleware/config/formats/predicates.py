@@ -6,28 +6,31 @@ and ``field:`` and ``set:`` as its neighbours).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Operator
 from apf_middleware.classification.rules import Field as TestField
-from apf_middleware.config.model import Model, parse, report, without_nulls
+from apf_middleware.config.model import parse, report, without_nulls
 from apf_middleware.config.problems import Absent, Path, Problems
-from apf_middleware.config.settings import Violation
+from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Pattern, TextSet
 from apf_middleware.config.yaml_nodes import Document
 
-__all__ = ["OPERANDS", "OPERATORS", "read_match"]
+__all__ = ["match_part", "read_match"]
 
-OPERATORS: Final[Mapping[str, tuple[Operator, bool]]] = {
+_OPERATORS: Final[Mapping[str, tuple[Operator, bool]]] = {
     name: (operator, inverted)
     for operator in Operator
     for name, inverted in ((str(operator), False), (f"not{operator[0].upper()}{operator[1:]}", True))
 }
-"""An operator and whether it is inverted, by the name that YAML gives it."""
+"""An operator and whether it is inverted, by its name in YAML."""
 
-OPERANDS: Final[Mapping[Operator, str]] = {
+_NAMES: Final = {meaning: name for name, meaning in _OPERATORS.items()}
+
+_OPERANDS: Final[Mapping[Operator, str]] = {
     Operator.EQUALS: "value",
     Operator.IN_SET: "set",
     Operator.SUPER_SET: "set",
@@ -36,19 +39,20 @@ OPERANDS: Final[Mapping[Operator, str]] = {
 """The key of what a test compares with."""
 
 
-class _Parts(Model):
+@dataclass(frozen=True, slots=True)
+class _Parts(Settings):
     """A test without its operator."""
 
     field: str
     value: str | None = None
-    set_: TextSet | None = Field(default=None, alias="set")
+    set_: Annotated[TextSet | None, Field(alias="set")] = None
     pattern: Pattern | None = None
 
     def rules(self) -> Iterator[Violation]:
         if self.field not in set(TestField):
             yield Violation(("field",), self.field, f"it must be one of {', '.join(sorted(TestField))}")
         if self.set_ is not None and not self.set_:
-            yield Violation(("set",), self.set_, "it must not be empty")
+            yield Violation(("set_",), self.set_, "it must not be empty")
 
     def operands(self) -> dict[str, tuple[str, ...]]:
         """Return the values that are given, by key."""
@@ -88,9 +92,9 @@ def _alternative(given: object, path: Path, document: Document, problems: Proble
 
 
 def _test(given: object, path: Path, document: Document, problems: Problems) -> AtomicTest | None:
-    operators = [key for key in given if key in OPERATORS] if isinstance(given, Mapping) else []
+    operators = [key for key in given if key in _OPERATORS] if isinstance(given, Mapping) else []
     if not isinstance(given, Mapping) or len(operators) != 1:
-        rule = f"it must be a test with exactly one of {', '.join(OPERATORS)}"
+        rule = f"it must be a test with exactly one of {', '.join(_OPERATORS)}"
         report(document, problems, Violation(path, given, rule, "Or 'and:' with a list of tests"))
         return None
     name = operators[0]
@@ -106,8 +110,8 @@ def _test(given: object, path: Path, document: Document, problems: Problems) -> 
 
 
 def _built(name: str, parts: _Parts, path: Path, document: Document, problems: Problems) -> AtomicTest | None:
-    operator, inverted = OPERATORS[name]
-    wanted = OPERANDS[operator]
+    operator, inverted = _OPERATORS[name]
+    wanted = _OPERANDS[operator]
     given = parts.operands()
     wrong = [
         Violation((*path, key), values, f"{name} takes {wanted} instead")
@@ -119,3 +123,14 @@ def _built(name: str, parts: _Parts, path: Path, document: Document, problems: P
     for one in wrong:
         report(document, problems, one)
     return None if wrong else AtomicTest(TestField(parts.field), operator, given[wanted], inverted)
+
+
+def match_part(alternative: Conjunction) -> dict[str, Any]:
+    """Return an alternative as it is written."""
+    return {"and": list(map(_written, alternative.tests))}
+
+
+def _written(test: AtomicTest) -> dict[str, Any]:
+    operand = _OPERANDS[test.operator]
+    values = list(test.values) if operand == "set" else test.values[0]
+    return {_NAMES[test.operator, test.inverted]: {"field": str(test.field), operand: values}}

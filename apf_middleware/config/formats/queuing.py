@@ -1,56 +1,131 @@
-"""The queues of a level in ``apf/v1``: numbers as in the other formats, or exact ones, and how wide requests wait."""
+"""The queues of a level: numbers as in all formats, and in ``apf/v1`` also exact queues and rounds of back-fill."""
 
-from collections.abc import Iterator
-from typing import Final, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from apf_middleware.config.formats.rules import QueuingModel, queuing_rules
 from apf_middleware.config.objects import Queuing
-from apf_middleware.config.settings import Violation
+from apf_middleware.config.settings import Settings, Violation, make_unchecked
+from apf_middleware.config.values import MAX_INT32
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.queueset_settings import MAX_QUEUES
+from apf_middleware.fairqueuing.shuffle import Dealer
 
-__all__ = ["BACKFILL", "MAX_BACKFILL", "LevelQueuingModel"]
+__all__ = ["BACKFILL", "MAX_BACKFILL", "LevelQueuingModel", "QueuingModel", "queuing_rules"]
 
 BACKFILL: Final = 2
-"""Rounds in which others pass a wide request, where nothing is said: most of what is to be won by passing at all."""
+"""The default rounds of back-fill, which gain most of what more rounds would."""
 
 MAX_BACKFILL: Final = 100
-"""More rounds than that are as good as no bound."""
+"""The limit of rounds; more are as good as no bound."""
 
-_PLACES: Final = 1024
-_SHARED: Final = 64
+_QUEUES: Final = 64
+_HAND: Final = 8
+_LENGTH: Final = 50
+_EXACT_QUEUES: Final = 1024
+_RENAMED: Final = {"queueLength": "queueLengthLimit", "hand": "handSize", "numQueues": "queues"}
+_NUMBERS: Final = frozenset({"queues", "hand_size", "queue_length_limit"})
+_Number = Annotated[int, Field(le=MAX_INT32)]
 
 
-class LevelQueuingModel(QueuingModel):
+def _hand_schema(schema: dict[str, Any]) -> None:
+    choices: list[dict[str, Any]] = schema.pop("anyOf")
+    schema.update(choices[0], default=_HAND)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuingModel(Settings):
+    """Numbers of queues; 0 means the default, as in Kubernetes' API."""
+
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+    always_written: ClassVar[frozenset[str]] = _NUMBERS
+
+    queues: _Number = _QUEUES
+    hand_size: _Number = _HAND
+    queue_length_limit: _Number = _LENGTH
+
+    def rules(self) -> Iterator[Violation]:
+        yield from queuing_rules(self.built())
+
+    def built(self) -> Queuing:
+        """Return the queues."""
+        return Queuing(self.queues or _QUEUES, self.hand_size or _HAND, self.queue_length_limit or _LENGTH)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelQueuingModel(Settings):
     """Numbers of queues, or ``exact``: a queue for each flow; of numbers, 0 means the default."""
 
-    queues: int | Literal["exact"] = Field(default=64, description="A number, or 'exact': a queue for each flow.")  # type: ignore[assignment]
-    max_queues: int | None = Field(
-        default=None, description="How many flows have a queue each, where queues are exact."
+    renamed: ClassVar[Mapping[str, str]] = _RENAMED
+    always_written: ClassVar[frozenset[str]] = _NUMBERS
+
+    queues: Annotated[int | Literal["exact"], Field(description="A number, or 'exact': a queue for each flow.")] = (
+        _QUEUES
     )
-    shared_queues: int | None = Field(default=None, description="For the flows beyond maxQueues.")
-    backfill: int = Field(default=BACKFILL, description="Rounds in which others pass a request that waits for seats.")
+    hand_size: Annotated[_Number | None, Field(json_schema_extra=_hand_schema)] = None
+    queue_length_limit: _Number = _LENGTH
+    max_queues: Annotated[
+        int | None, Field(description="How many flows have a queue each, where queues are exact.")
+    ] = None
+    shared_queues: Annotated[int | None, Field(description="For the flows beyond maxQueues.")] = None
+    backfill: Annotated[int, Field(description="Rounds in which others pass a request that waits for seats.")] = (
+        BACKFILL
+    )
 
     def rules(self) -> Iterator[Violation]:
         exact = self.queues == "exact"
-        for key, value in (("maxQueues", self.max_queues), ("sharedQueues", self.shared_queues)):
-            if value is not None and not exact:
-                yield Violation((key,), value, "it must be absent unless queues are exact", "Write 'queues: exact'")
+        for name in ("max_queues", "shared_queues"):
+            if getattr(self, name) is not None and not exact:
+                rule = "it must be absent unless queues are exact"
+                yield Violation((name,), getattr(self, name), rule, "Write 'queues: exact'")
         if exact and self.max_queues is not None and not 1 <= self.max_queues <= MAX_QUEUES // 2:
-            yield Violation(("maxQueues",), self.max_queues, f"it must be from 1 to {MAX_QUEUES // 2}")
+            yield Violation(("max_queues",), self.max_queues, f"it must be from 1 to {MAX_QUEUES // 2}")
         if not 0 <= self.backfill <= MAX_BACKFILL:
             yield Violation(("backfill",), self.backfill, f"it must be from 0 to {MAX_BACKFILL}")
         for broken in queuing_rules(self.built()):
-            path = ("sharedQueues",) if exact and broken.path == ("queues",) else broken.path
+            path = ("shared_queues",) if exact and broken.path == ("queues",) else broken.path
             yield Violation(path, broken.value, broken.rule, broken.hint)
 
     def built(self) -> Queuing:
-        hand, limit = self.hand_size or 8, self.queue_length_limit or 50
-        if self.queues == "exact":
-            shared = _SHARED if self.shared_queues is None else self.shared_queues
-            if "hand_size" not in self.model_fields_set:
-                hand = max(1, min(hand, shared))
-            places = _PLACES if self.max_queues is None else self.max_queues
-            return Queuing(shared, hand, limit, exact=places, backfill=self.backfill)
-        return Queuing(self.queues or 64, hand, limit, backfill=self.backfill)
+        """Return the queues."""
+        hand, limit = self.hand_size or _HAND, self.queue_length_limit or _LENGTH
+        if isinstance(self.queues, int):
+            return Queuing(self.queues or _QUEUES, hand, limit, backfill=self.backfill)
+        shared = _QUEUES if self.shared_queues is None else self.shared_queues
+        if self.hand_size is None:
+            hand = max(1, min(hand, shared))
+        exact = _EXACT_QUEUES if self.max_queues is None else self.max_queues
+        return Queuing(shared, hand, limit, exact=exact, backfill=self.backfill)
+
+    @classmethod
+    def of(cls, queuing: Queuing) -> "LevelQueuingModel":
+        """Return the settings of these queues."""
+        given: dict[str, object] = {
+            "queues": queuing.queues,
+            "hand_size": queuing.hand_size,
+            "queue_length_limit": queuing.queue_length_limit,
+            "backfill": queuing.backfill,
+        }
+        if queuing.exact:
+            given |= {"queues": "exact", "max_queues": queuing.exact, "shared_queues": queuing.queues}
+        return make_unchecked(cls, given)
+
+
+def queuing_rules(queuing: Queuing) -> Iterator[Violation]:
+    """Yield the rules that the numbers break."""
+    queues, hand = queuing.queues, queuing.hand_size
+    if not 1 <= queues <= MAX_QUEUES:
+        yield Violation(("queues",), queues, f"it must be from 1 to {MAX_QUEUES}")
+    if hand < 1:
+        yield Violation(("hand_size",), hand, "it must be at least 1")
+    elif queues >= 1 and hand > queues:
+        yield Violation(("hand_size",), hand, f"it must not exceed the {queues} queues")
+    elif 1 <= queues <= MAX_QUEUES:
+        try:
+            Dealer(queues, hand)
+        except InvalidValueError as error:
+            yield Violation(("hand_size",), hand, error.rule, error.hint)
+    if queuing.queue_length_limit < 1:
+        yield Violation(("queue_length_limit",), queuing.queue_length_limit, "it must be at least 1")

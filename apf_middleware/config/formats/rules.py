@@ -1,4 +1,4 @@
-"""Rules in Kubernetes' terms, which two formats share: what requests they cover, and the numbers of queues."""
+"""Parts of rules in Kubernetes' terms, which several formats share: service accounts, operations, precedence."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,26 +6,30 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from apf_middleware.classification.rules import NonResourceRule, ResourceRule
-from apf_middleware.config.model import BuiltFrom, Model
-from apf_middleware.config.objects import Queuing
+from apf_middleware.classification.rules import NonResourceRule, ResourceRule, ServiceAccountSubject
+from apf_middleware.config.model import BuiltFrom
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import MAX_INT32, DnsSubdomain, TextSet, Verbs, WildcardSet, is_label
-from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.queueset_settings import MAX_QUEUES
-from apf_middleware.fairqueuing.shuffle import Dealer
+from apf_middleware.config.values import (
+    DnsLabel,
+    DnsSubdomain,
+    NonEmpty,
+    TextSet,
+    Verbs,
+    WildcardSet,
+    is_label,
+    is_subdomain,
+)
 
 __all__ = [
     "FIRST_PRECEDENCE",
     "LAST_PRECEDENCE",
     "AnyNonResourceRule",
     "AnyResourceRule",
+    "AnyServiceAccount",
     "NameModel",
     "NonResourceRuleModel",
-    "QueuingModel",
     "ResourceRuleModel",
     "precedence_rules",
-    "queuing_rules",
 ]
 
 FIRST_PRECEDENCE: Final = 1
@@ -37,7 +41,8 @@ _ELSEWHERE: Final = "Move it to a rule of {}"
 _LABEL_RULE: Final = "each namespace must be a DNS label"
 
 
-class NameModel(Model):
+@dataclass(frozen=True, slots=True)
+class NameModel(Settings):
     """A reference by name."""
 
     name: DnsSubdomain
@@ -85,6 +90,17 @@ class NonResourceRuleModel(Settings):
                 yield Violation(("urls", place), url, rule)
 
 
+@dataclass(frozen=True, slots=True)
+class _ServiceAccount(Settings):
+    namespace: DnsLabel
+    name: NonEmpty
+
+    def rules(self) -> Iterator[Violation]:
+        if self.name != "*" and not is_subdomain(self.name):
+            yield Violation(("name",), self.name, "it must be '*' or a service account's name, which is a DNS name")
+
+
+AnyServiceAccount = Annotated[ServiceAccountSubject, BuiltFrom(_ServiceAccount, ServiceAccountSubject)]
 AnyResourceRule = Annotated[ResourceRule, BuiltFrom(ResourceRuleModel, ResourceRule)]
 AnyNonResourceRule = Annotated[NonResourceRule, BuiltFrom(NonResourceRuleModel, NonResourceRule)]
 
@@ -102,40 +118,6 @@ def _url_rule(url: str) -> str:
     if "*" in url and (url.count("*") > 1 or not url.endswith("/*")):
         return "'*' must be the whole last segment, and there can be only one"
     return ""
-
-
-class QueuingModel(Model):
-    """Numbers of queues; 0 means the default, as in the API."""
-
-    renamed: ClassVar[dict[str, str]] = {"queueLength": "queueLengthLimit", "hand": "handSize", "numQueues": "queues"}
-
-    queues: int = Field(default=64, le=MAX_INT32)
-    hand_size: int = Field(default=8, le=MAX_INT32)
-    queue_length_limit: int = Field(default=50, le=MAX_INT32)
-
-    def rules(self) -> Iterator[Violation]:
-        yield from queuing_rules(self.built())
-
-    def built(self) -> Queuing:
-        return Queuing(self.queues or 64, self.hand_size or 8, self.queue_length_limit or 50)
-
-
-def queuing_rules(queuing: Queuing) -> Iterator[Violation]:
-    """Yield the rules that the numbers break."""
-    queues, hand = queuing.queues, queuing.hand_size
-    if not 1 <= queues <= MAX_QUEUES:
-        yield Violation(("queues",), queues, f"it must be from 1 to {MAX_QUEUES}")
-    if hand < 1:
-        yield Violation(("handSize",), hand, "it must be at least 1")
-    elif queues >= 1 and hand > queues:
-        yield Violation(("handSize",), hand, f"it must not exceed the {queues} queues")
-    elif 1 <= queues <= MAX_QUEUES:
-        try:
-            Dealer(queues, hand)
-        except InvalidValueError as error:
-            yield Violation(("handSize",), hand, error.rule, error.hint)
-    if queuing.queue_length_limit < 1:
-        yield Violation(("queueLengthLimit",), queuing.queue_length_limit, "it must be at least 1")
 
 
 def precedence_rules(path: tuple[str | int, ...], name: object, precedence: object) -> Iterator[Violation]:

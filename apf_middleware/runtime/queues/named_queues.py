@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.config import Configuration
-from apf_middleware.config.emit_apf import level_document
+from apf_middleware.config.formats.apf import level_document
 from apf_middleware.config.formats.queuing import BACKFILL
 from apf_middleware.config.level_conflicts import default_queue, find_conflicts
 from apf_middleware.config.objects import Level, Queuing
