@@ -85,13 +85,13 @@ def serve(*apps: str) -> Iterator[list[Server]]:
     servers: list[Server] = []
     try:
         for app in apps:
-            with _undisturbed():  # one that was started but isn't known yet would never be stopped
+            with delayed_signals():  # one that was started but isn't known yet would never be stopped
                 servers.append(Server(app))
         for server in servers:
             server.wait()
         yield servers
     finally:
-        with _undisturbed():  # an impatient second Ctrl-C must not leave one behind
+        with delayed_signals():  # an impatient second Ctrl-C must not leave one behind
             for server in servers:
                 server.ask_to_end()
             for server in servers:
@@ -99,7 +99,7 @@ def serve(*apps: str) -> Iterator[list[Server]]:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def delayed_signals() -> Iterator[None]:
     """Delay signals that would end the demonstration until afterwards."""
     came: list[int] = []
     before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in _ENDINGS}

@@ -2,6 +2,7 @@
 
 import asyncio
 import codecs
+import contextlib
 import http.client
 import io
 import json
@@ -23,7 +24,7 @@ from examples.demo.app import CONFIG, PLACES, SERVICE_S
 from examples.demo.figures import summarise
 from examples.demo.load import Load, Run
 from examples.demo.report import PROTECTED, UNPROTECTED, WIDTH, report
-from examples.demo.servers import ROOT, Server, ServerStartError, serve
+from examples.demo.servers import ROOT, Server, ServerStartError, delayed_signals, serve
 
 __all__ = ["main", "register_sketch"]
 
@@ -132,9 +133,11 @@ def _play(console: Console, load: Load) -> tuple[Run, Run]:
     tasks = [progress.add_task(name, total=load.seconds, said="") for name in (UNPROTECTED, PROTECTED)]
     with serve("examples.demo.app:unprotected", "examples.demo.app:app") as servers:
         runs = [Run(load, server.port) for server in servers]
-        with progress:
+        with progress, contextlib.ExitStack() as stack:
+            with delayed_signals():  # a loop that is half made can't be closed
+                runner = stack.enter_context(asyncio.Runner())
             for run, task in zip(runs, tasks, strict=True):
-                asyncio.run(_watched(run, progress, task))
+                runner.run(_watched(run, progress, task))
         without, protected = runs
         _print(console, Group(report(without, protected), _ending(servers[1])))
     return without, protected

@@ -235,8 +235,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
     def left(self, queue: PlainQueue) -> int:
         """How far the queue's meter is from the end of its oldest waiting ticket."""
         assert queue.oldest is not None
-        guess_ns = self.first_guess_ns if queue.oldest.width == 1 else queue.guess_ns
-        return queue.next_start + queue.oldest.work.total(guess_ns) * GRAINS_PER_UNIT - queue.position
+        return queue.next_start + queue.oldest.work.total(self.first_guess_ns) * GRAINS_PER_UNIT - queue.position
 
     def pick(self, widest: int | None = None) -> int:
         waiting = [

@@ -73,10 +73,7 @@ class MaxMinSerialQueue(MaxMinQueue):
         self.running_work: int = 0  # in grains
 
     def finish_of(self, first: Ticket) -> int:
-        units = first.total_work
-        if first.width > 1:  # wide requests are ordered by their expected work
-            units = (first.work.seats * self.guess_ns + 5) // 10 + first.work.final_work
-        finish = self.next_dispatch_w + units * GRAINS_PER_UNIT
+        finish = self.next_dispatch_w + first.total_work * GRAINS_PER_UNIT
         return finish - self.base if self.on_r else finish
 
     def next_end(self) -> int | None:

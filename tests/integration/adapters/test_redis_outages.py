@@ -58,9 +58,9 @@ async def test_permits_are_released_when_redis_answers_again(server: RedisServer
         for lease in leases:
             gate.release(lease)
         await asyncio.sleep(0.5)
-        assert len(gate._returns) == 3
+        assert len(gate._releases) == 3
         server.resume()
-        await wait_until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._releases))
 
         assert await taken(redis) == 0
 
@@ -72,7 +72,7 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(8)), return_exceptions=True)
         assert {type(one) for one in found} == {TimeoutError}
         server.resume()
-        await wait_until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._releases))
         await asyncio.sleep(0.1)
 
         assert await taken(redis) == 2
@@ -107,7 +107,7 @@ async def test_many_simultaneous_releases_use_few_connections(redis: Redis) -> N
         assert not any(isinstance(lease, Park) for lease in leases)
         for lease in leases:
             gate.release(lease)
-        await wait_until(lambda: not len(gate._returns), 20)
+        await wait_until(lambda: not len(gate._releases), 20)
 
         assert await taken(redis) == 0
         assert len(await redis.client_list()) <= 2 * 3 + 1
@@ -121,7 +121,7 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
         await asyncio.sleep(0.05)
         lease = await gate.try_acquire(REQUEST, "", 1)
         gate.release(lease)
-        await wait_until(lambda: not len(gate._returns))
+        await wait_until(lambda: not len(gate._releases))
         await waiting
 
         assert await taken(client) == 0
@@ -134,7 +134,7 @@ async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisS
         server.pause()
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(5)), return_exceptions=True)
         assert all(isinstance(one, TimeoutError) for one in found)
-        assert len(gate._returns) <= 1
+        assert len(gate._releases) <= 1
         server.resume()
 
 
@@ -144,5 +144,5 @@ async def test_without_redis_a_permit_expires_in_time(server: RedisServer, redis
         server.stop()
         gate.release(lease)
         await asyncio.sleep(0.1)
-        assert len(gate._returns) == 1
-        await wait_until(lambda: not len(gate._returns))
+        assert len(gate._releases) == 1
+        await wait_until(lambda: not len(gate._releases))
