@@ -23,7 +23,7 @@ def test_a_trace_that_agrees_is_ok(installed: Apf, recorded: Path) -> None:
     assert (result.stdout, result.stderr, result.returncode) == (f"{recorded}: ok\n", "", 0)
 
 
-def test_a_file_that_is_no_trace_is_told_and_the_others_are_replayed(installed: Apf, recorded: Path) -> None:
+def test_an_invalid_trace_is_reported_and_the_others_are_replayed(installed: Apf, recorded: Path) -> None:
     result = installed("replay", "README.md", recorded, "/does/not/exist.json")
 
     assert result.returncode == 2

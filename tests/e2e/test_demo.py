@@ -80,7 +80,7 @@ def figures(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> dict[st
     return figures
 
 
-def test_the_mice_fare_much_better_with_protection(figures: dict[str, Any]) -> None:
+def test_light_clients_are_served_much_faster_with_protection(figures: dict[str, Any]) -> None:
     without, protected = figures["without"], figures["with"]
     assert without["mice"]["asked"] > 80
     assert protected["mice"]["asked"] == pytest.approx(without["mice"]["asked"], abs=10)
@@ -91,7 +91,7 @@ def test_the_mice_fare_much_better_with_protection(figures: dict[str, Any]) -> N
     assert protected["mice"]["p50_ms"] < 150
 
 
-def test_more_is_done_with_protection_for_the_elephant_too(figures: dict[str, Any]) -> None:
+def test_the_heavy_client_is_served_more_with_protection_too(figures: dict[str, Any]) -> None:
     without, protected = figures["without"], figures["with"]
     assert protected["goodput"] > 1.5 * without["goodput"]
     assert protected["elephant"]["served"] > without["elephant"]["served"]
@@ -134,7 +134,7 @@ def test_the_demo_imports_nothing_but_what_make_installs_for_it() -> None:
     assert len(seen) <= 20
 
 
-def test_into_a_pipe_it_writes_plain_text(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> None:
+def test_output_to_a_pipe_is_plain_text(done: tuple[subprocess.CompletedProcess[str], list[int]]) -> None:
     shown = done[0].stderr
     assert {character for character in shown if unicodedata.category(character) == "Cc"} == {"\n"}
     assert max(map(len, shown.splitlines())) <= WIDTH
@@ -167,9 +167,7 @@ def test_in_a_terminal_it_shows_how_far_it_is_and_ends_by_itself() -> None:
         ("of 8 s", signal.SIGTERM, 143),
     ],
 )
-def test_whoever_stops_it_early_finds_everything_ended(
-    mark: str, words: str, sent: signal.Signals, status: int
-) -> None:
+def test_an_interrupt_ends_all_processes(mark: str, words: str, sent: signal.Signals, status: int) -> None:
     with terminal(DEMO, **{MARK: mark}) as shown:
         shown.read_until(words)
         deadline = time.monotonic() + 60
@@ -183,13 +181,13 @@ def test_whoever_stops_it_early_finds_everything_ended(
     assert shown.text.rfind(CURSOR_ON) >= shown.text.rfind(CURSOR_OFF)
 
 
-def test_a_server_that_does_not_start_is_told_with_what_it_wrote() -> None:
+def test_a_server_that_does_not_start_is_reported_with_its_output() -> None:
     with pytest.raises(ServerStartError, match='Attribute "nothing" not found'), serve("examples.demo.app:nothing"):
         pytest.fail("it can't have started")
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "soon", "1e9"])
-def test_seconds_that_make_no_sense_are_told(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_number_of_seconds_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         show.main(["--seconds", seconds])
     assert ended.value.code == 2
@@ -238,27 +236,27 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 REFUSED = b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n"
 
 
-def test_a_mouses_latency_counts_from_when_its_request_was_due() -> None:
+def test_the_latency_of_a_light_client_counts_from_when_its_request_was_due() -> None:
     run, _ = play(Load(seconds=0.5, connections=0, mice=1, rate=100), OK, held_up=0.2)
     assert sum(one.took > 0.05 for one in run.mice) > 6, "those that were due while nothing could be sent"
     assert max(run.lateness) > 0.15
     assert all(one.is_served for one in run.mice)
 
 
-def test_the_elephant_asks_on_the_same_connection_the_moment_it_is_answered() -> None:
+def test_the_heavy_client_sends_its_next_request_immediately_on_the_same_connection() -> None:
     run, connections = play(Load(seconds=0.3, connections=3, mice=1, onset=0.01), OK)
     assert connections <= 3 + len(run.mice)
     assert len(run.elephant) > 60
     assert min(one.due for one in run.elephant) >= 0.06
 
 
-def test_the_elephant_pauses_when_it_is_refused() -> None:
+def test_the_heavy_client_pauses_after_a_rejection() -> None:
     run, _ = play(Load(seconds=0.3, connections=3, mice=1, onset=0.01), REFUSED)
     assert 3 < len(run.elephant) < 3 * (0.3 / 0.05 + 1)
     assert {one.status for one in run.elephant} == {429}
 
 
-def test_whoever_gets_no_answer_in_time_comes_on_a_new_connection() -> None:
+def test_a_client_that_times_out_uses_a_new_connection() -> None:
     run, connections = play(Load(seconds=0.5, connections=3, mice=1, rate=20, deadline=0.1, onset=0.01), OK[:-1])
     assert {one.status for one in (*run.mice, *run.elephant)} == {0}
     assert all(0.09 < one.took < 0.3 for one in run.elephant)
@@ -266,7 +264,7 @@ def test_whoever_gets_no_answer_in_time_comes_on_a_new_connection() -> None:
     assert connections >= len(run.elephant) + len(run.mice)
 
 
-def test_a_server_that_is_gone_is_an_answer_that_never_comes() -> None:
+def test_a_server_that_has_ended_counts_as_no_response() -> None:
     run = Run(Load(seconds=0.2, connections=1, mice=1, rate=50, deadline=0.1, onset=0.01), free_port())
     asyncio.run(asyncio.wait_for(run.play(), 5))
     assert {one.status for one in run.mice} == {0}
@@ -299,7 +297,7 @@ def draw(width: int, encoding: str, errors: str = "strict") -> str:
         return written.getvalue().decode(encoding)
 
 
-def test_the_picture_shows_who_got_no_answer() -> None:
+def test_the_picture_shows_requests_without_a_response() -> None:
     lines = draw(WIDTH, "utf-8").splitlines()
     assert max(map(len, lines)) <= WIDTH
     charts = [line for line in lines if "xx" in line]
@@ -321,7 +319,7 @@ def test_where_nothing_but_ascii_can_be_written_it_is_drawn_with_that() -> None:
     assert "?" not in drawn
 
 
-def test_only_what_happened_since_the_elephant_came_counts() -> None:
+def test_only_requests_since_the_heavy_client_began_count() -> None:
     figures = summarise(run_of(served_until_it_comes, [Asked(7.5, 1.0, 0), Asked(2, 0.5, 200)]))
     assert (figures.mice.asked, figures.mice.served, figures.mice.unanswered) == (640, 0, 640)
     assert (figures.elephant.asked, figures.elephant.served) == (1, 1), "the other one ended after the run"
@@ -329,7 +327,7 @@ def test_only_what_happened_since_the_elephant_came_counts() -> None:
     assert figures.late_ms == 1
 
 
-def test_who_is_not_served_counts_as_long_as_anybody_waits() -> None:
+def test_unserved_requests_count_while_any_request_waits() -> None:
     requests = [Asked(0, 0.02, 200)] * 97 + [Asked(0, 0.001, 429), Asked(0, 0.002, 503), Asked(0, 0.3, 0)]
     party = Party.of(requests, deadline=1)
     assert (party.served, party.refused, party.unanswered) == (97, 2, 1)
@@ -337,12 +335,12 @@ def test_who_is_not_served_counts_as_long_as_anybody_waits() -> None:
     assert (party.p50_ms, party.p99_ms) == (20, 1000)
 
 
-def test_nothing_asked_is_nothing_served() -> None:
+def test_without_requests_nothing_is_served() -> None:
     assert Party.of([], deadline=1) == Party(0, 0, 0, 0, 0.0, 0.0)
     assert Party.of([], deadline=1).success == 0
     assert percentile([1.0, 2.0, 3.0], 0.5) == 2
 
 
 @pytest.mark.parametrize(("value", "cells"), [(0, "  "), (0.001, " ▁"), (0.5, " █"), (0.75, "▄█"), (9, "██")])
-def test_bars_stand_on_the_ground(value: float, cells: str) -> None:
+def test_bars_begin_at_the_bottom_line(value: float, cells: str) -> None:
     assert "".join(bar_cells(value, 1, 2)) == cells

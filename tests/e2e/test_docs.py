@@ -139,7 +139,7 @@ def test_the_reference_of_all_keys_is_what_the_models_say() -> None:
     assert reference.FILE.read_text() == reference.written(), "run python -m docs.generate.reference"
 
 
-def test_the_reference_tells_types_bounds_and_defaults() -> None:
+def test_the_reference_lists_types_bounds_and_defaults() -> None:
     lines = reference.written().splitlines()
 
     def row(key: str) -> list[str]:

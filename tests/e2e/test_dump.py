@@ -113,7 +113,7 @@ def test_levels_are_what_is_shown_unless_something_else_is_asked_for(busy: str) 
     assert apf(busy, "levels", *OLGA).stdout == result.stdout
 
 
-def test_requests_with_details_name_who_asks(busy: str) -> None:
+def test_requests_with_details_name_the_caller(busy: str) -> None:
     plain, told = apf(busy, "requests", *OLGA), apf(busy, "requests", *OLGA, "--details")
 
     assert sorted(row[4] for row in cells(plain.stdout)[1:]) == ["elephant", "mouse", "mouse"]
@@ -144,7 +144,7 @@ def test_flows_come_in_the_order_that_is_asked_for(busy: str, order: str) -> Non
     assert order != "waiting" or waiting == sorted(waiting, reverse=True)
 
 
-def test_credentials_may_be_told_in_three_ways(server: str, tokens: Path) -> None:
+def test_credentials_can_be_given_in_three_ways(server: str, tokens: Path) -> None:
     assert apf(server, APF_TOKEN="secret-o").returncode == 0  # noqa: S106 - a test's
     assert apf(server, "--header", "Authorization: Bearer secret-o").returncode == 0
     with served(guarded(tokens, header="x-api-key", path="/internal/apf")) as url:
@@ -159,7 +159,7 @@ def test_credentials_may_be_told_in_three_ways(server: str, tokens: Path) -> Non
         (("--token", "secret-u"), "doesn't authorize you: spec.admin.groups"),
     ],
 )
-def test_who_may_not_look_is_told_why(server: str, arguments: tuple[str, ...], said: str) -> None:
+def test_an_unauthorized_caller_gets_the_reason(server: str, arguments: tuple[str, ...], said: str) -> None:
     result = apf(server, *arguments)
 
     assert (result.returncode, result.stdout) == (1, "")
@@ -177,7 +177,7 @@ def test_an_admin_that_is_off_or_elsewhere_is_not_there(tokens: Path) -> None:
     assert "isn't there: this is no server with apf_middleware, another path, or its admin is off" in result.stderr
 
 
-def test_a_server_that_says_yes_to_everything_is_not_taken_for_one() -> None:
+def test_another_server_that_answers_200_is_recognized() -> None:
     async def home(_request: Request) -> Response:
         return PlainTextResponse("<html>Welcome</html>")
 
@@ -213,7 +213,7 @@ def test_credentials_do_not_follow_a_redirect() -> None:
     assert seen == []
 
 
-def test_nobody_at_that_port_is_told() -> None:
+def test_a_refused_connection_is_reported() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))  # and doesn't listen
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -236,7 +236,7 @@ def test_nobody_at_that_port_is_told() -> None:
     ],
     ids=["ssh", "closes", "stops", "silent"],
 )
-def test_what_is_no_web_server_is_told(says: bytes | None, told: str) -> None:
+def test_another_protocol_is_reported(says: bytes | None, told: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         heard = threading.Event()
 
@@ -277,7 +277,7 @@ def test_what_is_no_web_server_is_told(says: bytes | None, told: str) -> None:
         (("http://127.0.0.1", "--token", "naïve"), "printable ASCII"),
     ],
 )
-def test_what_cannot_be_asked_is_not(arguments: tuple[str, ...], said: str) -> None:
+def test_invalid_options_send_no_request(arguments: tuple[str, ...], said: str) -> None:
     result = apf(*arguments)
 
     assert (result.returncode, result.stdout) == (2, "")

@@ -172,7 +172,7 @@ def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
         assert not re.search("Traceback|ERROR|WARNING", text := written.read_text()), text
 
 
-def test_the_key_that_signs_tokens_is_made_once_and_nobody_elses_to_read(place: Path) -> None:
+def test_the_signing_key_is_created_once_and_readable_by_its_owner_only(place: Path) -> None:
     words = ["-m", "examples.fastapi_tenants.issue", "bob", "--tenant", "acme", "--plan", "free"]
     private = place / "examples" / "fastapi_tenants" / "keys" / "private.pem"
     keys = []
@@ -213,24 +213,24 @@ HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n"
     "forged",
     [b"X-Remote-User: root", b"x-remote-group: staff", b"X-REMOTE-USER : root", b"X-Remote-Extra-Scopes: all"],
 )
-def test_the_proxy_removes_what_only_it_may_say(forged: bytes) -> None:
+def test_the_proxy_removes_headers_that_only_it_may_set(forged: bytes) -> None:
     seen = rewritten(HEAD % forged, "192.0.2.7")
     assert b"root" not in seen
     assert b"remote" not in seen.lower()
     assert seen.endswith(b"\r\nX-Forwarded-For: 192.0.2.7\r\nConnection: close\r\n\r\n")
 
 
-def test_the_proxys_word_about_the_client_comes_last() -> None:
+def test_the_header_of_the_proxy_comes_last() -> None:
     seen = rewritten(HEAD % b"X-Forwarded-For: 203.0.113.9", "192.0.2.7")
     assert re.findall(rb"X-Forwarded-For: (\S+)", seen) == [b"203.0.113.9", b"192.0.2.7"]
 
 
-def test_the_proxy_signs_in_whom_it_knows() -> None:
+def test_the_proxy_authenticates_known_users() -> None:
     assert b"X-Remote-User: alice\r\n" in rewritten(HEAD % b"Authorization: Basic YWxpY2U6d29uZGVybGFuZA==", "::1")
     assert b"X-Remote" not in rewritten(HEAD % b"Authorization: Basic YWxpY2U6d3Jvbmc=", "::1")
 
 
 @pytest.mark.parametrize("smuggled", [b"A: b\nX-Remote-User: root", b"A: b\rX-Remote-User: root", b"A: b\n\nGET / "])
-def test_the_proxy_takes_no_head_that_can_be_read_in_two_ways(smuggled: bytes) -> None:
+def test_the_proxy_refuses_ambiguous_heads(smuggled: bytes) -> None:
     with pytest.raises(ValueError, match="a line must end with CR and LF"):
         rewritten(HEAD % smuggled, "192.0.2.7")

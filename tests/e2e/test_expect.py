@@ -62,7 +62,7 @@ async def hang_up_while_queued(server: Server, client: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.parametrize("status", [b"200", b"429"], ids=["served", "rejected"])
-async def test_a_client_is_told_to_continue_when_its_request_has_a_seat(server: Server, status: bytes) -> None:
+async def test_a_client_is_asked_to_continue_when_its_request_has_a_seat(server: Server, status: bytes) -> None:
     async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
         holders = [await Upload.to(server, "holder") for _ in range(2)]
         await become(client, "executing", 2)

@@ -397,7 +397,7 @@ def test_numbers_agree_with_each_other(loaded: Loaded) -> None:
     assert nominal == {"gold": 10, "silver": 2, "bronze": 6, "jail": 2, "catch-all": 2, "exempt": 0}
 
 
-def test_gates_tell_who_waits_for_them(loaded: Loaded) -> None:
+def test_gates_show_the_requests_that_wait_for_them(loaded: Loaded) -> None:
     waits = most(loaded, "Wait at gates, 99 %", "gate")
     rescues = most(loaded, "Events and rescues", "gate", 1)
 

@@ -19,7 +19,7 @@ def test_no_client_starves_for_its_history() -> None:
     assert seen.least > 0.5, seen
 
 
-def test_the_command_tells_of_each_discipline(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_each_discipline(capsys: pytest.CaptureFixture[str]) -> None:
     def run(discipline: str, before: float, after: float) -> History:
         assert after == 30
         return History(discipline, before, [[300, 30, 0]] * 2, [[100, 50, 120], [60, 50, 140]])

@@ -53,9 +53,7 @@ def ask(server: Server, *headers: bytes, line: bytes = b"GET /who HTTP/1.1", bod
         ([b"Cookie: \x80\x81"], 200),
     ],
 )
-def test_odd_headers_are_answered_and_nobody_is_let_in_by_them(
-    server: Server, headers: list[bytes], status: int
-) -> None:
+def test_odd_headers_are_answered_and_authenticate_no_caller(server: Server, headers: list[bytes], status: int) -> None:
     answered, answer = ask(server, *headers)
 
     assert answered in {status, 400, 431}, "a server may refuse by itself what isn't HTTP"
@@ -87,7 +85,7 @@ def test_odd_request_lines_are_answered(server: Server, line: bytes) -> None:
     assert status < 500
 
 
-def test_a_body_that_is_not_what_it_says_harms_nobody_else(server: Server) -> None:
+def test_a_malformed_body_affects_no_other_request(server: Server) -> None:
     for headers, body in (
         ([b"Content-Length: 100"], b"short"),
         ([b"Transfer-Encoding: chunked"], b"zz\r\nnot a chunk\r\n"),

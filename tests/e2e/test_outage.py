@@ -46,14 +46,14 @@ def test_tenants_are_served_fairly_before_and_after_it(outage: Outage) -> None:
     assert sum(after.served.values()) / after.seconds > 0.5 * sum(before.served.values()) / before.seconds
 
 
-def test_who_does_not_need_the_database_is_served_through_it(outage: Outage) -> None:
+def test_requests_without_the_database_are_served_during_the_outage(outage: Outage) -> None:
     free = [answer for answer in outage.answers if answer.tenant == "free"]
 
     assert {answer.status for answer in free} == {200}
     assert outage.phases[1].free_slowest < 1
 
 
-def test_the_command_tells_of_each_way_to_wait_and_of_each_outage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_each_way_to_wait_and_each_outage(capsys: pytest.CaptureFixture[str]) -> None:
     plans = []
 
     def run(plan: Plan) -> Outage:

@@ -86,7 +86,7 @@ class Load:
                 await asyncio.sleep(0.02)
 
 
-async def test_a_queue_is_operated_under_load_without_a_failure_that_its_state_does_not_call_for(shop: Shop) -> None:
+async def test_operating_a_queue_under_load_causes_only_the_rejections_of_its_state(shop: Shop) -> None:
     async def apf(*arguments: str) -> None:
         run = shop.run_apf if arguments[0] in {"create", "delete"} else shop.apf
         result = await asyncio.to_thread(run, *arguments)
@@ -162,7 +162,7 @@ def test_what_is_listed_as_yaml_can_be_committed_and_then_nothing_differs(batch:
     }
 
 
-def test_workers_that_do_not_agree_are_told_apart(batch: Shop) -> None:
+def test_workers_that_disagree_are_named(batch: Shop) -> None:
     odd = alone(batch, "POST", "queues", "batch", "pause", order={})
     result = batch.apf("list")
 
@@ -286,7 +286,7 @@ async def test_a_gate_that_is_closed_keeps_requests_waiting_and_fails_none(shop:
 # By an address
 
 
-def test_over_http_a_token_opens_what_its_groups_may(batch: Shop) -> None:
+def test_over_http_a_token_has_the_rights_of_its_groups(batch: Shop) -> None:
     url, token = batch.server.url, batch.folder / "token"
     token.write_text("secret-l\n")
     looked = batch.apf("list", "--server", url, "--token-file", token)
@@ -363,7 +363,7 @@ def test_the_list_fits_into_a_terminal_of_80_columns(batch: Shop) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_nobody_but_the_owner_can_open_the_socket(shop: Shop) -> None:
+def test_only_the_owner_can_open_the_socket(shop: Shop) -> None:
     [path, _] = [one.path for one in find_sockets(shop.sockets)]
     for directory in (shop.folder, shop.sockets):  # as they are, nobody else comes even so far
         directory.chmod(0o755)

@@ -75,7 +75,7 @@ def test_a_missing_file_and_a_misspelt_argument_end_it_too() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_without_lifespan_requests_are_told_no_more_than_that_nothing_is_served(way: str, broken: str) -> None:
+def test_without_lifespan_responses_reveal_nothing_about_the_error(way: str, broken: str) -> None:
     environment = {"APF_TEST_CONFIG": broken}
     with serve(f"tests.e2e.unready:{way}", "--lifespan", "off", environment=environment) as server:
         answers = [httpx.get(server.url, timeout=60, trust_env=False) for _ in range(3)]

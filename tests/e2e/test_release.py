@@ -202,13 +202,13 @@ def test_the_tutorial_works_as_it_is_typed(newcomer: Newcomer) -> None:
     assert sum(bool(command.shown) for command, _ in newcomer.printed) >= 7
 
 
-def test_the_mouse_of_the_tutorial_has_the_next_seat(newcomer: Newcomer) -> None:
+def test_the_light_client_of_the_tutorial_gets_the_next_seat(newcomer: Newcomer) -> None:
     [mouse] = [printed for command, printed in newcomer.printed if "%{time_total}" in command.text]
 
     assert 1.0 <= float(mouse.split()[2]) < 2.5  # all of the elephant's would be four
 
 
-def test_the_installed_command_tells_its_version(newcomer: Newcomer) -> None:
+def test_the_installed_command_shows_its_version(newcomer: Newcomer) -> None:
     result = run(str(newcomer.folder / ".venv" / "bin" / "apf"), "--version", folder=newcomer.folder)
 
     assert (result.returncode, result.stdout) == (0, f"apf {__version__}\n")

@@ -77,7 +77,9 @@ async def change_while_requests_wait(server: Server, file: Path, *, by_signal: b
     ],
     ids=["uvicorn-uvloop", "uvicorn-asyncio", "hypercorn-trio"],
 )
-async def test_a_server_reloads_on_sighup_and_loses_nobody(kind: Kind, options: tuple[str, ...], file: Path) -> None:
+async def test_a_server_reloads_on_sighup_without_losing_requests(
+    kind: Kind, options: tuple[str, ...], file: Path
+) -> None:
     environment = {"APF_TEST_CONFIG": str(file)}
     with serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell") as server:
         await change_while_requests_wait(server, file, by_signal=True)

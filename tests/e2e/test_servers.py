@@ -96,7 +96,7 @@ async def cancelled(client: httpx.AsyncClient) -> int:
     return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith("apf_rejected_requests_total{"))
 
 
-async def test_a_request_is_served_and_told_where_it_belongs(client: httpx.AsyncClient) -> None:
+async def test_a_response_names_schema_and_level(client: httpx.AsyncClient) -> None:
     response = await client.get("/who", headers={"X-User": "alice"})
 
     assert response.status_code == 200
@@ -105,7 +105,7 @@ async def test_a_request_is_served_and_told_where_it_belongs(client: httpx.Async
     assert response.json() == {"level": "crowd", "schema": "everybody", "flow": "alice", "seats": 1, "waited": 0.0}
 
 
-async def test_who_finds_no_seat_waits_and_is_served(client: httpx.AsyncClient) -> None:
+async def test_a_request_without_a_free_seat_waits_and_is_served(client: httpx.AsyncClient) -> None:
     fillers = await fill_seats(client)
     asked = asyncio.create_task(client.get("/who", headers={"X-User": "bob"}))
     await until_waiting(client, 1)
@@ -170,7 +170,7 @@ async def test_background_work_is_done(client: httpx.AsyncClient) -> None:
     await until(done)
 
 
-async def test_who_waits_too_long_is_rejected_with_a_problem(client: httpx.AsyncClient) -> None:
+async def test_a_request_that_waits_too_long_is_rejected_with_a_problem_document(client: httpx.AsyncClient) -> None:
     fillers = await fill_seats(client)
     response = await client.get("/who", headers={"X-User": "dave"})
     await free_seats(client, fillers)
@@ -226,7 +226,7 @@ async def test_a_slow_reader_keeps_its_own_seat_and_no_more(server: Server, clie
     await until(left)
 
 
-async def test_of_a_thousand_connections_at_once_nobody_is_lost(server: Server, client: httpx.AsyncClient) -> None:
+async def test_a_thousand_simultaneous_connections_are_all_answered(server: Server, client: httpx.AsyncClient) -> None:
     async def one(number: int) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         try:

@@ -22,7 +22,7 @@ def outcomes() -> dict[str, Outcome]:
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
-def test_slow_clients_keep_no_one_from_the_seats(kind: str, outcomes: dict[str, Outcome]) -> None:
+def test_slow_clients_block_no_seats(kind: str, outcomes: dict[str, Outcome]) -> None:
     outcome = outcomes[kind]
 
     assert outcome.starved == 0, outcome
@@ -37,7 +37,7 @@ def test_slow_senders_that_hold_seats_keep_the_others_from_them() -> None:
     assert (outcome.served, outcome.starved) == (0, 10)
 
 
-def test_the_command_tells_of_each_attack_with_and_without_seats_held(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_each_attack_with_and_without_seats_held(capsys: pytest.CaptureFixture[str]) -> None:
     runs: list[Outcome] = []
 
     def run(kind: str, seconds: float, *, holds_seats: bool) -> Outcome:

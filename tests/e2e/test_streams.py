@@ -80,7 +80,7 @@ class Client:
         self._socket.close()
 
 
-async def test_a_hundred_idle_streams_hold_up_nobody_and_there_are_no_more_than_may_be(
+async def test_idle_streams_delay_no_request_and_their_number_is_limited(
     server: Server, client: httpx.AsyncClient
 ) -> None:
     streams = [Client(server.port, IDLE, f"X-User: u{number % 7}") for number in range(100)]

@@ -96,7 +96,7 @@ def test_a_row_that_refuses_requests_is_not_measured(monkeypatch: pytest.MonkeyP
         asyncio.run(overhead.measure_times(listed, tmp_path, 1, 128))
 
 
-def test_a_crowd_that_does_not_wait_is_not_measured(tmp_path: Path) -> None:
+def test_requests_that_do_not_wait_are_not_measured(tmp_path: Path) -> None:
     listed = [overhead.OverheadRow("memory", "bare"), overhead.OverheadRow("memory", "noop", wrapper="noop")]
 
     with pytest.raises(RuntimeError, match="row noop: 50 requests reached the app, but 10 should have"):
@@ -161,7 +161,7 @@ def test_throughput_is_measured_beside_the_bare_app() -> None:
         assert 1 < line["cpu_us"] < 5000
 
 
-def test_without_wrk_it_is_said_what_to_do() -> None:
+def test_without_wrk_the_error_says_how_to_get_it() -> None:
     result = run("benchmarks.throughput", "--json", PATH="/nowhere")
 
     assert result.returncode == 1
@@ -269,7 +269,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
 
 
-def test_everybody_is_served_by_a_server_that_answers() -> None:
+def test_all_requests_are_served_by_a_responsive_server() -> None:
     report, samples = load_against(answering(OK))
 
     assert (report.mice_ok_pct, report.refused, report.timed_out, report.lost) == (100, 0, 0, 0)
@@ -280,7 +280,7 @@ def test_everybody_is_served_by_a_server_that_answers() -> None:
     assert all(0 <= sample.due < 0.4 for sample in samples)
 
 
-def test_the_peak_is_that_of_the_window_and_work_that_nobody_had_is_wasted(tmp_path: Path) -> None:
+def test_the_peak_is_that_of_the_window_and_abandoned_work_is_wasted(tmp_path: Path) -> None:
     scoreboard = Scoreboard(tmp_path / "board")
     before = [scoreboard.begin() for _ in range(30)]
     for _ in before:
@@ -300,7 +300,7 @@ def test_the_peak_is_that_of_the_window_and_work_that_nobody_had_is_wasted(tmp_p
     assert report.server_cpu is not None
 
 
-def test_a_refusal_is_a_failure_after_which_an_elephant_rests() -> None:
+def test_a_rejection_is_a_failure_after_which_a_heavy_client_pauses() -> None:
     report, _ = load_against(answering(BUSY))
 
     assert (report.mice_ok_pct, report.total_goodput, report.timed_out) == (0, 0, 0)
@@ -346,7 +346,7 @@ def test_latency_counts_from_when_a_request_was_due_also_if_all_stood_still() ->
     assert report.late_p99_ms > 100
 
 
-def test_mice_come_when_their_seed_says_whatever_becomes_of_them() -> None:
+def test_light_clients_send_requests_at_seeded_times_regardless_of_outcomes() -> None:
     plans = ((OK, 7), (BUSY, 7), (OK, 8))
     one, two, other = (load_against(answering(text), seconds=0.1, deadline=0.05, seed=seed)[1] for text, seed in plans)
 
@@ -460,7 +460,7 @@ def test_a_response_without_length_ends_with_its_connection() -> None:
     assert not connection.is_waiting
 
 
-def test_of_a_connection_that_was_abandoned_nothing_is_heard() -> None:
+def test_an_abandoned_connection_delivers_nothing() -> None:
     connection, owner, wire = asked()
     connection.abandon()
     connection.data_received(OK)

@@ -83,7 +83,7 @@ async def test_sighup_reads_the_files_again_between_beginning_and_end(file: Path
     assert signal.getsignal(signal.SIGHUP) is before, "the signal is given back"
 
 
-async def test_sighup_is_passed_on_to_whom_it_came_before(file: Path) -> None:
+async def test_sighup_is_passed_on_to_the_previous_handler(file: Path) -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGHUP, lambda number, _frame: heard.append(number))
     try:
@@ -142,7 +142,7 @@ def watcher(file: Path) -> Iterator[Watcher]:
     watcher.stop()
 
 
-def test_a_watcher_tells_of_its_files_alone_and_of_a_file_put_in_the_place_of_one(
+def test_a_watcher_reports_only_its_files_also_when_they_are_replaced(
     watcher: Watcher, file: Path, tmp_path: Path
 ) -> None:
     changed = threading.Semaphore(0)
@@ -213,7 +213,7 @@ def test_directories_are_watched_and_what_links_lead_to(tmp_path: Path) -> None:
     assert watched_directories([str(tmp_path / "missing" / "apf.yaml")]) == ([], False)
 
 
-def test_what_needs_a_restart_is_told_even_if_nothing_says_it_any_more(file: Path) -> None:
+def test_changes_that_need_a_restart_are_reported_also_when_a_setting_was_removed(file: Path) -> None:
     before = load_text(f"{SERVER.format(10)}  discipline: max-min-serial\n")
     [found] = needs_restart(before, load(file), [file])
     assert (found.place.file, found.place.line, found.field, found.value) == (
@@ -228,7 +228,7 @@ def test_what_needs_a_restart_is_told_even_if_nothing_says_it_any_more(file: Pat
     assert needs_restart(before, before, [file]) == ()
 
 
-async def test_whatever_code_that_is_named_raises_is_told_and_changes_nothing(
+async def test_exceptions_of_named_code_are_reported_and_change_nothing(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     middleware = APFMiddleware(app, file)
@@ -317,7 +317,7 @@ async def test_a_server_document_that_came_by_a_reload_must_stay_too(file: Path)
 
 
 @pytest.mark.parametrize("text", EMPTY)
-async def test_whoever_allows_it_may_define_nothing(file: Path, text: str) -> None:
+async def test_an_empty_configuration_needs_permission(file: Path, text: str) -> None:
     middleware = APFMiddleware(app, config=file, allow_empty=True)
     write(file, text)
 

@@ -62,7 +62,7 @@ def test_what_a_decision_depends_on_counts(rule: str, distinguisher: str, other:
         {**WHITE, "client": ("127.0.0.1", 1), "state": {"a": 1}, "extensions": {"b": {}}},
     ],
 )
-def test_what_nobody_looks_at_does_not_count(other: Scope) -> None:
+def test_unread_parts_of_a_request_do_not_count(other: Scope) -> None:
     assert not differs(keys(), WHITE, other)
 
 
@@ -131,7 +131,7 @@ def test_headers_that_begin_as_a_proxy_s_extras_count_for_requests_and_callers()
     assert not made.plain_methods
 
 
-def test_whatever_an_authenticator_may_look_at_counts_unless_it_says_what_it_does() -> None:
+def test_all_parts_count_for_an_authenticator_that_declares_no_dependence() -> None:
     configuration = load_text(RULES.format(rule="{}", distinguisher=""))
     made = CacheKeys(configuration, build_chain(configuration.server, (Badges(),)))
     one, other = ({**http_scope("/a"), "auth": AuthCredentials([name])} for name in ("ann", "bob"))
@@ -154,7 +154,7 @@ async def identity_of(middleware: APFMiddleware, scope: Scope) -> Identity:
 
 
 @pytest.mark.anyio
-async def test_nobody_is_taken_for_one_who_came_before() -> None:
+async def test_no_request_gets_the_entry_of_a_different_one() -> None:
     proxy = "{type: proxy, networks: [127.0.0.1], extraPrefixes: [X-Extra-]}"
     text = f"apiVersion: apf/v1\nkind: Server\nspec: {{authentication: [{proxy}]}}\n"
 

@@ -32,7 +32,7 @@ def answer(
     return found.status, {name.decode(): value.decode() for name, value in found.headers}, json.loads(found.body)
 
 
-def test_a_rejection_tells_what_helps_a_client() -> None:
+def test_a_rejection_has_the_headers_that_a_client_needs() -> None:
     status, headers, problem = answer(ResponseSettings())
 
     assert status == problem["status"] == 429
@@ -56,7 +56,7 @@ def test_names_can_be_hidden(headers_setting: str) -> None:
     assert len([name for name in headers if name.startswith(prefix)]) == 2
 
 
-def test_a_closing_server_says_503_whatever_rejections_are() -> None:
+def test_a_closing_server_answers_503_for_any_configured_status() -> None:
     status, headers, _ = answer(ResponseSettings(), Reason.QUEUE_CLOSED)
 
     assert status == 503
@@ -67,7 +67,7 @@ def test_the_status_of_rejections_can_be_chosen() -> None:
     assert answer(ResponseSettings(status=503), Reason.CONCURRENCY_LIMIT)[0] == 503
 
 
-def test_bad_credentials_are_told_the_challenge() -> None:
+def test_bad_credentials_are_answered_with_the_challenge() -> None:
     found = answer_unauthenticated('Bearer realm="apf", error="invalid_token"', "expired")
 
     assert found.status == 401

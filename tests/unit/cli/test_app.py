@@ -111,7 +111,7 @@ Apf = Callable[..., Outcome]
         (("fly",), "No such command"),
     ],
 )
-def test_wrong_arguments_are_told_and_end_with_status_2(apf: Apf, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_arguments_are_reported_and_end_with_status_2(apf: Apf, arguments: tuple[str, ...], said: str) -> None:
     result = apf(*arguments)
 
     assert result.returncode == 2
@@ -119,7 +119,7 @@ def test_wrong_arguments_are_told_and_end_with_status_2(apf: Apf, arguments: tup
     assert "Traceback" not in result.stderr
 
 
-def test_the_version_is_told(apf: Apf) -> None:
+def test_the_version_is_reported(apf: Apf) -> None:
     assert apf("--version").stdout == f"apf {__version__}\n"
 
 

@@ -46,7 +46,7 @@ def test_a_warning_is_an_error_only_if_one_says_so(apf: Apf, tmp_path: Path) -> 
     assert "warning: spec.level is 'missing'" in result.stdout
 
 
-def test_all_errors_are_told_with_file_line_and_field(apf: Apf, tmp_path: Path) -> None:
+def test_all_errors_are_reported_with_file_line_and_field(apf: Apf, tmp_path: Path) -> None:
     path = tmp_path / "wrong.yaml"
     path.write_text(ODD.replace("500", "0").replace("methods", "metods"))
 

@@ -10,7 +10,7 @@ from tests.support.command_line import Outcome
 Apf = Callable[..., Outcome]
 
 
-def test_collisions_are_told_as_text_and_as_json(apf: Apf) -> None:
+def test_collisions_are_reported_as_text_and_as_json(apf: Apf) -> None:
     text = apf("collisions", "--queues", "64", "--hand", "6", "--elephants", "4")
     rows = json.loads(apf("collisions", "--queues", "64", "--hand", "6", "--elephants", "4", "-o", "json").stdout)
 

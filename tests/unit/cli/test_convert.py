@@ -41,7 +41,7 @@ def test_what_is_converted_means_the_same(apf: Apf, path: Path, to: str, tmp_pat
     assert after.schemas == before.schemas
 
 
-def test_what_v1_cannot_say_is_told(apf: Apf) -> None:
+def test_what_v1_cannot_say_is_reported(apf: Apf) -> None:
     result = apf("convert", WEB, "--to", "v1")
 
     assert result.returncode == 1

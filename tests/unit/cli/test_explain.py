@@ -159,7 +159,7 @@ spec: {level: web, queue: {source: header, name: X-Plan}, rules: [{httpRules: [{
         (("--header", "X-Plan: gold"), "rejected   404, queue-not-found\nschema     by-plan\n"),
     ],
 )
-def test_the_queue_that_a_request_names_is_told(
+def test_the_queue_that_a_request_names_is_reported(
     apf: Apf, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     (tmp_path / "apf.yaml").write_text(NAMED)
@@ -176,7 +176,7 @@ def test_the_queue_that_a_request_names_is_told(
         (("/nope.yaml", "GET", "/"), "there is no /nope.yaml"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_told(apf: Apf, arguments: tuple[object, ...], said: str) -> None:
+def test_a_question_that_makes_no_sense_is_reported(apf: Apf, arguments: tuple[object, ...], said: str) -> None:
     result = apf("explain", *arguments)
 
     assert result.returncode == 2

@@ -19,7 +19,7 @@ def test_what_is_not_there_cannot_be_used(apf: Apf, command: str) -> None:
     assert "there is no /does/not/exist.yaml" in result.stderr
 
 
-def test_a_binary_file_is_told_without_a_traceback(apf: Apf, tmp_path: Path) -> None:
+def test_a_binary_file_is_reported_without_a_traceback(apf: Apf, tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(bytes(range(256)))
 

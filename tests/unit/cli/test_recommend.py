@@ -24,7 +24,7 @@ def test_seats_are_recommended_with_the_evidence(trace: Path, tmp_path: Path) ->
     assert (document["seats"], document["meets"]) == (seats, True)
 
 
-def test_an_objective_that_cannot_be_met_is_told_and_fails(trace: Path) -> None:
+def test_an_objective_that_cannot_be_met_is_reported_and_fails(trace: Path) -> None:
     result = apf("recommend", trace, "--objective", "p99=5ms")
 
     assert result.exit_code == 1

@@ -13,7 +13,7 @@ from tests.support.golden import golden_files, needs_golden
 Apf = Callable[..., Outcome]
 
 
-def test_a_trace_that_differs_is_told_and_fails(apf: Apf, recorded: Path, tmp_path: Path) -> None:
+def test_a_trace_that_differs_is_reported_and_fails(apf: Apf, recorded: Path, tmp_path: Path) -> None:
     document = replay(parse(json.loads(subprocess.check_output(["gzip", "-cd", str(recorded)])))).document()  # noqa: S607
     document["results"]["rows"][3][1] = 99
     store(tmp_path / "other.json", document)

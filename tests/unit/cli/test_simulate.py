@@ -47,7 +47,7 @@ def test_results_come_as_json_too(scenario: Path) -> None:
     assert two[1]["tenants"] != one["tenants"]
 
 
-def test_what_is_wrong_with_a_scenario_is_told_with_its_place(scenario: Path) -> None:
+def test_what_is_wrong_with_a_scenario_is_reported_with_its_place(scenario: Path) -> None:
     scenario.write_text(SCENARIO.replace("service: 20ms, timeout", "service: 20, timeot"))
 
     result = apf("simulate", scenario)
@@ -74,7 +74,7 @@ def test_recorded_requests_need_no_scenario(trace: Path, tmp_path: Path) -> None
     assert (nothing.exit_code, "there must be a scenario, or recorded" in nothing.stderr) == (2, True)
 
 
-def test_a_trace_that_is_none_is_told(scenario: Path, tmp_path: Path) -> None:
+def test_a_trace_that_is_none_is_reported(scenario: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.log"
     bad.write_text("hello\n")
 
@@ -84,7 +84,7 @@ def test_a_trace_that_is_none_is_told(scenario: Path, tmp_path: Path) -> None:
         assert f"{bad}:1: a line must be JSON, or of the common or combined log form" in result.stderr
 
 
-def test_lines_that_are_left_out_are_told(trace: Path, scenario: Path) -> None:
+def test_lines_that_are_left_out_are_reported(trace: Path, scenario: Path) -> None:
     trace.write_text(trace.read_text() + "\nnot a request\n")
 
     result = apf("simulate", scenario, "--trace", trace, "--no-curves")

@@ -27,7 +27,7 @@ def test_path_and_groups_can_be_chosen() -> None:
     assert settings.is_on
 
 
-def test_who_may_change_things_are_others_than_who_may_look() -> None:
+def test_editors_and_readers_are_different_groups() -> None:
     settings = read({"operators": ["ops"]})
 
     assert (settings.groups, settings.operators) == ((), ("ops",))
@@ -59,7 +59,9 @@ def test_a_socket_is_not_seen_over_http() -> None:
         ({"app": "my shop"}, ("app",), "letters, digits"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(told: dict[str, object], path: tuple[str | int, ...], rule: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(
+    told: dict[str, object], path: tuple[str | int, ...], rule: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         read(told)
 

@@ -129,7 +129,7 @@ def test_several_keep_their_order() -> None:
     assert load_text(text).server.authentication == tuple(expected for _, expected in CASES)
 
 
-def test_without_any_nothing_is_told() -> None:
+def test_without_authentication_nothing_is_written() -> None:
     assert load_text(server()).server.authentication == ServerSettings().authentication == ()
     assert load_text(server()).server.trusted_proxies == TrustedProxySettings()
 
@@ -195,7 +195,7 @@ def test_trusted_proxies(text: str, expected: TrustedProxySettings) -> None:
         ("{type: function, callable: 'a:b', headers: ['']}", ".headers[0]", "header's name"),
     ],
 )
-def test_what_is_wrong_with_an_authenticator_is_told(item: str, field: str, rule: str) -> None:
+def test_what_is_wrong_with_an_authenticator_is_reported(item: str, field: str, rule: str) -> None:
     errors = read_source(server(f"  - type: user\n  - {item}\n")).errors
 
     assert [(one.place.line, one.field) for one in errors] == [(7, f"spec.authentication[1]{field}")], errors
@@ -220,7 +220,7 @@ def test_the_next_step_is_that_of_the_type_which_is_named(item: str, hint: str) 
     assert [one.hint for one in read_source(server(f"  - {item}\n")).errors] == [hint]
 
 
-def test_a_misspelt_key_is_told_beside_other_mistakes() -> None:
+def test_a_misspelt_key_is_reported_beside_other_mistakes() -> None:
     errors = read_source(server("  - {type: jwt, algorithm: RS256, keyFile: 1}\n")).errors
 
     assert {one.field.rpartition(".")[2] for one in errors} == {"algorithm", "algorithms", "keyFile"}
@@ -235,7 +235,7 @@ def test_a_misspelt_key_is_told_beside_other_mistakes() -> None:
         ("{hops: 2}", "trustedProxies.hops", "no such key"),
     ],
 )
-def test_what_is_wrong_with_trusted_proxies_is_told(text: str, field: str, rule: str) -> None:
+def test_what_is_wrong_with_trusted_proxies_is_reported(text: str, field: str, rule: str) -> None:
     errors = read_source(server(more=f"  trustedProxies: {text}\n")).errors
 
     assert [(one.place.line, one.field) for one in errors] == [(5, f"spec.{field}")]
@@ -278,7 +278,7 @@ def test_none_is_no_algorithm() -> None:
     assert not any(one.lower() == "none" for one in ALGORITHMS)
 
 
-def test_a_header_of_its_own_has_no_scheme_unless_one_is_told() -> None:
+def test_a_header_of_its_own_has_no_scheme_unless_one_is_configured() -> None:
     assert credential_scheme("authorization", None) == "Bearer"
     assert credential_scheme("x-api-key", None) == ""
     assert credential_scheme("x-api-key", "Key") == "Key"
@@ -295,7 +295,7 @@ def test_the_page_s_example_is_fine() -> None:
 @pytest.mark.parametrize(
     "told", [*dict.fromkeys(type(one) for _, one in CASES), TrustedProxySettings], ids=lambda one: one.__name__
 )
-def test_the_page_tells_every_key(told: type[AuthenticatorSettings]) -> None:
+def test_the_page_documents_every_key(told: type[AuthenticatorSettings]) -> None:
     page = PAGE.read_text()
     keys = [key_of(one.name) for one in fields(told) if one.name != "type"]
 

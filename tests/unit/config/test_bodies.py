@@ -60,7 +60,7 @@ def test_what_is_written_is_read_again(defaults: str, bodies: str) -> None:
         ("{bufer: 1KiB}", "buffer"),
     ],
 )
-def test_what_is_wrong_is_told(bodies: str, rule: str) -> None:
+def test_what_is_wrong_is_reported(bodies: str, rule: str) -> None:
     with pytest.raises(ConfigurationError, match=rule):
         load_text(f"{SERVER}  bodies: {bodies}")
 

@@ -105,7 +105,7 @@ spec: {shares: 10, response: Reject}
         assert (found.level, found.flow, found.entropy) == (level, flow, entropy)
 
 
-def test_somebody_must_take_what_no_other_schema_takes() -> None:
+def test_requests_that_no_schema_accepts_need_a_fallback() -> None:
     with pytest.raises(InvalidValueError, match="there must be one for what no other takes"):
         derive_classifier(Configuration({}, ()))
 

@@ -120,7 +120,7 @@ def test_a_callable_is_imported() -> None:
         ("{width: 3}", "width", "no such key"),
     ],
 )
-def test_what_is_wrong_with_an_estimate_is_told_with_its_place(text: str, field: str, rule: str) -> None:
+def test_what_is_wrong_with_an_estimate_is_reported_with_its_place(text: str, field: str, rule: str) -> None:
     found, wrong = read_estimate(text)
 
     assert found is None
@@ -128,7 +128,7 @@ def test_what_is_wrong_with_an_estimate_is_told_with_its_place(text: str, field:
     assert rule in wrong
 
 
-def test_several_mistakes_are_told_at_once() -> None:
+def test_several_mistakes_are_reported_at_once() -> None:
     _, wrong = read_estimate("{source: query, name: n, finalSeats: 3, linger: 5ms}")
 
     assert "spec.part.finalSeats is 3" in wrong
@@ -166,7 +166,7 @@ def test_the_servers_part_is_read() -> None:
         ("{estimate: {}}", "estimate", "no such key"),
     ],
 )
-def test_what_is_wrong_with_the_servers_part_is_told_with_its_place(text: str, field: str, rule: str) -> None:
+def test_what_is_wrong_with_the_servers_part_is_reported_with_its_place(text: str, field: str, rule: str) -> None:
     found, wrong = read(EstimationSettings, text)
 
     assert found is None

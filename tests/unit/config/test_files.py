@@ -36,7 +36,7 @@ def test_directories_and_globs_stand_for_their_files(tmp_path: Path) -> None:
     assert {"a", "b", "c"} <= load(tmp_path).levels.keys()
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "big.yaml").write_bytes(b"a" * 10_000_000)
     (tmp_path / "empty").mkdir()
@@ -58,13 +58,13 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, ""])
-def test_odd_paths_are_told(path: str) -> None:
+def test_odd_paths_are_reported(path: str) -> None:
     if path:
         with pytest.raises(ConfigurationError):
             load(path)
 
 
-def test_a_file_that_says_nothing_is_told(tmp_path: Path) -> None:
+def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
 
     reading = read([tmp_path], allow_empty=True)

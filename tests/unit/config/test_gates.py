@@ -32,7 +32,7 @@ def test_gates_are_written_as_they_were_read(configuration: Configuration) -> No
     assert again.server.routes[0].gates == ("mail", "db")
 
 
-def test_whoever_wants_gates_is_known(configuration: Configuration) -> None:
+def test_the_owners_of_gates_are_listed(configuration: Configuration) -> None:
     assert {owner: names for owner, names in configuration.gates_by_owner() if names} == {
         "the schema 'orders'": ("quota",),
         "the schema 'probes'": ("quota",),
@@ -68,7 +68,7 @@ def test_whoever_wants_gates_is_known(configuration: Configuration) -> None:
         ("cost: seats", "cost: 4", 14, "cost", "must not exceed the burst, which is 3"),
     ],
 )
-def test_what_is_wrong_with_a_gate_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:
+def test_what_is_wrong_with_a_gate_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
     assert old in SERVER
     errors = read_source(SERVER.replace(old, new, 1)).errors
 

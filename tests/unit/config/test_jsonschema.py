@@ -11,7 +11,7 @@ def test_the_shipped_schema_is_what_the_models_say() -> None:
     assert FILE.read_text() == written(), "run python -m apf_middleware.config.jsonschema"
 
 
-def test_it_tells_the_kinds_apart_and_allows_no_unknown_keys() -> None:
+def test_kinds_are_distinguished_and_unknown_keys_refused() -> None:
     schema = json.loads(FILE.read_text())
 
     assert sorted(schema["discriminator"]["mapping"]) == ["FlowSchema", "PriorityLevel", "Server"]

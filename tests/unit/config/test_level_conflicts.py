@@ -31,7 +31,7 @@ def test_a_queue_s_words_are_those_of_a_level() -> None:
     assert ours.levels == volcano_s.levels
 
 
-def test_whatever_is_said_of_a_queue_is_written_as_it_was_read() -> None:
+def test_the_settings_of_a_queue_are_written_as_they_were_read() -> None:
     text = (
         server("seats: 40, defaults: none, trustedProxies: {networks: [10.0.0.0/8]}, queues: "
                "{header: x-queue, groups: [admins], trustedProxies: true, unknown: unavailable, default: web}")
@@ -104,7 +104,7 @@ def test_the_default_queue_is_where_everything_else_goes_unless_it_is_named() ->
         ),
     ],
 )
-def test_what_cannot_be_is_told_with_its_field(text: str, field: str, words: str) -> None:
+def test_invalid_settings_are_reported_with_their_field(text: str, field: str, words: str) -> None:
     found = told(text)
 
     assert [one[0] for one in found if words in one[2]] == [field], found
@@ -141,7 +141,7 @@ def test_mins_from_shares_are_whole_seats_of_what_their_parent_can_have(most: in
     assert sum(derive_limits(configuration)[name].min for name in "abc") == promised
 
 
-def test_who_is_guaranteed_all_seats_is_told_what_that_means() -> None:
+def test_a_guarantee_of_all_seats_is_reported_with_its_meaning() -> None:
     reading = read_source(server("seats: 4") + level("all", "minSeats: 4"))
 
     [told] = [one for one in reading.warnings if "come to 4" in one.rule]

@@ -14,7 +14,7 @@ def level(name: str, spec: str = "{}") -> str:
     return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {spec}\n"
 
 
-def test_a_dangling_reference_and_an_unused_level_are_told() -> None:
+def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
     told = warnings(schema("s", 10, ALICE, "nowhere") + level("idle"))
 
     assert told == [
@@ -23,7 +23,7 @@ def test_a_dangling_reference_and_an_unused_level_are_told() -> None:
     ]
 
 
-def test_less_than_a_seat_is_told_where_seats_are_rounded_up_beyond_what_the_server_has() -> None:
+def test_less_than_a_seat_is_reported_where_seats_are_rounded_up_beyond_what_the_server_has() -> None:
     """Where seats are lent at each dispatch, a level has them in turn, and all levels together never more."""
     text = level("small", "{shares: 1}") + level("big", "{shares: 94}")
     text += schema("s", 10, ALICE, "small") + schema("b", 20, BOB, "big")
@@ -51,7 +51,7 @@ def test_less_than_a_seat_is_told_where_seats_are_rounded_up_beyond_what_the_ser
         ("{type: Exempt, shares: 0}", None),
     ],
 )
-def test_a_level_that_can_never_have_a_seat_is_told(spec: str, field: str | None) -> None:
+def test_a_level_that_can_never_have_a_seat_is_reported(spec: str, field: str | None) -> None:
     told = warnings(level("l", spec) + schema("s", 10, ALICE, "l"))
 
     assert told == ([f"2 {field}: the level can never have a seat, so none of its requests is served"] if field else [])
@@ -60,13 +60,13 @@ def test_a_level_that_can_never_have_a_seat_is_told(spec: str, field: str | None
 @pytest.mark.parametrize(
     ("queues", "hand", "told"), [(64, 6, 0), (16, 4, 0), (16, 1, 1), (8, 8, 1), (200, 1, 0), (1, 1, 0)]
 )
-def test_a_hand_that_one_elephant_covers_is_told(queues: int, hand: int, told: int) -> None:
+def test_a_hand_that_one_heavy_flow_covers_is_reported(queues: int, hand: int, told: int) -> None:
     text = level("l", f"{{queuing: {{queues: {queues}, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l")
 
     assert [one.split(":")[0] for one in warnings(text)] == ["2 spec.queuing.handSize"] * told
 
 
-def test_promises_of_more_than_there_is_are_told_once_where_the_most_is_promised() -> None:
+def test_excessive_guarantees_are_reported_once_at_the_largest() -> None:
     text = level("small", "{minSeats: 4}") + level("big", "{minSeats: 7}") + level("other")
     text += schema("s", 10, ALICE, "small") + schema("b", 20, BOB, "big") + schema("o", 30, EVERYTHING, "other")
 
@@ -76,13 +76,13 @@ def test_promises_of_more_than_there_is_are_told_once_where_the_most_is_promised
     assert warnings(text, seats=12) == []
 
 
-def test_a_promise_of_more_than_there_is_needs_no_other() -> None:
+def test_one_excessive_guarantee_is_enough_for_a_warning() -> None:
     [told] = warnings(level("big", "{minSeats: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
 
     assert told == "2 spec.minSeats: the minSeats of all levels come to 11, and the server has 10 seats"
 
 
-def test_nobody_is_warned_of_what_nobody_wrote() -> None:
+def test_defaults_cause_no_warnings() -> None:
     assert read([]).problems == ()
     assert read([], defaults="kubernetes").problems == ()
     assert read([DATA / "kubectl.yaml"]).problems == ()

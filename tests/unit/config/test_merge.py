@@ -125,7 +125,7 @@ def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
         ("apiVersion: v1\nkind: List\nitems: [1]\n", "items[0]", ""),
     ],
 )
-def test_what_is_no_object_is_told(text: str, field: str, hint: str) -> None:
+def test_documents_that_are_no_objects_are_reported(text: str, field: str, hint: str) -> None:
     [problem] = read_source(text).errors
 
     assert (problem.field, problem.hint) == (field, hint)

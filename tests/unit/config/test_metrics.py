@@ -87,6 +87,6 @@ def test_metrics_are_exposed_to_the_networks_that_are_named(address: str | None,
     assert settings.exposes_to(address) is exposed
 
 
-def test_metrics_are_exposed_to_all_if_nobody_is_named() -> None:
+def test_metrics_are_exposed_to_all_without_a_list_of_networks() -> None:
     assert MetricsSettings().exposes_to(None)
     assert MetricsSettings().exposes_to("11.1.2.3")

@@ -27,7 +27,7 @@ def test_responses_can_be_chosen() -> None:
         ("{name: hidden}", "name", "no such key"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(text: str, field: str, rule: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(text: str, field: str, rule: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_text(DOCUMENT + text)
 

@@ -108,7 +108,7 @@ def test_arrivals_are_what_they_say(text: str, expected: object) -> None:
     assert first_tenant(tenant(arrivals=text)).arrivals == expected
 
 
-def test_a_tenant_says_who_asks_what() -> None:
+def test_a_tenant_has_clients_and_requests() -> None:
     more = """\
     count: 3
     groups: [g]
@@ -287,11 +287,11 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_file_line_and_field(text: str, expected: str) -> None:
+def test_what_is_wrong_is_reported_with_file_line_and_field(text: str, expected: str) -> None:
     assert expected in [problem.replace(" (document 1)", "") for problem in problems(text)]
 
 
-def test_nobody_calls_in_a_circle() -> None:
+def test_circular_calls_are_refused() -> None:
     called = "    arrivals: {type: called}\n    service: 1ms\n"
     text = f"{HEAD}  tenants:\n  - name: a\n{called}    calls: [b]\n  - name: b\n{called}    calls: [a, b]\n"
 
@@ -314,7 +314,7 @@ def test_too_many_callers_are_refused() -> None:
     assert "but there must be at most 20000 clients and connections, and these are 22000" in " ".join(problems(text))
 
 
-def test_a_reading_with_problems_is_an_error_that_tells_them_all() -> None:
+def test_a_reading_with_problems_raises_an_error_with_all_of_them() -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_scenario_text(tenant("20", "{type: poisson}")).unwrap()
 

@@ -64,7 +64,7 @@ def test_the_server() -> None:
         ("metrics: {path: /numbers, prefix: shop}", "metrics: on", 15, "spec.metrics", "must be a mapping"),
     ],
 )
-def test_what_is_wrong_with_the_server_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:
+def test_what_is_wrong_with_the_server_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
     errors = read_source(SERVER.replace(old, new, 1)).errors
 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors

@@ -84,7 +84,7 @@ def test_what_is_written_are_the_changes_and_what_is_always_written() -> None:
     assert read(written) == settings
 
 
-def test_python_has_the_same_rules_and_tells_the_first() -> None:
+def test_in_python_the_first_violation_is_raised() -> None:
     with pytest.raises(InvalidValueError, match="level is 0, but it must be at least 1"):
         Outer(0)
     with pytest.raises(InvalidValueError, match="level is 10, but it must be at most 9"):
@@ -97,7 +97,7 @@ def test_python_has_the_same_rules_and_tells_the_first() -> None:
         Outer(3, wait_ns=0)
 
 
-def test_a_document_tells_all_of_them_by_its_keys_and_values() -> None:
+def test_in_a_document_all_violations_are_reported_with_keys_and_values() -> None:
     assert violations({"at": 5, "wait": "0s", "mostBytes": "1B"}) == {(("mostBytes",), "1B"), (("wait",), "0s")}
 
 

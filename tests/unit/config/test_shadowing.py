@@ -30,7 +30,7 @@ ACCOUNT = "{subjects: [{serviceAccount: {namespace: a, name: %s}}], httpRules: [
         (EVERYTHING, ALICE),
     ],
 )
-def test_a_covered_schema_is_told(earlier: str, later: str) -> None:
+def test_a_covered_schema_is_reported(earlier: str, later: str) -> None:
     told = warnings(schema("first", 10, earlier) + schema("second", 20, later))
 
     assert any(one.startswith("3 spec.precedence: this schema never matches: 'first' covers it") for one in told), told
@@ -54,7 +54,7 @@ def test_what_may_match_is_left_alone(earlier: str, later: str) -> None:
     assert warnings(schema("first", 10, earlier) + schema("second", 20, later)) == []
 
 
-def test_a_catch_all_that_is_not_last_is_told() -> None:
+def test_a_catch_all_that_is_not_last_is_reported() -> None:
     told = warnings(schema("all", 10, EVERYTHING) + schema("b", 20, BOB) + schema("c", 30, ALICE))
 
     assert "2 spec.precedence: this schema takes everything, and 2 more are tried after it" in told

@@ -54,7 +54,7 @@ def test_a_name_must_be_fit_for_a_file(app: str) -> None:
         require_app(app)
 
 
-def test_a_path_that_is_too_long_is_told_with_its_length() -> None:
+def test_a_path_that_is_too_long_is_reported_with_its_length() -> None:
     room = LONGEST_PATH - len("/.app.4194304.sock_")
     fits = "/" + "d" * (room - 1)
 
@@ -111,7 +111,7 @@ def test_a_link_is_no_directory_and_a_file_is_none(directory: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
-def test_a_directory_of_somebody_else_is_good_enough_to_look_into_but_not_to_listen_in(directory: Path) -> None:
+def test_a_directory_of_another_user_can_be_searched_but_not_listened_in(directory: Path) -> None:
     inner = directory / "run"
     inner.mkdir(mode=0o755)
     os.chown(inner, 12345, -1)

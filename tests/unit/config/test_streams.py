@@ -74,7 +74,7 @@ def test_what_is_written_is_read_again(streams: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told(text: str, expected: str) -> None:
+def test_what_is_wrong_is_reported(text: str, expected: str) -> None:
     with pytest.raises(ConfigurationError, match=expected):
         load_text(text)
 

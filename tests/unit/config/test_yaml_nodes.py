@@ -174,7 +174,7 @@ def bounded() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("text", "problem"), WRONG, ids=lambda value: repr(value[:30]))
-def test_what_is_wrong_is_told_after_bounded_work(text: str | bytes, problem: str) -> None:
+def test_what_is_wrong_is_reported_after_bounded_work(text: str | bytes, problem: str) -> None:
     with bounded():
         _, problems = read(text)
 
@@ -189,7 +189,7 @@ def test_a_megabyte_of_anything_takes_bounded_work(text: str) -> None:
         read(text)
 
 
-def test_all_duplicates_are_told() -> None:
+def test_all_duplicates_are_reported() -> None:
     assert len(read("a: 1\na: 2\nb: 1\nb: 2\n")[1]) == 2
 
 

@@ -37,7 +37,7 @@ def test_the_least_demands_are_met_and_the_others_share_the_rest(
     assert fair is None or shares.free / shares.limited == pytest.approx(fair)
 
 
-def test_a_change_tells_which_queues_have_crossed_the_boundary() -> None:
+def test_a_change_returns_the_queues_that_crossed_the_boundary() -> None:
     shares, claims = divided(6, 2, 2, 2)
     assert list(shares.change(claims[0], 9)) == [claims[0]]
     assert set(shares.resize(4)) == {claims[1], claims[2]}

@@ -108,7 +108,7 @@ def test_without_queues_the_too_wide_run_alone() -> None:
     assert late.is_seated
 
 
-def test_an_exempt_level_admits_everybody_and_counts() -> None:
+def test_an_exempt_level_admits_and_counts_all_requests() -> None:
     queueset = QueueSet(QueueSetSettings.without_limit(1))
     for now in range(10):
         queueset.arrive(now, ticket(0, Work(3, 50, 1)))

@@ -48,7 +48,7 @@ class Flag:
 
 
 @pytest.mark.parametrize("share", [Lending, Adjusting])
-def test_a_level_does_not_rest_while_a_gate_keeps_somebody_waiting(share: type[Lending]) -> None:
+def test_a_level_does_not_rest_while_a_request_waits_for_a_gate(share: type[Lending]) -> None:
     world = GateWorld(Flag().gate(), levels={"l": level(2, least=2)}, share=share)
     shared = world.plain.levels["l"]
     world.arrive("parked", "switch", to="l")
@@ -62,7 +62,7 @@ def test_a_level_does_not_rest_while_a_gate_keeps_somebody_waiting(share: type[L
 
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 @pytest.mark.parametrize("end", ["served", "given up", "refused"])
-def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: type[Lending], end: str) -> None:
+def test_a_draining_level_is_kept_until_no_request_waits_for_its_gates(share: type[Lending], end: str) -> None:
     switch = Flag()
     world = GateWorld(switch.gate(), levels={"old": level(2), "new": level(2)}, share=share)
     world.arrive("parked", "switch", to="old")
@@ -84,7 +84,7 @@ def test_a_level_that_drains_is_kept_until_nobody_waits_for_its_gates(share: typ
     assert list(world.plain.draining) == []
 
 
-def test_who_comes_back_stands_before_those_who_came_later() -> None:
+def test_a_returning_request_precedes_later_arrivals() -> None:
     switch = Flag()
     world = GateWorld(switch.gate(), levels={"l": level(1, queues=1)})
     world.arrive("runs", to="l")
@@ -138,7 +138,7 @@ class _Passed(Ticket):
         self._newer = ticket
 
 
-def test_who_only_just_comes_does_not_walk_past_all_who_wait() -> None:
+def test_a_new_arrival_does_not_overtake_waiting_requests() -> None:
     """Each request with gates did, so that to come to a queue where thousands waited took as many steps."""
     queue = EqualSerial(1).open_queue(0)
     first, second, newcomer = _Passed("flow", 1, Work()), Ticket("flow", 1, Work()), Ticket("flow", 1, Work())
@@ -238,7 +238,7 @@ def test_a_request_that_comes_back_does_not_lift_the_start_of_a_queue_that_other
 
 
 @pytest.mark.parametrize("share", [Lending, Adjusting])
-def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[Lending]) -> None:
+def test_the_exact_queue_of_a_parked_flow_is_kept(share: type[Lending]) -> None:
     world = GateWorld(Flag().gate(), levels={"l": level(2, queues=1, exact=1)}, share=share)
     parked = world.arrive("parked", "switch", to="l", flow="x")
     assert parked.queue is not None
@@ -258,7 +258,7 @@ def test_the_place_of_a_flow_that_is_only_parked_is_given_to_nobody(share: type[
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
 @pytest.mark.parametrize("others", [0, 2])
-def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: str, others: int) -> None:
+def test_a_request_that_backfills_does_not_skip_its_gate(share: type[Lending], discipline: str, others: int) -> None:
     """Seats are saved up for a wide request, and narrow ones may go before it; but each has its gates, too."""
     switch = Flag()
     world = GateWorld(
@@ -294,7 +294,7 @@ def test_who_passes_a_wide_one_passes_no_gate(share: type[Lending], discipline: 
 
 
 @pytest.mark.parametrize("end", ["refused", "given up"])
-def test_a_level_that_closes_lends_its_min_when_the_last_one_who_waits_for_a_gate_has_gone(end: str) -> None:
+def test_a_closing_level_lends_its_min_when_its_last_parked_request_has_left(end: str) -> None:
     switch = Flag()
     levels = {"closes": level(2, least=2), "borrows": level(2, queues=0)}
     levels["borrows"] = (QueueSetSettings.without_queues(4), LevelLimits(2, 0, 4))
@@ -383,7 +383,7 @@ def test_an_arrival_that_may_pass_is_seated_in_its_own_step() -> None:
     assert world.sharing.next_event_at() is None
 
 
-def test_who_waited_through_an_outage_gets_no_more_than_its_share_afterwards() -> None:
+def test_a_flow_gets_no_more_than_its_share_after_an_outage() -> None:
     """Without the clamp of virtual time it would get all of the next hundred dispatches."""
     switch = Switch()
     world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND)
@@ -451,7 +451,7 @@ def test_a_request_that_is_kept_waiting_holds_no_seat_nor_does_one_that_saves_up
     assert world.plain.levels["level"].queueset.seats_in_use == 3
 
 
-def test_no_seats_are_saved_up_for_who_may_not_pass() -> None:
+def test_no_seats_are_saved_up_for_a_request_that_its_gate_stops() -> None:
     world = GateWorld(Capacity("db", 1, WIDE), seats=3)
     world.arrive("narrow", flow="x")
     world.arrive("wide", "db", width=3, flow="y")

@@ -33,7 +33,7 @@ def test_a_gate_that_raises_does_what_its_terms_say(on_error: str, outcome: str)
         assert world.wait(10 * MS) == ["a"], "and it is not parked for ever"
 
 
-def test_with_a_wider_need_than_the_limit_nobody_waits_for_ever() -> None:
+def test_a_need_above_the_limit_is_rejected() -> None:
     memory = Capacity("memory", 4, WIDE, cost=lambda _: 5)
     world = GateWorld(memory)
     assert world.arrive("a", "memory").reason is Reason.GATE

@@ -7,7 +7,7 @@ from tests.support.gate_world import GateWorld, Switch, level
 
 
 @pytest.mark.parametrize("fifo", [True, False])
-def test_in_a_fifo_queue_nobody_overtakes_a_parked_one_of_its_flow(fifo: bool) -> None:  # noqa: FBT001
+def test_in_a_fifo_queue_no_request_overtakes_a_parked_one_of_its_flow(fifo: bool) -> None:  # noqa: FBT001
     switch = Switch()
     world = GateWorld(switch.gate(), levels={"l": level(1, queues=1, fifo=fifo)})
     world.arrive("a0", "switch", flow="a", to="l")

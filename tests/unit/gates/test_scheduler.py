@@ -36,7 +36,7 @@ def _key(request: GateRequest) -> object:
     return request.state.get("key", "")
 
 
-def test_whoever_waits_when_the_server_stops_leaves_nothing_behind() -> None:
+def test_requests_that_wait_at_the_shutdown_leave_nothing_behind() -> None:
     """That they are answered with 503 is shown where they are: tests/integration/test_gates.py."""
     world = GateWorld(Capacity("db", 1, WIDE), seats=5)
     for name in "abcd":
@@ -87,7 +87,7 @@ def test_an_event_before_the_question_is_known_to_the_answer() -> None:
     assert len(checks) == 1
 
 
-def test_an_event_for_nothing_costs_nobody_its_turn() -> None:
+def test_a_useless_event_costs_no_request_its_turn() -> None:
     """Who was let try in vain used to begin anew, behind those who had been served while it waited."""
 
     def order(*, is_told: bool) -> list[str]:
@@ -116,7 +116,7 @@ def test_an_event_between_question_and_answer_has_it_asked_again_at_once() -> No
     assert answer(world, checks[1], "lease") == ["a"]
 
 
-def test_of_the_many_who_wait_for_an_asynchronous_gate_a_few_are_checked_at_a_time() -> None:
+def test_few_requests_at_a_time_are_checked_by_an_asynchronous_gate() -> None:
     world, checks = asynchronous()
     for number in range(100):
         world.arrive(f"{number}", "remote", flow=f"{number % 5}")
@@ -240,7 +240,7 @@ def test_a_larger_limit_lets_more_run_at_once_without_any_release() -> None:
     assert world.note(world.sharing.settle(0)) == ["1", "2"]
 
 
-def test_who_leaves_is_gone_from_everywhere_and_the_next_one_is_considered() -> None:
+def test_a_request_that_leaves_is_removed_and_the_next_one_is_considered() -> None:
     db = Capacity("db", 2, WIDE, cost=lambda request: int(str(request.state.get("size", 1))))
     world = GateWorld(db, Switch().gate(), seats=1)
     world.arrive("runs", "db")

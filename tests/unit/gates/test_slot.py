@@ -16,7 +16,7 @@ from apf_middleware.gates.slot import Acquisition, Slot
 from tests.support.gate_world import SECOND, WIDE, GateWorld, Switch, answer, asynchronous, level, parks
 
 
-def test_a_request_that_parks_again_blocks_nobody_and_keeps_its_place_in_its_flow() -> None:
+def test_a_request_that_parks_again_blocks_no_other_and_keeps_its_place_in_its_flow() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), seats=1)
     world.arrive("first", "switch", flow="x")
@@ -85,7 +85,7 @@ def test_a_big_request_is_passed_so_often_and_no_more() -> None:
     assert world.served.index("big") <= 4 + 3
 
 
-def test_who_may_try_gives_way_to_an_earlier_one_of_its_flow_that_comes_from_another_gate() -> None:
+def test_a_candidate_gives_way_to_an_earlier_request_of_its_flow_from_another_gate() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), Capacity("db", 1, WIDE), levels={"a": level(1), "b": level(1)})
     world.arrive("earlier", "switch", "db", to="a")

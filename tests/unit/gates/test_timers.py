@@ -138,7 +138,7 @@ def test_a_rescue_in_vain_is_none() -> None:
     assert world.gate("switch").counters.rescues == 0
 
 
-def test_a_time_that_has_passed_while_it_was_told_is_soon_made_up_for() -> None:
+def test_a_retry_time_that_passes_during_the_evaluation_is_made_up_for() -> None:
     """As of a remote gate whose answer was slow: nobody is told of it again, so it is asked again in a moment."""
     switch = Switch(Park(retry_at=0.5))
     world = GateWorld(switch.gate())
@@ -152,7 +152,7 @@ def test_a_time_that_has_passed_while_it_was_told_is_soon_made_up_for() -> None:
 
 
 @pytest.mark.parametrize("poll_ns", [None, 10 * MS])
-def test_a_time_that_has_passed_tells_nothing_so_the_gate_is_not_asked_again_at_once(poll_ns: int | None) -> None:
+def test_a_retry_time_in_the_past_is_ignored(poll_ns: int | None) -> None:
     """As of a breaker that was to be half-open by then, but isn't until somebody calls: it was asked without end."""
     switch = Switch(Park(retry_at=0.5))
     world = GateWorld(switch.gate(poll_ns=poll_ns))

@@ -92,7 +92,7 @@ def test_any_class_of_callers_alone_may_use_all_of_few_seats(seats: int, level: 
 
 
 @pytest.mark.parametrize("seats", [2, 4, 6, 16, 32])
-def test_users_who_come_back_have_the_next_seats_until_they_have_their_part(seats: int) -> None:
+def test_returning_users_have_the_next_seats_until_they_have_their_part(seats: int) -> None:
     crowd = Crowd("32MiB", seats)
     strangers = crowd.arrive("anonymous", "crawler", seats + 10)
     users = crowd.arrive("users", "user", seats)

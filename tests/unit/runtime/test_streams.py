@@ -74,7 +74,7 @@ def test_a_level_has_as_many_streams_as_it_may() -> None:
     assert repr(streams) == "<OpenStreams: 3 of 3 flows>"
 
 
-def test_a_flow_has_as_many_as_it_may_and_takes_nobody_elses() -> None:
+def test_the_streams_of_a_flow_are_limited() -> None:
     streams = open_streams(max_open=5, max_open_per_flow=2)
 
     assert [streams.enter(("s", "a")) for _ in range(3)] == [True, True, False]
@@ -113,7 +113,7 @@ def _watch(stream: Stream) -> None:
         stream.watch(PODS)
 
 
-def test_who_gives_seats_back_is_an_open_stream_until_its_end() -> None:
+def test_a_request_that_returns_its_seats_is_an_open_stream_until_its_end() -> None:
     house = House(configuration("a"))
     admission = house.comes()
     assert house.open == {}
@@ -126,7 +126,7 @@ def test_who_gives_seats_back_is_an_open_stream_until_its_end() -> None:
     assert house.open == {}
 
 
-def test_who_would_be_a_stream_too_many_keeps_its_seats() -> None:
+def test_a_stream_beyond_the_limit_keeps_its_seats() -> None:
     house = House(configuration("a", streams="{maxOpen: 1}"))
     first, second = house.comes(), house.comes()
     assert first.release()
@@ -171,7 +171,7 @@ def test_a_level_that_has_gone_is_forgotten_when_its_last_stream_has_ended() -> 
     assert repr(house.controller.registry.streams) == "<StreamRegistry: 0 open>"
 
 
-def test_limits_follow_the_configuration_and_nobody_who_is_there_is_sent_away() -> None:
+def test_limits_follow_the_configuration_and_open_streams_stay() -> None:
     house = House(configuration("a"))
     streams = [house.comes() for _ in range(3)]
     assert all(one.release() for one in streams)

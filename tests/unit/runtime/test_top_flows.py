@@ -29,7 +29,7 @@ def promises(sketch: TopFlows[int], true: Counter[int], amount: int, kept: int) 
 @given(
     st.integers(1, 5), st.lists(st.tuples(st.integers(0, 40), st.integers(0, 9)), max_size=400), st.integers(0, 2**32)
 )
-def test_whoever_comes_in_whatever_order_all_promises_hold(kept: int, steps: list[tuple[int, int]], seed: int) -> None:
+def test_bounds_hold_for_any_arrivals(kept: int, steps: list[tuple[int, int]], seed: int) -> None:
     sketch: TopFlows[int] = TopFlows(0, kept=kept)
     true: Counter[int] = Counter()
     random.Random(seed).shuffle(steps)
@@ -67,7 +67,7 @@ def test_the_bounds_hold_for_what_has_aged(steps: list[tuple[int, int]]) -> None
     sketch.check()
 
 
-def test_an_elephant_is_found_among_any_number_of_mice() -> None:
+def test_a_heavy_flow_is_found_among_many_light_ones() -> None:
     sketch: TopFlows[str] = TopFlows(0, kept=8)
     for number in range(5000):
         sketch.add(f"mouse {number}", 1)
@@ -127,7 +127,7 @@ def forgetful(amount: int) -> TopFlows[str]:
     return sketch
 
 
-def test_what_may_not_be_a_flows_own_is_told_and_ages_too() -> None:
+def test_the_uncertain_part_of_a_flow_is_shown_and_ages() -> None:
     sketch = forgetful(8)
     assert (sketch.floor, sketch.top(9)) == (8, [HeavyFlow("e", 18, 8)])
 

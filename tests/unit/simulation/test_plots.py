@@ -45,7 +45,7 @@ def test_names_in_plots_are_what_they_are(tmp_path: Path) -> None:
     assert [f"<!-- {name} -->" in legend for name in ("$\\frac{$", " _hidden", "a &amp; b")] == [True, True, True]
 
 
-def test_without_matplotlib_it_is_told_how_to_get_it(
+def test_without_matplotlib_it_is_reported_how_to_get_it(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -45,7 +45,7 @@ async def test_a_caller_without_credentials_is_asked_for_them(world: AdminWorld,
 
 
 @pytest.mark.parametrize("page", ["dump_requests", "openapi.json", "nothing/here", ""])
-async def test_who_is_in_no_allowed_group_is_refused_whatever_there_is(world: AdminWorld, page: str) -> None:
+async def test_a_caller_in_no_allowed_group_is_refused_for_any_page(world: AdminWorld, page: str) -> None:
     status, headers, body = await world.get(page, Identity("bob", ("users", "system:authenticated")))
 
     assert status == 403
@@ -103,7 +103,7 @@ async def test_head_has_the_headers_and_no_body(world: AdminWorld) -> None:
     assert int(headers["content-length"]) > 0
 
 
-async def test_what_is_not_there_tells_what_is(world: AdminWorld) -> None:
+async def test_an_unknown_page_lists_the_known_ones(world: AdminWorld) -> None:
     for page in ("", "dump", "flows/", "dump_queues/x"):
         status, _, body = await world.get(page)
 
@@ -111,7 +111,7 @@ async def test_what_is_not_there_tells_what_is(world: AdminWorld) -> None:
         assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, queues, gates" in body
 
 
-async def test_every_answer_bears_the_mark_and_is_kept_by_nobody(world: AdminWorld) -> None:
+async def test_every_response_has_the_mark_and_is_not_cached(world: AdminWorld) -> None:
     for page, identity in (("flows", OPERATOR), ("nothing", OPERATOR), ("flows", ANONYMOUS)):
         _, headers, _ = await world.get(page, identity)
 
@@ -143,7 +143,7 @@ async def test_the_caller_chooses_the_format(world: AdminWorld, accept: str, que
 
 
 @pytest.mark.parametrize("page", ["flows?format=xml", "flows?by=name"])
-async def test_what_a_parameter_cannot_mean_is_told(world: AdminWorld, page: str) -> None:
+async def test_invalid_parameters_are_reported(world: AdminWorld, page: str) -> None:
     status, _, body = await world.get(page)
 
     assert status == 400

@@ -44,7 +44,7 @@ def described(status: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("outcome", "status", "told"), [(True, 200, [WARNING]), (False, 422, [ERROR]), (None, 409, None)]
 )
-async def test_the_outcome_is_told_with_the_problems_and_their_places(
+async def test_the_result_lists_the_problems_with_their_places(
     world: AdminWorld, *, outcome: bool | None, status: int, told: list[Problem] | None
 ) -> None:
     world.outcome = outcome
@@ -70,7 +70,7 @@ async def test_the_outcome_is_told_with_the_problems_and_their_places(
         (Identity("vera", ("auditors", "system:authenticated")), 403),
     ],
 )
-async def test_nobody_else_can_have_it_read(world: AdminWorld, identity: Identity, status: int) -> None:
+async def test_only_editors_can_reload(world: AdminWorld, identity: Identity, status: int) -> None:
     found, _, body = await world.get("reload", identity, method="POST")
 
     assert (found, world.reloads) == (status, 0)
@@ -112,7 +112,7 @@ async def test_a_page_of_another_site_cannot_have_it_read(
     assert (record.__dict__["event"], record.__dict__["apf"]) == (asked if status == 200 else refused)
 
 
-async def test_it_is_logged_on_one_line_who_has_asked(world: AdminWorld, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_actor_of_a_reload_is_logged_on_one_line(world: AdminWorld, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     await world.get("reload", Identity("eve\napf.reloaded", OPERATOR.groups), method="POST")
 
@@ -130,7 +130,7 @@ async def test_the_configuration_is_shown_so_that_it_can_be_loaded(world: AdminW
     assert {one["kind"] for one in told["documents"]} == {"Server", "PriorityLevel", "FlowSchema"}
 
 
-async def test_what_is_odd_is_told_above_the_configuration(world: AdminWorld) -> None:
+async def test_warnings_are_shown_above_the_configuration(world: AdminWorld) -> None:
     await world.get_text("configuration")
     warning = Problem(Place("apf.yaml", 1, 7), "spec", "a\nb: {}", "it is odd\nkind: Server", "", Severity.WARNING)
     world.problems = [warning]

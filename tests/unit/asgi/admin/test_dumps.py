@@ -149,7 +149,7 @@ async def test_details_tell_whose_a_request_is_and_what_about(world: AdminWorld,
 
 
 @pytest.mark.parametrize("page", ["dump_requests", "dump_requests?includeRequestDetails="])
-async def test_without_details_nobody_is_named(world: AdminWorld, page: str) -> None:
+async def test_without_details_no_caller_is_named(world: AdminWorld, page: str) -> None:
     busy(world)
 
     assert "user-" not in await world.get_text(page)

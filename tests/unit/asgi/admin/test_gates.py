@@ -85,7 +85,7 @@ async def test_gates_are_listed_with_their_keys_as_text(office: DescribedAdmin) 
     ]
 
 
-async def test_one_gate_tells_who_waits_there(office: DescribedAdmin, board: Board) -> None:
+async def test_a_gate_shows_the_requests_that_wait_for_it(office: DescribedAdmin, board: Board) -> None:
     _, told = await office.call("GET", "gates/db")
 
     assert [one["gate"] for one in told["gates"]] == ["db"]
@@ -147,7 +147,7 @@ async def test_what_cannot_be_asked_is_refused(
     assert board.asked == []
 
 
-async def test_who_may_look_may_not_operate_gates(office: DescribedAdmin, board: Board) -> None:
+async def test_readers_may_not_operate_gates(office: DescribedAdmin, board: Board) -> None:
     assert (await office.call("POST", "gates/db/close", {}, identity=LOUIS))[0] == 403
     assert (await office.call("GET", "gates", identity=LOUIS))[0] == 200
     assert board.asked == []
@@ -160,7 +160,7 @@ async def test_a_server_without_gates_has_none() -> None:
     assert (await office.call("POST", "gates/db/open", {}))[0] == 404
 
 
-async def test_a_queue_tells_which_gates_keep_its_requests_waiting(office: DescribedAdmin, board: Board) -> None:
+async def test_a_queue_shows_the_gates_that_its_requests_wait_for(office: DescribedAdmin, board: Board) -> None:
     board.waiting.append(waiting(10, "db", level="exempt"))
     board.waiting.append(waiting(11, "db", parked_for=4.0))
     _, told = await office.call("GET", "queues/crowd/waiting")

@@ -27,7 +27,7 @@ async def test_a_level_that_is_to_go_is_quiescing(world: AdminWorld) -> None:
     assert rows[2][:6] == ["crowd", "2", "false", "true", "3", "2"]
 
 
-async def test_a_level_that_rests_is_told_of_the_one_that_is_alone_there(world: AdminWorld) -> None:
+async def test_a_resting_level_shows_the_request_that_is_alone_there(world: AdminWorld) -> None:
     world.request("alice")
     assert world.controller.levels["crowd"].shared.alone is not None
 
@@ -47,7 +47,7 @@ async def test_those_that_run_are_shown_in_the_order_in_which_they_were_seated(w
     ]
 
 
-async def test_who_has_finished_and_lingers_runs_no_more(world: AdminWorld) -> None:
+async def test_a_request_that_lingers_is_not_shown_as_running(world: AdminWorld) -> None:
     admissions = busy(world)
     world.release(admissions[-1])
     world.running.admissions.add(admissions[-1])  # even if the record should be late
@@ -55,7 +55,7 @@ async def test_who_has_finished_and_lingers_runs_no_more(world: AdminWorld) -> N
     assert "exempt" not in await world.get_text("dump_requests")
 
 
-async def test_what_was_long_ago_is_forgotten_when_somebody_looks(world: AdminWorld) -> None:
+async def test_old_amounts_are_forgotten_when_flows_are_read(world: AdminWorld) -> None:
     world.running.work.add(("crowd", "everybody", "alice"), 8 * SECOND)
     world.time += 60 * SECOND
 

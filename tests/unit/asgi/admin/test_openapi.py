@@ -48,7 +48,7 @@ def test_it_is_openapi_as_fastapi_understands_it(description: dict[str, Any]) ->
         assert len({"200", "201"} & set(operation["responses"])) == 1
 
 
-async def test_it_is_served_and_tells_all_pages(description: dict[str, Any]) -> None:
+async def test_it_is_served_and_lists_all_pages(description: dict[str, Any]) -> None:
     world = AdminWorld()
     served = json.loads(await world.get_text("openapi.json"))
     pages = re.findall(r"[\w.]+(?=[,.])", (await world.get("nothing"))[2].partition("Here are ")[2])

@@ -58,7 +58,7 @@ async def test_a_body_without_an_end_times_out(office: DescribedAdmin, monkeypat
 @pytest.mark.parametrize(
     ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
 )
-async def test_another_site_s_page_gives_no_orders(office: DescribedAdmin, site: str, status: int) -> None:
+async def test_a_page_of_another_site_can_change_nothing(office: DescribedAdmin, site: str, status: int) -> None:
     headers = {**JSON, "Sec-Fetch-Site": site}
 
     assert (await office.call("PATCH", "queues/crowd", {"weight": 7}, headers=headers))[0] == status

@@ -130,7 +130,7 @@ async def test_what_cannot_be_is_refused_and_names_the_fields(
     assert office.queues.list() == before
 
 
-async def test_who_may_look_may_not_change(office: DescribedAdmin) -> None:
+async def test_readers_may_not_change_queues(office: DescribedAdmin) -> None:
     for method, page, order in (
         ("POST", "queues", {"name": "x"}),
         ("PATCH", "queues/crowd", {"weight": 1}),
@@ -143,7 +143,7 @@ async def test_who_may_look_may_not_change(office: DescribedAdmin) -> None:
     assert (await office.call("GET", "queues/crowd", identity=LOUIS))[0] == 200
 
 
-async def test_who_waits_is_told_by_flow(office: DescribedAdmin) -> None:
+async def test_waiting_requests_are_listed_by_flow(office: DescribedAdmin) -> None:
     busy(office)
     office.time += 2 * SECOND
     status, told = await office.call("GET", "queues/crowd/waiting")
@@ -158,7 +158,7 @@ async def test_who_waits_is_told_by_flow(office: DescribedAdmin) -> None:
     assert MOST_FLOWS == 100
 
 
-async def test_the_log_tells_who_has_changed_what_and_who_was_refused(
+async def test_changes_and_refusals_are_logged_with_the_actor(
     office: DescribedAdmin, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")

@@ -183,7 +183,7 @@ def test_no_bytes_raise_and_what_comes_out_is_an_address(
 
 
 @given(st.lists(st.ip_addresses(v=4).map(str), max_size=5), st.sampled_from(["192.0.2.1", "2001:db9::7"]))
-def test_whatever_a_client_writes_the_proxy_s_word_counts(invented: list[str], client: str) -> None:
+def test_the_entry_of_the_proxy_wins_over_entries_of_the_client(invented: list[str], client: str) -> None:
     quoted = f'"[{client}]"' if ":" in client else client
 
     assert seen(", ".join([*invented, client])) == client

@@ -100,7 +100,7 @@ spec:
         (FunctionSettings(f"{__name__}:NOT_CALLABLE"), "callable"),
     ],
 )
-def test_what_is_not_there_is_told_with_its_place_and_the_next_step(told: Any, name: str) -> None:  # noqa: ANN401
+def test_missing_files_and_functions_are_reported_with_place_and_hint(told: Any, name: str) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=rf"^authentication\[1\]\.{name} is .* but it must be") as error:
         build_chain(ServerSettings(authentication=(UserSettings(), told)))
 
@@ -108,7 +108,7 @@ def test_what_is_not_there_is_told_with_its_place_and_the_next_step(told: Any, n
 
 
 @pytest.mark.parametrize("package", ["jwt", "cryptography"])
-def test_without_the_extra_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     for name in [name for name in sys.modules if name.startswith("apf_middleware.asgi.identity.")]:
         if name.endswith((".jwt", ".keys", ".jwks")):
             monkeypatch.delitem(sys.modules, name)

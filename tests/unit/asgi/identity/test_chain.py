@@ -52,7 +52,7 @@ VAGUE, VAGUE_TOO, FINAL = refuse("unknown-token"), refuse("malformed"), refuse("
         ((None, None, A), A, 3),
     ],
 )
-def test_the_first_who_knows_decides_whether_at_once_or_later(
+def test_the_first_final_verdict_decides_also_if_it_is_awaited(
     answers: tuple[Verdict | None, ...], expected: Verdict, asked: int, laters: tuple[int, ...]
 ) -> None:
     several = [Fixed(answer, later=place in laters) for place, answer in enumerate(answers)]
@@ -61,12 +61,12 @@ def test_the_first_who_knows_decides_whether_at_once_or_later(
     assert [one.asked for one in several] == [1] * asked + [0] * (3 - asked)
 
 
-def test_what_nobody_has_to_wait_for_comes_at_once() -> None:
+def test_a_synchronous_verdict_is_not_awaited() -> None:
     assert Chain([Fixed(None), Fixed(A), Fixed(B, later=True)]).identify(request()) == A
     assert Chain([]).identify(request()) == Authenticated(ANONYMOUS)
 
 
-def test_everybody_known_is_in_the_group_of_the_known() -> None:
+def test_authenticated_callers_are_in_the_authenticated_group() -> None:
     def groups(*given: str, name: str = "a") -> tuple[str, ...]:
         return identity_of(Fixed(Authenticated(Identity(name, given))), request()).groups
 
@@ -139,7 +139,7 @@ VALUES = (
     st.none() | st.text(max_size=20),
 )
 @examples(50)
-def test_whatever_comes_there_is_a_verdict_with_a_fixed_reason(
+def test_any_credentials_get_a_verdict_with_a_fixed_reason(
     whole: Chain,
     headers: list[tuple[bytes, bytes]],
     client: object,

@@ -46,7 +46,7 @@ def test_bad_credentials_are_refused_and_not_repeated(
 
 
 @pytest.mark.parametrize("value", ["Basic c2VjcmV0LWE6", "Negotiate abc", "Digest", "Bearers secret-a"])
-def test_other_schemes_are_none_of_its_business(tokens: TokenAuthenticator, value: str) -> None:
+def test_credentials_of_other_schemes_are_ignored(tokens: TokenAuthenticator, value: str) -> None:
     assert identity_of(tokens, request(("authorization", value))).name == "system:anonymous"
 
 

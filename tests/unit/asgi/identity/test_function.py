@@ -72,7 +72,7 @@ def test_a_function_s_own_reasons_are_final() -> None:
 
 
 @pytest.mark.parametrize("answer", ["alice", True, {"name": "alice"}])
-def test_a_function_s_odd_answer_is_an_error_and_lets_nobody_in(answer: Any) -> None:  # noqa: ANN401
+def test_an_invalid_result_of_a_function_is_an_error_and_authenticates_no_caller(answer: Any) -> None:  # noqa: ANN401
     async def later(_: Any) -> Any:  # noqa: ANN401
         return answer
 
@@ -81,7 +81,7 @@ def test_a_function_s_odd_answer_is_an_error_and_lets_nobody_in(answer: Any) -> 
             settled(Chain([FunctionAuthenticator(function)]), request())
 
 
-def test_what_a_function_raises_is_not_taken_for_bad_credentials() -> None:
+def test_an_exception_of_a_function_is_not_a_refusal() -> None:
     def broken(_: Any) -> None:  # noqa: ANN401
         raise LookupError("db")
 

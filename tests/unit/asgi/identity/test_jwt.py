@@ -114,7 +114,7 @@ def believer(path: Path, clock: Clock | None = None, **told: Any) -> JwtAuthenti
     return JwtAuthenticator(JwtSettings(**(given | where | told)), clock=clock or Clock())
 
 
-def test_a_good_token_is_believed_until_it_ends(path: Path) -> None:
+def test_a_valid_token_authenticates_until_it_expires(path: Path) -> None:
     assert identity_of(believer(path), bearer(signed_by_hand({}))).name == "alice"
     verdict = verdict_of(believer(path), bearer(signed(groups=["staff", "ops"])))
 
@@ -167,7 +167,7 @@ def test_a_good_token_is_believed_until_it_ends(path: Path) -> None:
         (base64.urlsafe_b64encode(b'{"alg":' + b"1" * 5000 + b"}").decode() + ".e30.AAAA", "malformed"),
     ],
 )
-def test_what_is_not_believed_is_refused_with_its_reason(path: Path, token: str, reason: str) -> None:
+def test_invalid_tokens_are_refused_with_a_reason(path: Path, token: str, reason: str) -> None:
     scope = bearer(token)
 
     assert reason_of(believer(path), scope) == reason
@@ -176,13 +176,13 @@ def test_what_is_not_believed_is_refused_with_its_reason(path: Path, token: str,
 
 @pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
 @pytest.mark.parametrize("value", ["2000000", True, -1, [1], 10**400, float("inf"), float("nan")])
-def test_times_that_are_none_are_not_believed(path: Path, name: str, value: Any) -> None:  # noqa: ANN401
+def test_invalid_times_are_refused(path: Path, name: str, value: Any) -> None:  # noqa: ANN401
     assert reason_of(believer(path), bearer(signed(**{name: value}))) == "malformed"
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", None])
 @pytest.mark.parametrize("signature", ["", "AAAA"])
-def test_a_token_without_a_signature_is_never_believed(path: Path, algorithm: str | None, signature: str) -> None:
+def test_a_token_without_a_signature_is_refused(path: Path, algorithm: str | None, signature: str) -> None:
     claims = part({"iss": "issuer", "aud": "shop", "sub": "alice", "exp": NOW + 60})
     token = f"{part({'alg': algorithm, 'typ': 'JWT'})}.{claims}.{signature}"
 
@@ -255,7 +255,7 @@ def test_audiences(path: Path) -> None:
     assert reason_of(nameless, bearer(signed())) == "wrong-audience"
 
 
-def test_an_issuer_that_is_not_told_is_not_checked(path: Path) -> None:
+def test_without_a_configured_issuer_none_is_checked(path: Path) -> None:
     assert identity_of(believer(path, issuer=""), bearer(signed(iss="anybody"))).name == "alice"
 
 
@@ -280,12 +280,12 @@ def test_an_issuer_that_is_not_told_is_not_checked(path: Path) -> None:
         ),
     ],
 )
-def test_claims_say_who_it_is(path: Path, told: dict[str, Any], claims: dict[str, Any], identity: Identity) -> None:
+def test_claims_give_the_identity(path: Path, told: dict[str, Any], claims: dict[str, Any], identity: Identity) -> None:
     assert identity_of(believer(path, **told), bearer(signed(**claims))) == identity
 
 
 @pytest.mark.parametrize("verified", [False, "true", None, 1])
-def test_an_unverified_mail_address_names_nobody(path: Path, verified: object) -> None:
+def test_an_unverified_mail_address_is_refused_as_a_name(path: Path, verified: object) -> None:
     token = jwt.encode(
         {"iss": "issuer", "aud": "shop", "exp": NOW + 60, "email": "a@b", "email_verified": verified}, RSA, "RS256"
     )
@@ -361,7 +361,7 @@ def test_a_secret_is_read_without_the_end_of_its_line(path: Path) -> None:
         (pem(rsa.generate_private_key(65537, 1024)), "RS256", "fits none of RS256"),  # noqa: S505
     ],
 )
-def test_keys_that_cannot_serve_are_told(raw: bytes, algorithm: str, rule: str) -> None:
+def test_unusable_keys_are_reported(raw: bytes, algorithm: str, rule: str) -> None:
     with pytest.raises(BrokenLineError, match=rule):
         read_key(raw, frozenset({algorithm}))
 

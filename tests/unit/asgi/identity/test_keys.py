@@ -199,7 +199,7 @@ FAILURES: list[tuple[Answer, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "why"), FAILURES)
-def test_whatever_fails_the_old_keys_stay(
+def test_any_failure_leaves_the_old_keys(
     issuer: Issuer, caplog: pytest.LogCaptureFixture, answer: Answer, why: str
 ) -> None:
     world = World(issuer.url)
@@ -219,7 +219,7 @@ def test_whatever_fails_the_old_keys_stay(
     assert world.says(NEW, "new") == ""
 
 
-def test_an_issuer_that_is_away_is_asked_less_and_less_often(issuer: Issuer) -> None:
+def test_an_unreachable_issuer_is_asked_with_growing_pauses(issuer: Issuer) -> None:
     issuer.status = 503
     world = World(issuer.url)
     world.fetched()
@@ -238,7 +238,7 @@ def test_an_issuer_that_is_away_is_asked_less_and_less_often(issuer: Issuer) -> 
     assert world.says(OLD, "old") == ""
 
 
-def test_nobody_there_is_a_failure_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreachable_issuer_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     world = World("http://127.0.0.1:9/keys")
 
     assert not world.fetched()

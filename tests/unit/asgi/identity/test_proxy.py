@@ -24,7 +24,7 @@ ALICE: list[Header] = [
 ]
 
 
-def test_a_listed_proxy_is_believed() -> None:
+def test_headers_of_a_listed_proxy_count() -> None:
     identity = identity_of(PROXY, request(*ALICE, peer=FRONT))
 
     assert identity == Identity(
@@ -51,7 +51,7 @@ def test_a_listed_proxy_is_believed() -> None:
     ],
     ids=lambda more: more[0][0] if more else "nothing else",
 )
-def test_from_anybody_else_the_headers_are_as_if_absent(peer: str | None, more: list[Header]) -> None:
+def test_headers_of_other_peers_are_ignored(peer: str | None, more: list[Header]) -> None:
     assert identity_of(PROXY, request(*ALICE, *more, peer=peer)) == ANONYMOUS
 
 
@@ -62,12 +62,12 @@ def test_headers_of_similar_names_are_others(name: str) -> None:
     assert identity_of(PROXY, request((name, "alice"), ("x-remote-group", "system:masters"), peer=FRONT)) == ANONYMOUS
 
 
-def test_groups_without_a_user_are_nobody_s() -> None:
+def test_groups_without_a_user_are_ignored() -> None:
     assert identity_of(PROXY, request(("x-remote-group", "system:masters"), peer=FRONT)) == ANONYMOUS
     assert identity_of(PROXY, request(("x-remote-user", " "), *ALICE[1:], peer=FRONT)) == ANONYMOUS
 
 
-def test_two_users_are_refused_for_one_may_be_the_client_s_invention() -> None:
+def test_two_user_headers_are_refused() -> None:
     assert reason_of(PROXY, request(("x-remote-user", "root"), *ALICE, peer=FRONT)) == "duplicate-header"
 
 
@@ -139,7 +139,7 @@ def test_a_certificate_alone_can_be_enough() -> None:
     assert Chain([certified]).reads_certificate
 
 
-def test_a_unix_socket_is_believed_only_by_option() -> None:
+def test_a_unix_socket_is_trusted_as_a_proxy_only_by_option() -> None:
     assert identity_of(ProxyAuthenticator(ProxySettings(unix=True)), request(*ALICE, peer=None)).name == "alice"
     assert identity_of(ProxyAuthenticator(ProxySettings(unix=True)), request(*ALICE, peer=FRONT)) == ANONYMOUS
     assert identity_of(PROXY, request(*ALICE, peer=None)) == ANONYMOUS

@@ -25,7 +25,7 @@ from tests.support.token_files import HASHED, Write, bearer
         ("quoted,token", Identity("dave", group_of(), "4")),
     ],
 )
-def test_who_knows_a_token_is_known(tokens: TokenAuthenticator, token: str, identity: Identity) -> None:
+def test_a_known_token_authenticates_its_user(tokens: TokenAuthenticator, token: str, identity: Identity) -> None:
     assert identity_of(tokens, request(bearer(token))) == identity
 
 
@@ -82,7 +82,7 @@ def test_no_token_is_kept_or_shown(tokens: TokenAuthenticator) -> None:
         ("s\xfc\xdf,alice,1\n", 1, "visible ASCII"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told_by_line_without_its_secrets(text: str, line: int, rule: str) -> None:
+def test_errors_in_a_file_name_the_line_without_its_secrets(text: str, line: int, rule: str) -> None:
     with pytest.raises(BrokenLineError, match=rule) as error:
         read_tokens(text.encode())
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_file_is_told_by_line_without_its_secrets(text: str
     assert "secret" not in error.value.rule
 
 
-def test_a_file_that_is_no_text_is_told_by_line() -> None:
+def test_a_binary_file_is_reported_by_line() -> None:
     with pytest.raises(BrokenLineError, match="UTF-8") as error:
         read_tokens(b"a,b,c\n\xff,b,c\n")
 
@@ -118,7 +118,7 @@ def test_a_changed_file_is_read_again(tokens: TokenAuthenticator, write: Write) 
     assert not tokens.refresh()
 
 
-def test_a_broken_file_leaves_the_old_tokens_and_is_told_once(
+def test_a_broken_file_leaves_the_old_tokens_and_is_reported_once(
     tokens: TokenAuthenticator, path: Path, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     write("secret-z,zoe,9\nsecret-y\n")
@@ -138,7 +138,7 @@ def test_a_broken_file_leaves_the_old_tokens_and_is_told_once(
     assert identity_of(tokens, request(bearer("secret-z"))).name == "zoe"
 
 
-def test_a_vanished_file_leaves_the_old_tokens_and_is_told_once(
+def test_a_missing_file_leaves_the_old_tokens_and_is_reported_once(
     tokens: TokenAuthenticator, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path.unlink()

@@ -88,7 +88,7 @@ def test_a_level_of_few_words() -> None:
         ("name: s", "name: catch-all", 4, "spec", "can't be changed"),
     ],
 )
-def test_what_is_wrong_with_a_schema_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:
+def test_what_is_wrong_with_a_schema_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
     errors = read_source(SCHEMA.replace(old, new, 1)).errors
 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_a_schema_is_told(old: str, new: str, line: int, fiel
         ("name: l", "name: exempt", 4, "spec", "must be exempt"),
     ],
 )
-def test_what_is_wrong_with_a_level_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:
+def test_what_is_wrong_with_a_level_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
     errors = read_source(LEVEL.replace(old, new, 1)).errors
 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors

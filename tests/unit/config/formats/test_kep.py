@@ -122,7 +122,7 @@ EQUALS = "- equals: {field: user, value: alice}"
         (f"\n  - and:\n    {EQUALS}", "", 10, "spec.match", "required"),
     ],
 )
-def test_what_is_wrong_with_a_schema_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:
+def test_what_is_wrong_with_a_schema_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
     errors = read_source(SCHEMA.replace(old, new, 1)).errors
 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_schema_is_told(old: str, new: str, line: int, fiel
         ("catchAll: true", "catchAll: yes", 5, "spec.catchAll", "true or false"),
     ],
 )
-def test_what_is_wrong_with_a_level_is_told(old: str, new: str, line: int, field: str, rule: str) -> None:
+def test_what_is_wrong_with_a_level_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
     errors = read_source(LEVEL.replace(old, new, 1)).errors
 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors

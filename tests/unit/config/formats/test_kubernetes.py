@@ -251,7 +251,9 @@ def test_the_unbroken_documents_load(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "change", "line", "field", "rule"), BROKEN, ids=lambda value: str(value)[:50])
-def test_each_rule_is_told_with_its_place(text: str, change: tuple[str, str], line: int, field: str, rule: str) -> None:
+def test_each_rule_is_reported_with_its_place(
+    text: str, change: tuple[str, str], line: int, field: str, rule: str
+) -> None:
     assert text.count(change[0]) >= 1
     # A second document shows that the number is told, and that the rest is read all the same.
     reading = read_source(f"{text.replace(*change, 1)}---\napiVersion: x\n", "f.yaml")
@@ -261,7 +263,7 @@ def test_each_rule_is_told_with_its_place(text: str, change: tuple[str, str], li
     assert any(one.place.document == 2 for one in reading.errors)
 
 
-def test_all_problems_of_a_document_are_told_at_once() -> None:
+def test_all_problems_of_a_document_are_reported_at_once() -> None:
     text = (
         SCHEMA.replace("500", "1")
         .replace("ByUser", "By")

@@ -51,7 +51,7 @@ def test_a_flow_with_a_queue_of_its_own_may_have_wide_requests_as_if_its_hand_we
     assert Queuing(64, 8).hand == 8
 
 
-def test_kubernetes_manifests_keep_sharding_and_let_nobody_pass() -> None:
+def test_kubernetes_manifests_keep_sharding_and_have_no_backfill() -> None:
     level = load(defaults="kubernetes").levels["workload-low"]
 
     assert level.queuing == Queuing(128, 6, 50, exact=0, backfill=0)

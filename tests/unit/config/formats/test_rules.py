@@ -15,7 +15,7 @@ from apf_middleware.classification.rules import (
 from tests.support.apf_documents import schema
 
 
-def test_rules_say_who_and_what() -> None:
+def test_rules_have_subjects_and_requests() -> None:
     text = """\
 apiVersion: apf/v1
 kind: FlowSchema

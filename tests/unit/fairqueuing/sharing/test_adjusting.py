@@ -250,7 +250,7 @@ def test_a_level_that_can_have_no_seats_rejects_everything_at_once() -> None:
     assert ticket.reason is Reason.CONCURRENCY_LIMIT
 
 
-def test_limits_change_without_anybody_losing_a_place() -> None:
+def test_limits_change_without_losing_requests() -> None:
     sharing = adjusting(20, TWO)
     tickets = fill(sharing, 0, "a", 30)
 

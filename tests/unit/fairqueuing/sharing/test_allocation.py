@@ -121,7 +121,7 @@ def test_targets_too_different_for_doubles_are_no_division_by_zero() -> None:
     assert sum(allocation.amounts) == pytest.approx(2**52 + 2)
 
 
-def test_nothing_is_divided_among_anybody() -> None:
+def test_dividing_nothing_gives_nothing() -> None:
     allocation = solve(0, [SeatClaim(0, 5, 5), SeatClaim(0, 9, 7)])
 
     assert allocation.fair_fraction == 0

@@ -207,7 +207,7 @@ def test_a_new_level_starts_from_its_min() -> None:
     assert (one.min_current, one.smoothed, one.target) == (4, 0, 4)
 
 
-def test_a_level_that_can_have_no_seats_gets_none_whatever_its_demand() -> None:
+def test_a_level_that_can_have_no_seats_gets_none_for_any_demand() -> None:
     levels = {"jail": LevelShares(0), "other": LevelShares(1, 50)}
 
     assert currents(adjust_limits(level_demands(10, levels, {"jail": 100}))) == {"jail": 0, "other": 10}

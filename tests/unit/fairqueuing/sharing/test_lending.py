@@ -64,7 +64,7 @@ def test_mins_that_exceed_the_server_s_seats_are_kept_all_the_same() -> None:
     assert [seated(arrive(lending, name, 5)) for name in "abc"] == [2, 2, 2]
 
 
-def test_each_level_tells_its_limit_of_the_moment() -> None:
+def test_each_level_has_its_current_limit() -> None:
     lending = Lending(20, {"a": (QUEUED, limits(10, 5)), "b": (QUEUED, limits(10, 5)), "x": (EXEMPT, limits(0, 0))})
     arrive(lending, "a", 12)
     arrive(lending, "x", 3)

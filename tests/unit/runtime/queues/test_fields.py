@@ -28,9 +28,7 @@ ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
         ({"colour": 1}, "colour", "no such field"),
     ],
 )
-def test_what_a_queue_cannot_be_is_told_with_its_field_and_changes_nothing(
-    fields: dict[str, object], name: str, words: str
-) -> None:
+def test_an_invalid_field_is_reported_and_changes_nothing(fields: dict[str, object], name: str, words: str) -> None:
     house = NamedQueueServer(FAMILY)
 
     with pytest.raises(QueueInvalidError, match=words) as caught:
@@ -42,7 +40,7 @@ def test_what_a_queue_cannot_be_is_told_with_its_field_and_changes_nothing(
     assert house.queues.drift() == ()
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_invalid_fields_are_reported_together() -> None:
     with pytest.raises(QueueInvalidError) as caught:
         NamedQueueServer(FAMILY).queues.update("free", weight=0, min=-1)
     assert caught.value.fields == ("weight", "min")

@@ -6,7 +6,7 @@ from tests.support.named_queues import FAMILY, NamedQueueServer, level, server
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
 
 
-def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_told_apart() -> None:
+def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_marked() -> None:
     house = NamedQueueServer(ONE)
     house.queues.create("batch", max=3)
     house.queues.update("web", weight=9)

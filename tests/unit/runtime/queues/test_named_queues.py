@@ -12,7 +12,7 @@ WEB = level("web", "minSeats: 0, maxSeats: 4")
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
 
 
-def test_a_paused_queue_keeps_who_comes_until_it_opens_or_their_time_is_up() -> None:
+def test_a_paused_queue_keeps_arrivals_until_it_opens_or_their_wait_limit_ends() -> None:
     house = NamedQueueServer(
         server(10) + level("web", "minSeats: 0, queuing: {queues: 1, handSize: 1, queueLengthLimit: 2}")
     )
@@ -82,7 +82,7 @@ def test_the_end_of_a_linger_is_in_time_for_the_next_action() -> None:
     assert house.queues.status("web").used == 0
 
 
-def test_those_who_wait_in_a_paused_queue_are_served_when_it_closes() -> None:
+def test_waiting_requests_of_a_paused_queue_are_served_when_it_closes() -> None:
     house = NamedQueueServer(ONE)
     house.queues.operate("web", "pause")
     [waits] = house.arrive("web")
@@ -106,7 +106,7 @@ def test_a_closing_queue_is_closed_when_the_last_one_that_waits_leaves(reason: R
     house.end(other)
 
 
-def test_a_queue_that_is_closed_drains_or_sheds_those_who_wait() -> None:
+def test_closing_a_queue_drains_or_sheds_waiting_requests() -> None:
     house = NamedQueueServer(ONE)
     running, waits = house.arrive("web", 2)
     house.queues.operate("web", "close")
@@ -119,7 +119,7 @@ def test_a_queue_that_is_closed_drains_or_sheds_those_who_wait() -> None:
     assert house.queues.status("web").rejected == {"queue-closing": 1}
 
 
-def test_nobody_is_seated_while_those_who_wait_are_sent_away() -> None:
+def test_no_request_is_seated_while_waiting_ones_are_shed() -> None:
     one_queue = "queuing: {queues: 1, handSize: 1, queueLengthLimit: 9}"
     house = NamedQueueServer(server(10) + level("web", f"minSeats: 0, maxSeats: 4, {one_queue}"))
     house.arrive("web", 2)
@@ -245,7 +245,7 @@ def test_a_queue_is_deleted_when_it_is_closed() -> None:
     assert "web" not in house.controller.levels
 
 
-def test_a_cascade_rejects_who_waits_and_lets_who_runs_finish() -> None:
+def test_a_cascade_rejects_waiting_requests_and_running_ones_finish() -> None:
     house = NamedQueueServer(ONE)
     running, waits = house.arrive("web", 2)
 
@@ -307,7 +307,7 @@ def test_hundreds_of_queues_come_and_go_under_load_and_leave_nothing_behind() ->
     assert house.queues.drift() == ()
 
 
-def test_every_change_is_told_in_the_log_with_who_and_what(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_change_is_logged_with_actor_and_fields(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     house = NamedQueueServer(ONE)
     house.queues.create("batch", max=3, by="alice")

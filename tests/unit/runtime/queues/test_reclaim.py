@@ -55,7 +55,7 @@ def test_each_that_waits_asks_for_its_own_seats_until_all_have_what_they_deserve
     assert all(one.is_seated for one in running)
 
 
-def test_nobody_is_asked_who_has_not_opted_in() -> None:
+def test_requests_that_have_not_opted_in_are_not_revoked() -> None:
     house = market(owner="", borrower="")
     running = fill(house, "borrower", opted_in=False)
     house.arrive("owner")
@@ -64,7 +64,7 @@ def test_nobody_is_asked_who_has_not_opted_in() -> None:
     assert house.controller.reclaimer is None
 
 
-def test_who_opts_in_while_an_owner_waits_is_asked_at_once() -> None:
+def test_a_request_that_opts_in_while_an_owner_waits_is_revoked_immediately() -> None:
     house = market(owner="", borrower="")
     running = fill(house, "borrower", opted_in=False)
     house.arrive("owner")
@@ -116,7 +116,7 @@ def test_free_seats_count_first_and_no_more_are_asked_than_are_needed() -> None:
     assert len(asked(running)) == 1
 
 
-def test_nobody_is_asked_where_it_would_not_suffice() -> None:
+def test_no_request_is_revoked_if_that_would_not_suffice() -> None:
     house = market(owner="", borrower="")
     running = fill(house, "borrower", 10, opted_in=False)
     for one in running[:2]:
@@ -161,7 +161,7 @@ class _Silent:
         pass
 
 
-def test_an_owner_whom_a_gate_lets_go_on_asks_as_one_who_has_just_come() -> None:
+def test_an_owner_that_its_gate_admits_reclaims_as_a_new_arrival() -> None:
     house = market(owner="", borrower="")
     gates = Gates()
     gates.capacity("db", limit=1)

@@ -25,7 +25,7 @@ def test_every_action_is_possible_in_every_state(before: str, wanted: str, is_bu
 
 
 @pytest.mark.parametrize(("field", "arguments"), [("action", ("shut", "drain")), ("mode", ("close", "kill"))])
-def test_an_action_that_is_none_is_told_what_there_is(field: str, arguments: tuple[str, str]) -> None:
+def test_an_unknown_action_is_refused_with_the_known_ones(field: str, arguments: tuple[str, str]) -> None:
     house = NamedQueueServer(server(10) + WEB)
 
     with pytest.raises(QueueInvalidError, match=r"open, close, pause|drain, shed") as caught:

@@ -8,7 +8,7 @@ from tests.e2e.terminal import CURSOR_OFF, CURSOR_ON, pipe, terminal
 ELEPHANT = "examples.elephant"
 
 
-def test_into_a_pipe_it_writes_plain_text() -> None:
+def test_output_to_a_pipe_is_plain_text() -> None:
     done = pipe(ELEPHANT, "--fast")
     assert (done.returncode, done.stderr) == (0, "")
     assert {character for character in done.stdout if unicodedata.category(character) == "Cc"} == {"\n"}
