@@ -46,9 +46,7 @@ def test_the_lines_of_json_in_the_documentation_are_a_trace(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("module", ["benchmarks.simulate", "benchmarks.fidelity", "benchmarks.bad_scenarios"])
-def test_benchmarks_say_what_they_take(
-    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_benchmarks_have_help(module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", [module, "--help"])
 
     with pytest.raises(SystemExit) as ended:

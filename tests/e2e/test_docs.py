@@ -68,7 +68,7 @@ def test_every_link_and_anchor_leads_somewhere(site: dict[Path, Page]) -> None:
     assert sorted(broken(site)) == []
 
 
-def test_a_broken_link_would_be_noticed(site: dict[Path, Page], tmp_path: Path) -> None:
+def test_a_broken_link_is_detected(site: dict[Path, Page], tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text('<a href="nowhere.html">x</a> <a href="#nothing">y</a> <img src="none.svg"> <b id="here"></b>')
 

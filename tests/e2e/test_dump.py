@@ -103,7 +103,7 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
 
 
-def test_levels_are_what_is_shown_unless_something_else_is_asked_for(busy: str) -> None:
+def test_levels_are_shown_by_default(busy: str) -> None:
     result = apf(busy, *OLGA)
 
     assert (result.returncode, result.stderr) == (0, "")
@@ -135,7 +135,7 @@ def test_everything_comes_as_text_and_as_json(busy: str, what: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["work", "rejected", "waiting"])
-def test_flows_come_in_the_order_that_is_asked_for(busy: str, order: str) -> None:
+def test_flows_come_in_the_requested_order(busy: str, order: str) -> None:
     result = apf(busy, "flows", *OLGA, "--by", order)
 
     assert result.returncode == 0

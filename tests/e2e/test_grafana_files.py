@@ -60,7 +60,7 @@ def test_every_alert_is_seen_to_fire_and_to_be_silent() -> None:
     assert silent == names
 
 
-def test_every_alert_says_what_it_is_and_where_to_read_what_to_do() -> None:
+def test_every_alert_has_a_description_and_a_link() -> None:
     page = (HERE.parent / "docs" / "operations.md").read_text()
     anchors = {title.lower() for title in re.findall(r"^### (APF\w+)$", page, re.MULTILINE)}
 

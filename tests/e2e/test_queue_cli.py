@@ -250,7 +250,7 @@ def test_close_open_and_update_succeed(batch: Shop) -> None:
 # Gates
 
 
-async def test_a_gate_that_is_closed_keeps_requests_waiting_and_fails_none(shop: Shop) -> None:
+async def test_a_closed_gate_keeps_requests_waiting(shop: Shop) -> None:
     def gates(*arguments: str) -> Outcome:
         return shop.apf(*arguments, group="gate")
 

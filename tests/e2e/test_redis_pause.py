@@ -23,7 +23,7 @@ def endured() -> dict[OnError, list[Round]]:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("on_error", POLICIES)
-def test_a_pause_and_a_crowd_that_hangs_up_leave_no_place_taken_and_the_gate_goes_on(
+def test_a_pause_and_many_disconnects_leave_no_permit_taken(
     on_error: OnError, endured: dict[OnError, list[Round]]
 ) -> None:
     pause, crowd = endured[on_error]

@@ -225,7 +225,7 @@ def test_the_first_example_of_the_readme_runs_from_the_wheel(newcomer: Newcomer)
         assert answer.headers["x-apf-priority-level"] == "anonymous"
 
 
-def test_a_page_that_shows_what_does_not_come_would_be_noticed(tmp_path: Path) -> None:
+def test_a_page_with_wrong_output_is_detected(tmp_path: Path) -> None:
     page = "```console\n$ echo one; echo 200; echo three\none\n…\nthree\n$ printf 'a\\nb\\n'\nb\na\n```\n"
 
     commands = commands_of(page)

@@ -154,7 +154,7 @@ async def test_a_stream_is_not_touched(client: httpx.AsyncClient) -> None:
     assert response.headers["x-apf-priority-level"] == "crowd"
 
 
-async def test_an_error_is_the_servers_answer_and_gives_the_seat_back(client: httpx.AsyncClient) -> None:
+async def test_an_error_is_answered_by_the_server_and_releases_the_seat(client: httpx.AsyncClient) -> None:
     for _ in range(4):  # each on a connection of its own, which servers close after an error
         assert (await client.get("/boom", headers={"Connection": "close"})).status_code == 500
     assert (await client.get("/who")).status_code == 200

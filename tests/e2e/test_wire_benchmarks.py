@@ -112,7 +112,7 @@ def test_nothing_in_a_scope_was_there_before() -> None:
     assert not [pair for pair in zip(one["headers"], two["headers"], strict=True) if pair[0][1] is pair[1][1]]
 
 
-def test_new_paths_and_new_callers_never_come_again() -> None:
+def test_new_paths_and_callers_are_never_repeated() -> None:
     maker = RequestMaker(new_paths=True, new_callers=True)
     scopes = [scope for scope, _ in (*maker.make(1_000), *maker.make(1_000))]
 
@@ -121,7 +121,7 @@ def test_new_paths_and_new_callers_never_come_again() -> None:
     assert len({maker._address(count) for count in range(500_000)}) == 500_000
 
 
-def test_a_client_that_stays_says_nothing_after_its_request() -> None:
+def test_a_persistent_client_sends_only_its_request() -> None:
     async def receive_twice() -> None:
         receiver = Receiver()
         assert (await receiver())["type"] == "http.request"
@@ -218,7 +218,7 @@ def test_an_overload_is_measured() -> None:
     assert 0 < measured["load_cpu"] < 0.4
 
 
-def test_all_that_stands_before_the_backend_is_a_row() -> None:
+def test_each_configuration_before_the_backend_is_a_row() -> None:
     names = [row.name for row in overload.ROWS]
 
     assert names[:5] == ["bare", "uvicorn-limit-10", "uvicorn-limit-100", "semaphore", "semaphore-reject"]

@@ -82,7 +82,7 @@ async def _run(kind: type[Bare], ends: str) -> None:
 
 @pytest.mark.parametrize("kind", [Bare, plain])
 @pytest.mark.parametrize("ends", ["at once", "later", "cancelled"])
-def test_a_call_that_has_to_wait_is_noticed_and_goes_on_as_without_us(kind: type[Bare], ends: str) -> None:
+def test_a_suspended_call_is_detected_and_continues_unchanged(kind: type[Bare], ends: str) -> None:
     asyncio.run(_run(kind, ends))
 
 

@@ -104,7 +104,7 @@ async def test_without_files_sighup_keeps_its_meaning() -> None:
         life.over.set()
 
 
-def test_a_signal_that_ends_nothing_by_itself_isnt_left_to_the_system() -> None:
+def test_a_signal_with_a_harmless_default_is_not_left_to_the_system() -> None:
     before = signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     heard: list[str] = []
     try:
@@ -302,7 +302,7 @@ async def test_a_server_document_that_vanishes_is_not_replaced_by_defaults(file:
     assert "a Server document must stay" in str(middleware.service.last_reload_error)
 
 
-async def test_a_server_document_that_came_by_a_reload_must_stay_too(file: Path) -> None:
+async def test_a_server_document_added_by_a_reload_cannot_be_removed(file: Path) -> None:
     level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n"
     server = SERVER.format(10)
     write(file, level)

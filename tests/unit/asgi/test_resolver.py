@@ -14,5 +14,5 @@ def test_hidden_names_are_the_same_everywhere() -> None:
     assert {name for name, _ in one} == {b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"}
 
 
-def test_no_headers_if_none_are_wanted() -> None:
+def test_no_headers_unless_configured() -> None:
     assert ResponseHeaders(ResponseSettings(headers="none")).of(PLACE) == []

@@ -220,7 +220,7 @@ def test_the_next_step_is_that_of_the_type_which_is_named(item: str, hint: str) 
     assert [one.hint for one in read_source(server(f"  - {item}\n")).errors] == [hint]
 
 
-def test_a_misspelt_key_is_reported_beside_other_mistakes() -> None:
+def test_a_misspelt_key_is_reported_with_other_mistakes() -> None:
     errors = read_source(server("  - {type: jwt, algorithm: RS256, keyFile: 1}\n")).errors
 
     assert {one.field.rpartition(".")[2] for one in errors} == {"algorithm", "algorithms", "keyFile"}
@@ -243,7 +243,7 @@ def test_what_is_wrong_with_trusted_proxies_is_reported(text: str, field: str, r
 
 
 @pytest.mark.parametrize("item", [[], {}, None, 7, "user", {"type": {}}, {"type": "jwt", "jwt": {"a": [1]}}, [[]]])
-def test_no_structure_does_harm(item: Any) -> None:  # noqa: ANN401
+def test_any_structure_is_read_or_reported(item: Any) -> None:  # noqa: ANN401
     document = {"apiVersion": "apf/v1", "kind": "Server", "spec": {"authentication": [item, item]}}
 
     for problem in read_source(json.dumps(document)).problems:
@@ -274,7 +274,7 @@ def test_a_plain_url_is_fine_on_the_loopback_or_by_option() -> None:
     assert JwtSettings(("RS256",), "i", jwks_url="http://keys/", plain_http=True).plain_http
 
 
-def test_none_is_no_algorithm() -> None:
+def test_the_algorithm_none_is_refused() -> None:
     assert not any(one.lower() == "none" for one in ALGORITHMS)
 
 

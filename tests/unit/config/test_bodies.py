@@ -14,7 +14,7 @@ FULL = (
 )
 
 
-def test_a_server_says_what_holds() -> None:
+def test_a_server_sets_the_rules_for_bodies() -> None:
     assert load_text(f"{SERVER}  bodies: {FULL}").server.bodies == BodySettings(
         hold_seats=False,
         buffer=2**20,

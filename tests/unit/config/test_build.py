@@ -116,7 +116,7 @@ def mins(seats: int, more: str = "") -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seats", range(1, 40))
-def test_a_small_server_s_mins_leave_a_seat_to_levels_that_have_none(seats: int) -> None:
+def test_mins_of_a_small_server_leave_a_seat_to_levels_without_a_min(seats: int) -> None:
     found = mins(seats)
     assert sum(found.values()) <= seats - (0 in found.values())
 

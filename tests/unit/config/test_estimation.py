@@ -274,7 +274,7 @@ def test_the_caps_can_be_taken_off() -> None:
     assert seats(derived(EstimationSettings(cap=False), schema=ConstantEstimate(20))) == 20
 
 
-def test_a_claim_keeps_all_that_was_said() -> None:
+def test_a_declared_estimate_keeps_all_settings() -> None:
     claim = DeclaredEstimate("query", "n", users=("alice",), per_seat=10, most_seats=4, seats=2)
     estimation = derived(schema=claim)
 

@@ -25,13 +25,13 @@ def test_objects_of_other_apis_are_warnings() -> None:
     ]
 
 
-def test_they_can_be_passed_over_without_a_word(tmp_path: Path) -> None:
+def test_they_can_be_skipped_without_warnings(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"{LEVEL}{SCHEMA}{ACCOUNT}{ROLE}")
 
     assert read([tmp_path], skip_foreign=True).problems == ()
 
 
-def test_a_list_may_have_them_among_ours() -> None:
+def test_a_list_can_contain_foreign_objects() -> None:
     text = '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Pod"}, {"kind": "Pod"}]}'
 
     reading = read_source(text)
@@ -66,7 +66,7 @@ def test_a_directory_may_have_a_kustomization(tmp_path: Path, text: str) -> None
         ("apps/v1", "PriorityLevelConfig", "apiVersion"),
     ],
 )
-def test_what_looks_like_ours_is_an_error(version: str, kind: str, field: str) -> None:
+def test_a_similar_api_version_is_an_error(version: str, kind: str, field: str) -> None:
     errors = read_source(f"apiVersion: {version}\nkind: {kind}\n").errors
 
     assert [one.field for one in errors] == [field]

@@ -14,7 +14,7 @@ def configuration() -> Configuration:
     return load_text(SERVER)
 
 
-def test_gates_are_what_their_files_say(configuration: Configuration) -> None:
+def test_gates_are_read_from_their_documents(configuration: Configuration) -> None:
     db, quota, mail = configuration.server.gates
     assert db == GateSettings(
         "db", 20, per="level", status=502, max_parked=7, release="headers", cost=2, on_error="reject"

@@ -21,7 +21,7 @@ def test_kinds_are_distinguished_and_unknown_keys_refused() -> None:
     assert schema == json_schema()
 
 
-def test_every_field_says_what_it_means() -> None:
+def test_every_field_has_a_description() -> None:
     """In its model, or in the file of descriptions; nothing there is about a field that doesn't exist."""
     models = {model_of(name): model for name, model in json_schema()["$defs"].items()}
     described = yaml.safe_load(DESCRIPTIONS.read_text())

@@ -24,7 +24,7 @@ def told(text: str) -> list[tuple[str, object, str]]:
     return [(problem.field, problem.value, problem.rule) for problem in read_source(text).errors]
 
 
-def test_a_queue_s_words_are_those_of_a_level() -> None:
+def test_a_queue_has_the_keys_of_a_level() -> None:
     ours = load_text(level("batch", "shares: 7, minSeats: 2, maxSeats: 9"))
     volcano_s = load_text(level("batch", "weight: 7, guarantee: 2, capability: 9"))
 

@@ -14,11 +14,11 @@ def built(**fields: object) -> MetricsSettings:
     return settings
 
 
-def test_without_a_word_metrics_are_served_to_all() -> None:
+def test_by_default_metrics_are_served_to_all() -> None:
     assert built() == MetricsSettings() == MetricsSettings(path="/metrics", prefix="apf", exposed_to=())
 
 
-def test_everything_can_be_said() -> None:
+def test_all_settings_can_be_written() -> None:
     settings = built(path="/internal/metrics", prefix="apiserver_flowcontrol", exposedTo=["10.0.0.0/8", "::1"])
 
     networks = (ip_network("10.0.0.0/8"), ip_network("::1/128"))
@@ -48,7 +48,7 @@ def test_metrics_that_are_not_enabled_have_no_path() -> None:
         ("buckets", [1], "unexpected_keyword_argument"),
     ],
 )
-def test_what_makes_no_sense_is_refused(field: str, value: object, rule: str) -> None:
+def test_contradictory_settings_are_refused(field: str, value: object, rule: str) -> None:
     with pytest.raises(ValidationError) as told:
         built(**{field: value})
 

@@ -7,7 +7,7 @@ from apf_middleware.config.problems import MOST_LINES, Absent, Problems, dotted
 from apf_middleware.exceptions import APFError
 
 
-def test_a_problem_says_place_field_value_rule_and_next_step() -> None:
+def test_a_problem_has_place_field_value_rule_and_hint() -> None:
     problem = Problem(Place("f.yaml", 2, 17), "spec.shares", -1, "it must be at least 0", "Take more")
 
     assert str(problem) == "f.yaml:17 (document 2): error: spec.shares is -1, but it must be at least 0. Take more"
@@ -38,7 +38,7 @@ def test_values_are_shown_briefly(value: object, shown: str) -> None:
     assert f"f is {shown}, but no" in str(Problem(Place("p"), "f", value, "no"))
 
 
-def test_paths_are_written_as_people_do() -> None:
+def test_paths_are_written_with_dots_and_indexes() -> None:
     assert dotted(("items", 3, "spec", "rules", 0)) == "items[3].spec.rules[0]"
     assert dotted(()) == ""
 
@@ -61,7 +61,7 @@ def test_the_error_has_one_line_for_each() -> None:
     assert [line.split(" ")[0] for line in str(caught.value).splitlines()] == ["f.yaml:1", "f.yaml:3"]
 
 
-def test_a_flood_of_problems_is_cut() -> None:
+def test_very_many_problems_are_cut() -> None:
     error = ConfigurationError([Problem(Place("f"), "a", 1, "no")] * (MOST_LINES + 5))
 
     assert str(error).endswith("… and 5 more")

@@ -69,7 +69,7 @@ def problems(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("text", "expected"), DURATIONS)
-def test_durations_are_drawn_as_they_say(text: str, expected: AnyDuration) -> None:
+def test_durations_follow_their_distribution(text: str, expected: AnyDuration) -> None:
     service = first_tenant(tenant(text)).service
 
     assert service == expected
@@ -104,7 +104,7 @@ def test_a_heavy_tail_is_cut() -> None:
         ("{type: called}", CalledArrivals()),
     ],
 )
-def test_arrivals_are_what_they_say(text: str, expected: object) -> None:
+def test_arrivals_are_read_by_their_type(text: str, expected: object) -> None:
     assert first_tenant(tenant(arrivals=text)).arrivals == expected
 
 

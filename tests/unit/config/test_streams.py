@@ -16,14 +16,14 @@ def level(streams: str) -> StreamSettings:
     return load_text(f"{LEVEL}  streams: {streams}\n").levels["l"].streams
 
 
-def test_a_level_says_what_it_wants_to() -> None:
+def test_a_level_has_its_own_stream_settings() -> None:
     assert level("{}") == StreamSettings()
     assert level("{releaseAtStart: false, releaseWhenBlocked: 250ms, maxOpen: 9, maxOpenPerFlow: 3}") == StreamSettings(
         release_at_start=False, release_when_blocked_ns=250 * MS, max_open=9, max_open_per_flow=3
     )
 
 
-def test_a_server_says_what_holds_for_levels_that_say_nothing() -> None:
+def test_a_server_sets_defaults_for_its_levels() -> None:
     server = load_text(f"{SERVER}  streams: {{releaseAtStart: false, releaseWhenBlocked: 1s}}\n").server.streams
 
     assert server == ServerStreamSettings(release_at_start=False, release_when_blocked_ns=1000 * MS)

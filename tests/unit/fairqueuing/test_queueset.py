@@ -59,7 +59,7 @@ def test_a_full_queue_rejects() -> None:
     assert queueset.rejected[Reason.QUEUE_FULL] == 1
 
 
-def test_a_lone_flow_goes_round_its_hand() -> None:
+def test_a_lone_flow_uses_all_queues_of_its_hand() -> None:
     queueset = QueueSet(QueueSetSettings(100, queues=8, hand_size=3))
     hand = queueset.settings.dealer().deal(400900100100)  # type: ignore[union-attr]
 
@@ -290,7 +290,7 @@ def test_a_snapshot_shows_queues_and_tickets() -> None:
     assert not picture.is_idle
 
 
-def test_everything_shows_itself() -> None:
+def test_all_classes_have_a_repr() -> None:
     queueset, one = QueueSet(ONE_QUEUE), ticket()
     queueset.arrive(0, one)
     queueset.arrive(1, waiting := ticket())

@@ -34,7 +34,7 @@ def test_a_seated_ticket_is_not_abandoned() -> None:
         queueset.abandon(1, one)
 
 
-def test_a_reason_that_is_none_is_refused_before_anything_happens() -> None:
+def test_an_invalid_reason_is_refused_without_side_effects() -> None:
     queueset, waiting = QueueSet(ONE_QUEUE), ticket()
     queueset.arrive(0, ticket())
     queueset.arrive(0, waiting)
@@ -74,7 +74,7 @@ def test_a_ticket_asks_for_work_with_entropy() -> None:
             Ticket("flow", entropy, Work())  # type: ignore[arg-type]
 
 
-def test_a_ticket_pictures_itself_at_every_stage() -> None:
+def test_a_ticket_has_a_snapshot_in_every_state() -> None:
     queueset, one = QueueSet(ONE_QUEUE), ticket()
     assert (one.snapshot().state, one.snapshot().arrived_at) == (TicketState.NEW, None)
 

@@ -100,7 +100,7 @@ def test_a_returning_request_precedes_later_arrivals() -> None:
 
 
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
-def test_nothing_is_saved_up_while_a_gate_keeps_a_flow_waiting(discipline: str) -> None:
+def test_a_parked_flow_accumulates_no_credit(discipline: str) -> None:
     """Parked at its turn, so that it has been in virtual time before, and behind by all that passed meanwhile."""
     switch = Flag()
     world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND, discipline=DISCIPLINES[discipline])
@@ -153,7 +153,7 @@ def test_a_new_arrival_does_not_overtake_waiting_requests() -> None:
     assert list(queue) == [first, second, newcomer]
 
 
-def test_coming_back_costs_those_behind_in_the_same_queue_nothing() -> None:
+def test_a_returning_request_costs_the_ones_behind_it_nothing() -> None:
     """A queue that lags in virtual time must not be put behind all others because one of it comes back."""
     switch = Flag()
     world = GateWorld(switch.gate(), seats=1, levels={"l": level(1, queues=2)}, careful=False)
@@ -217,7 +217,7 @@ def test_a_drained_level_is_forgotten_when_its_last_request_is_refused_asynchron
 
 
 @pytest.mark.parametrize("kind", [EqualSerial, UpstreamEqualSerial])
-def test_a_request_that_comes_back_does_not_lift_the_start_of_a_queue_that_others_wait_in(
+def test_a_returning_request_does_not_delay_its_queue(
     kind: type[EqualSerial | UpstreamEqualSerial],
 ) -> None:
     discipline: Discipline[Any] = kind(1)
@@ -342,7 +342,7 @@ def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_
 
 
 @pytest.mark.parametrize("gates", [("memory",), ("db", "memory"), ("memory", "db")])
-def test_a_large_request_is_not_passed_without_end_by_small_ones_of_its_flow(gates: tuple[str, ...]) -> None:
+def test_a_large_request_is_bypassed_a_bounded_number_of_times(gates: tuple[str, ...]) -> None:
     """Each gate used to count anew how often it had been passed, whenever it had been stopped by the other one."""
     terms = Terms(max_parked=1000, most_bypasses=2)
     memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
@@ -441,7 +441,7 @@ def test_an_exempt_level_has_no_gates() -> None:
     assert switch.asked == []
 
 
-def test_a_request_that_is_kept_waiting_holds_no_seat_nor_does_one_that_saves_up_seats_hold_a_lease() -> None:
+def test_a_parked_request_holds_no_seat_and_a_queued_one_no_lease() -> None:
     db = Capacity("db", 1, WIDE)
     world = GateWorld(db, seats=3)
     world.arrive("narrow", flow="x")

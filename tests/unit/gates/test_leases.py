@@ -21,7 +21,7 @@ def test_when_the_second_gate_parks_the_first_lease_is_returned_without_an_event
 
 
 @pytest.mark.parametrize(("on_error", "outcome"), [("admit", "seated"), ("reject", "rejected"), ("backoff", "waiting")])
-def test_a_gate_that_raises_does_what_its_terms_say(on_error: str, outcome: str) -> None:
+def test_a_gate_that_raises_follows_its_error_policy(on_error: str, outcome: str) -> None:
     switch = Switch(OSError("down"))
     world = GateWorld(switch.gate(on_error=on_error))
     ticket = world.arrive("a", "switch")

@@ -62,7 +62,7 @@ def test_a_parked_request_knows_its_gate_and_runs_when_that_opens() -> None:
     assert world.gate("db").used("") == 1
 
 
-def test_of_two_that_may_try_at_the_same_time_the_fair_order_decides() -> None:
+def test_the_fair_order_decides_between_two_candidates() -> None:
     own = OwnSwitch()
     world = polled(own)
     for number in range(5):
@@ -78,7 +78,7 @@ def test_a_lower_level_is_served_while_the_head_of_a_higher_one_is_parked() -> N
     assert world.arrive("b", to="low").is_seated
 
 
-def test_an_event_before_the_question_is_known_to_the_answer() -> None:
+def test_an_event_before_an_evaluation_does_not_repeat_it() -> None:
     world, checks = asynchronous()
     world.emit("well")
     world.arrive("a", "remote")
@@ -106,7 +106,7 @@ def test_a_useless_event_costs_no_request_its_turn() -> None:
     assert order(is_told=False).index("wide") == 4
 
 
-def test_an_event_between_question_and_answer_has_it_asked_again_at_once() -> None:
+def test_an_event_during_an_evaluation_repeats_it_immediately() -> None:
     world, checks = asynchronous()
     world.arrive("a", "remote")
     assert world.acquisition("a").stage is AcquisitionStage.CHECKING
@@ -151,7 +151,7 @@ def test_an_event_of_another_gate_does_not_help() -> None:
     assert len(switch.asked) == before
 
 
-def test_after_it_has_been_let_in_nothing_is_left_but_the_count_of_attempts() -> None:
+def test_an_admitted_request_leaves_only_its_number_of_attempts() -> None:
     switch = Switch()
     world = GateWorld(switch.gate())
     world.arrive("a", "switch")
@@ -175,7 +175,7 @@ def test_all_indexes_are_empty_in_the_end() -> None:
     assert world.gate("db").parked == 0
 
 
-def test_one_can_be_kicked_and_all_can() -> None:
+def test_one_or_all_parked_requests_can_be_kicked() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), seats=10)
     for name in "abc":
@@ -258,7 +258,7 @@ def test_a_request_that_leaves_is_removed_and_the_next_one_is_considered() -> No
     assert not remote_world.scheduler.slots.of(remote_world.gate("remote"))
 
 
-def test_when_the_candidate_leaves_the_next_of_its_line_is_let_try() -> None:
+def test_when_a_candidate_leaves_the_next_request_of_its_queue_may_try() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), seats=1)
     world.arrive("a", "switch")
@@ -390,7 +390,7 @@ ENDS = (
 
 @pytest.mark.parametrize("on_error", ["admit", "reject", "backoff"])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_gate_goes_on_after_each_way_in_which_the_first_to_wait_can_end(
+def test_a_gate_continues_however_its_first_waiting_request_ends(
     end: Callable[[RemoteWorld], None], on_error: str
 ) -> None:
     """It was kept as the one that others may pass only so often, though it was gone: then nobody was asked any more."""
@@ -406,7 +406,7 @@ def test_a_gate_goes_on_after_each_way_in_which_the_first_to_wait_can_end(
     assert world.gate("remote").parked == 0
 
 
-def test_a_gate_goes_on_after_another_gate_has_rejected_the_first_to_wait() -> None:
+def test_a_gate_continues_after_another_gate_rejects_its_first_waiting_request() -> None:
     world = RemoteWorld(Condition("db", lambda _: Reject(), Terms()))
     world.come("first", "remote", "db")
     world.answer("first", ParkDecision())
@@ -433,7 +433,7 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
 
 
 @pytest.mark.parametrize("given", [ParkDecision(), Reject(), "lease"])
-def test_a_request_may_pass_when_its_gate_is_removed_while_it_is_asked(given: object) -> None:
+def test_a_request_passes_if_its_gate_is_removed_during_its_evaluation(given: object) -> None:
     world = RemoteWorld()
     world.come("asked")
     world.scheduler.retire(world.now, "remote")

@@ -29,7 +29,7 @@ def test_a_request_that_parks_again_blocks_no_other_and_keeps_its_place_in_its_f
     assert world.finish("first") == ["second"]
 
 
-def test_an_event_that_a_hint_says_to_be_of_no_help_changes_nothing() -> None:
+def test_an_event_that_a_hint_excludes_changes_nothing() -> None:
     world, checks = asynchronous(SKIP)
     world.arrive("a", "remote")
     world.emit("well")
@@ -68,7 +68,7 @@ def test_a_hint_that_raises_counts_as_queue() -> None:
     assert gate.counters.hint_errors == 1
 
 
-def test_a_big_request_is_passed_so_often_and_no_more() -> None:
+def test_a_large_request_is_bypassed_at_most_the_configured_number_of_times() -> None:
     memory = Capacity(
         "memory", 4, Terms(max_parked=1000, most_bypasses=3), cost=lambda request: int(str(request.state["size"]))
     )
@@ -101,7 +101,7 @@ def test_a_candidate_gives_way_to_an_earlier_request_of_its_flow_from_another_ga
     assert world.finish("earlier") == ["later"]
 
 
-def test_one_that_was_passed_often_enough_does_not_overtake_an_earlier_one_of_its_flow() -> None:
+def test_a_reserved_request_does_not_overtake_an_earlier_one_of_its_flow() -> None:
     switch = Switch()
     memory = Capacity("memory", 4, Terms(most_bypasses=1), cost=lambda request: int(str(request.state["size"])))
     world = GateWorld(switch.gate(), memory, seats=10)
@@ -127,7 +127,7 @@ def test_levels_that_wait_for_the_same_gate_take_turns() -> None:
     assert sum(name.startswith("a") for name in world.served[1:]) == 10
 
 
-def test_small_ones_pass_while_a_big_one_waits_for_room() -> None:
+def test_small_requests_bypass_a_large_one_that_waits() -> None:
     memory = Capacity("memory", 4, WIDE, cost=lambda request: int(str(request.state["size"])))
     world = GateWorld(memory, seats=100)
     world.arrive("a", "memory", size=3)
@@ -161,7 +161,7 @@ def test_a_slot_is_reserved_for_a_request_that_was_bypassed_as_often_as_its_gate
     assert not slot.is_kept_from(other, 1)
 
 
-def test_a_turn_that_another_gate_makes_vain_counts_as_a_bypass() -> None:
+def test_a_turn_that_another_gate_prevents_counts_as_a_bypass() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), Capacity("db", 1, WIDE), seats=10)
     world.arrive("runs", "db", flow="other")

@@ -84,7 +84,7 @@ def test_errors_have_pauses_of_their_own_and_a_refusal_resets_them() -> None:
 
 
 @pytest.mark.parametrize("answer", ["refusal", "error"])
-def test_idle_seats_let_a_refused_one_try_before_its_pause_is_over_but_never_one_whose_gate_broke(
+def test_idle_seats_shorten_the_pause_after_a_refusal_but_not_after_an_error(
     answer: str,
 ) -> None:
     own = OwnSwitch(Park() if answer == "refusal" else OSError("down"))
@@ -127,7 +127,7 @@ def test_a_missed_event_is_made_up_for_and_counted() -> None:
     assert world.gate("switch").counters.rescues == 1
 
 
-def test_a_rescue_in_vain_is_none() -> None:
+def test_a_useless_rescue_is_not_counted() -> None:
     switch = Switch()
     world = GateWorld(switch.gate())
     world.arrive("a", "switch")

@@ -79,7 +79,7 @@ def test_any_accept_header_gets_a_valid_content_type(registry: CollectorRegistry
     assert not content_type.endswith(("escaping=x", "escaping=dots"))
 
 
-def test_both_formats_can_be_read_and_say_the_same(registry: CollectorRegistry) -> None:
+def test_both_formats_have_the_same_values(registry: CollectorRegistry) -> None:
     plain = parse_text(render("", registry)[0].decode())
     modern = parse_open_metrics(render(OPEN_METRICS, registry)[0].decode())  # type: ignore[no-untyped-call]
 

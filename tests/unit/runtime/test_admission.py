@@ -9,7 +9,7 @@ from tests.support.level_world import PLACE, LevelWorld
 
 
 @pytest.mark.parametrize("aborted", [False, True])
-def test_what_never_arrived_has_not_failed_either(aborted: bool) -> None:  # noqa: FBT001
+def test_a_request_that_never_arrived_has_not_failed(aborted: bool) -> None:  # noqa: FBT001
     world = LevelWorld()
     admission = Admission(world.controller.destination(PLACE, Work()))
     admission.fail(aborted=aborted)

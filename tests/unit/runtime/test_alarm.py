@@ -26,7 +26,7 @@ def now() -> int:
     return round(anyio.current_time() * 10**9)
 
 
-def test_an_alarm_rings_once_at_the_earliest_time_that_was_asked_for(backend: str) -> None:
+def test_an_alarm_fires_once_at_the_earliest_requested_time(backend: str) -> None:
     rung: list[int] = []
 
     async def ask() -> None:

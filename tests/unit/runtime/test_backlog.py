@@ -77,7 +77,7 @@ def test_32_mib_are_16384_requests_and_upstream_has_no_such_bound() -> None:
 
 
 @pytest.mark.parametrize("memory", ["0B", "much", "-1MiB"])
-def test_what_is_no_memory_is_refused(memory: str) -> None:
+def test_an_invalid_amount_of_memory_is_refused(memory: str) -> None:
     with pytest.raises(ConfigurationError, match="maxWaitingMemory"):
         load_text(SERVER.format(seats=1, memory=memory))
 

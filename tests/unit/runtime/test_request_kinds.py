@@ -55,7 +55,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_what_lasts_is_seen_as_long_as_it_lasts_and_then_nothing_is_asked(clock: Clock) -> None:
+def test_long_requests_are_sampled_until_they_end(clock: Clock) -> None:
     level, rests = Level(), []
     sampler = KindSampler(lambda: [level], lambda: clock.now, lambda: rests.append(clock.now), Random(1))  # type: ignore[list-item]
     level.kinds, level.dispatched = RequestKinds(3, 1, 0, 2), 4
@@ -73,7 +73,7 @@ def test_what_lasts_is_seen_as_long_as_it_lasts_and_then_nothing_is_asked(clock:
     assert times["waiting", "readOnly"] == {0: 100 * SECOND}
 
 
-def test_requests_shorter_than_a_period_are_met_as_often_as_they_deserve(clock: Clock) -> None:
+def test_short_requests_are_sampled_in_proportion(clock: Clock) -> None:
     level = Level()
     sampler = KindSampler(lambda: [level], lambda: clock.now, lambda: None, Random(7))  # type: ignore[list-item]
     for start in range(0, 2000 * SECOND, SECOND):  # one that takes 5 ms, each second

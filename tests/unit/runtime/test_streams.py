@@ -82,7 +82,7 @@ def test_the_streams_of_a_flow_are_limited() -> None:
     assert streams.enter(("s", "b"))
 
 
-def test_none_may_be_none_at_all() -> None:
+def test_a_limit_of_zero_allows_no_stream() -> None:
     assert not open_streams(max_open=0).enter(("s", "a"))
     assert not open_streams(max_open_per_flow=0).enter(("s", "a"))
 
@@ -156,7 +156,7 @@ def test_open_streams_outlive_their_level_and_are_found_again_by_its_name() -> N
     assert house.comes().release()
 
 
-def test_a_level_that_has_gone_is_forgotten_when_its_last_stream_has_ended() -> None:
+def test_a_removed_level_is_forgotten_when_its_last_stream_has_ended() -> None:
     house = House(configuration("a", "b"))
     one = house.comes()
     one.release()
@@ -244,7 +244,7 @@ def test_writes_are_timed_only_where_that_is_wanted() -> None:
     assert not streams.writes
 
 
-def test_a_server_speaks_for_levels_that_say_nothing() -> None:
+def test_levels_without_settings_use_those_of_the_server() -> None:
     house = House(configuration("a", server="{releaseAtStart: false, releaseWhenBlocked: 1s}"))
     settings = house.controller.levels["a"].streams.settings
 

@@ -143,7 +143,7 @@ def test_a_flow_of_which_little_is_certain_is_kept_while_it_may_be_above_the_flo
     assert (sketch.floor, sketch.of("a")) == (0, HeavyFlow("a", 1, 1))
 
 
-def test_as_many_are_kept_as_was_said() -> None:
+def test_as_many_flows_are_kept_as_configured() -> None:
     sketch: TopFlows[int] = TopFlows(0, kept=3)
     for flow in range(12):
         sketch.add(flow, flow + 1)

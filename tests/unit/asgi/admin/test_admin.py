@@ -35,7 +35,7 @@ def world() -> AdminWorld:
     ],
 )
 @pytest.mark.parametrize("page", ["dump_requests", "openapi.json", "nothing/here", ""])
-async def test_a_caller_without_credentials_is_asked_for_them(world: AdminWorld, identity: Identity, page: str) -> None:
+async def test_a_caller_without_credentials_gets_a_challenge(world: AdminWorld, identity: Identity, page: str) -> None:
     status, headers, body = await world.get(page, identity)
 
     assert status == 401
@@ -90,7 +90,7 @@ async def test_a_dump_cannot_be_changed(world: AdminWorld) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
-async def test_a_reload_is_asked_for_by_post(world: AdminWorld, method: str) -> None:
+async def test_a_reload_is_a_post_request(world: AdminWorld, method: str) -> None:
     status, headers, _ = await world.get("reload", method=method)
 
     assert (status, headers["allow"], world.reloads) == (405, "POST", 0)

@@ -62,7 +62,7 @@ def test_gos_zero_time_is_never() -> None:
         ("", ""),
     ],
 )
-def test_a_name_stays_on_its_line_and_speaks_to_no_terminal(name: str, text: str) -> None:
+def test_names_are_escaped_for_logs_and_terminals(name: str, text: str) -> None:
     assert printable(name) == text
     assert printable(name).isprintable()
 

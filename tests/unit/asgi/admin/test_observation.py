@@ -16,7 +16,7 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
 
 
-async def test_a_level_that_is_to_go_is_quiescing(world: AdminWorld) -> None:
+async def test_a_removed_level_is_shown_as_quiescing(world: AdminWorld) -> None:
     busy(world)
     sharing = world.controller.sharing
     kept = {name: (level.settings, level.limits) for name, level in sharing.levels.items() if name != "crowd"}

@@ -39,7 +39,7 @@ def office() -> DescribedAdmin:
         (b" " * LONGEST_BODY + b"{}", JSON, 413),
     ],
 )
-async def test_a_body_must_be_json_and_say_so(
+async def test_a_body_must_be_json_and_declared_as_such(
     office: DescribedAdmin, body: bytes, headers: Mapping[str, str], status: int
 ) -> None:
     assert (await office.call("PATCH", "queues/crowd", body, headers=headers))[0] == status

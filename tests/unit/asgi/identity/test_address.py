@@ -99,7 +99,7 @@ def test_an_open_quote_spoils_no_other_header() -> None:
 
 
 @pytest.mark.parametrize("peer", ["203.0.113.9", "11.0.0.1", "testclient", "::1", "", None])
-def test_from_a_peer_that_is_not_trusted_nothing_is_believed(peer: str | None) -> None:
+def test_headers_of_an_untrusted_peer_are_ignored(peer: str | None) -> None:
     assert seen("6.6.6.6", peer=peer) == (peer or "")
     assert forwarded("for=6.6.6.6", peer=peer) == (peer or "")
 
@@ -172,7 +172,7 @@ HEADERS: list[Literal["x-forwarded-for", "forwarded"]] = ["x-forwarded-for", "fo
     st.lists(st.binary(max_size=60) | st.text('for=";,[]:\\_ 10.2', max_size=60).map(str.encode), max_size=4),
     st.sampled_from(["10.0.0.1", "203.0.113.9", None]),
 )
-def test_no_bytes_raise_and_what_comes_out_is_an_address(
+def test_any_bytes_give_an_address_without_an_exception(
     header: Literal["x-forwarded-for", "forwarded"], values: list[bytes], peer: str | None
 ) -> None:
     proxies = TrustedProxies(TrustedProxySettings(NETWORKS, header, unix=True))

@@ -46,7 +46,7 @@ def test_without_a_configuration_the_user_of_the_scope_is_believed() -> None:
     assert chain.identify(request()) == Authenticated(ANONYMOUS)
 
 
-def test_each_kind_is_built_and_those_of_python_come_first(tmp_path: Path) -> None:
+def test_each_type_is_built_after_the_authenticators_of_python(tmp_path: Path) -> None:
     (tmp_path / "tokens.csv").write_text("t,a,1\n")
     (tmp_path / "secret").write_text("s" * 32)
     told = (

@@ -99,7 +99,7 @@ def test_names_that_cannot_be_read_are_refused(name: str) -> None:
     assert reason_of(CERTIFICATE, request(extensions=tls(name))) == "malformed"
 
 
-def test_headers_say_nothing_of_certificates() -> None:
+def test_certificates_are_not_read_from_headers() -> None:
     forged = request(("x-client-cert", "CN=alice"), ("ssl-client-s-dn", "CN=alice"), ("x-ssl-client-verify", "SUCCESS"))
 
     assert identity_of(CERTIFICATE, forged).name == "system:anonymous"

@@ -28,7 +28,7 @@ def test_a_file_that_is_too_long_is_not_read_whole(path: Path) -> None:
         WatchedFile("file", str(path), bytes)
 
 
-def test_a_file_that_says_the_same_changes_nothing(tokens: TokenAuthenticator, write: Write) -> None:
+def test_an_unchanged_file_changes_nothing(tokens: TokenAuthenticator, write: Write) -> None:
     write(FILE)
 
     assert not tokens.refresh()
@@ -41,7 +41,7 @@ def test_a_file_of_the_same_size_is_known_by_its_time(tokens: TokenAuthenticator
     assert identity_of(tokens, request(bearer("secret-x"))).name == "alice"
 
 
-def test_another_file_of_the_same_size_and_time_is_noticed(tokens: TokenAuthenticator, path: Path) -> None:
+def test_another_file_of_the_same_size_and_time_is_detected(tokens: TokenAuthenticator, path: Path) -> None:
     before = path.stat()
     other = path.with_name("other")
     other.write_text(FILE.replace("secret-a", "secret-x"))

@@ -39,7 +39,7 @@ def test_a_level() -> None:
     )
 
 
-def test_a_level_of_few_words() -> None:
+def test_a_level_with_defaults() -> None:
     text = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: l}\nspec: {}\n"
 
     assert load_text(text).levels["l"] == Level("l", LevelShares(30), Queuing(64, 8, 50, backfill=2))

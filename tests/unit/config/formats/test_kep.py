@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_level_is_reported(old: str, new: str, line: int, f
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors
 
 
-def test_backstops_are_imagined_where_needed() -> None:
+def test_missing_backstops_are_added() -> None:
     bare = load_text(SCHEMA.replace("name: l", "name: workload-low"))
     assert list(bare.levels) == ["system-top", "workload-low"]
     assert [(one.name, one.level) for one in bare.schemas] == [

@@ -246,7 +246,7 @@ BROKEN: list[tuple[str, tuple[str, str], int, str, str]] = [
 
 
 @pytest.mark.parametrize("text", [SCHEMA, LEVEL, EXEMPT])
-def test_the_unbroken_documents_load(text: str) -> None:
+def test_valid_documents_load(text: str) -> None:
     assert read_source(text).errors == ()
 
 
@@ -373,7 +373,7 @@ def test_v1_says_what_kubernetes_knows(paths: list[Path]) -> None:
     assert (again.levels, again.schemas) == (configuration.levels, configuration.schemas)
 
 
-def test_what_v1_cannot_say_is_told_by_object_and_field() -> None:
+def test_what_v1_cannot_express_is_reported_by_object_and_field() -> None:
     text = """\
 apiVersion: apf/v1
 kind: PriorityLevel
@@ -434,7 +434,7 @@ spec: {seats: 7, defaults: none}
         ((Atom(Field.GROUPS, Operator.SUPER_SET, ("a",)),), (GroupSubject("a"),)),
     ],
 )
-def test_alternatives_about_subjects_can_be_said_in_v1(tests: tuple[Atom, ...], subjects: tuple[object, ...]) -> None:
+def test_alternative_subjects_can_be_expressed_in_v1(tests: tuple[Atom, ...], subjects: tuple[object, ...]) -> None:
     base = load(defaults="none")
     schema = FlowSchema("s", "exempt", 5, (Conjunction(tests),))
     written = emit(Configuration(base.levels, (schema,), base.server), "v1")

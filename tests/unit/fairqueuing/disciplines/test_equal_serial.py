@@ -56,7 +56,7 @@ def test_a_flow_that_was_alone_for_long_owes_nothing() -> None:
     assert level.serve(20) == {0: 10, 1: 10}
 
 
-def test_a_flow_that_used_seats_which_no_other_flow_wanted_owes_nothing() -> None:
+def test_a_flow_that_used_idle_seats_owes_nothing() -> None:
     """The other one has a single request, so it never waits."""
     level = Level(seats=4)
     [long] = level.arrive(1)

@@ -27,7 +27,7 @@ def test_with_a_queue_for_each_flow_widths_make_no_difference() -> None:
     assert averages == pytest.approx([3, 3], rel=0.02)
 
 
-def test_behind_a_request_that_stays_nothing_piles_up() -> None:
+def test_a_long_request_leaves_no_growing_state() -> None:
     level = Level(MaxMinConcurrent, seats=2, flows=2)
     for flow in (0, 0, 1):
         level.arrive(0, flow)

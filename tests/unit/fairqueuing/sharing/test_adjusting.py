@@ -100,7 +100,7 @@ def test_after_a_period_of_demand_the_limits_are_kubernetes_own(deduct_exempt: b
         pytest.param(LevelShares(100, 67, 50), LevelShares(100, 50, 33), id="limited by borrowing"),
     ],
 )
-def test_a_level_that_wants_all_borrows_up_to_the_bound(lender: LevelShares, borrower: LevelShares) -> None:
+def test_a_level_with_unlimited_demand_borrows_up_to_the_bound(lender: LevelShares, borrower: LevelShares) -> None:
     sharing = adjusting(24, {"borrower": borrower, "lender": lender, "catch-all": LevelShares(5)})
     fill(sharing, 0, "borrower", 24)
     fill(sharing, 0, "lender", 6)
@@ -270,7 +270,7 @@ def test_an_adjustment_after_a_change_does_not_move_the_next_one() -> None:
     assert sharing.next_event_at() == PERIOD
 
 
-def test_a_level_that_goes_drains_and_is_forgotten() -> None:
+def test_a_removed_level_drains_and_is_forgotten() -> None:
     sharing = adjusting(20, TWO)
     gone = sharing.levels["a"]
     tickets = fill(sharing, 0, "a", 12)

@@ -116,7 +116,7 @@ def test_a_level_can_move_to_another_parent_while_it_works() -> None:
         (Hierarchy(priorities={"a": 10**7}), "priority of a"),
     ],
 )
-def test_what_cannot_be_kin_is_refused(hierarchy: Hierarchy, name: str) -> None:
+def test_invalid_hierarchies_are_refused(hierarchy: Hierarchy, name: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Lending(4, {"a": (QUEUED, limits(1, 1))}, hierarchy=hierarchy)
     assert caught.value.name == name
@@ -125,7 +125,7 @@ def test_what_cannot_be_kin_is_refused(hierarchy: Hierarchy, name: str) -> None:
 # Guarantees in aggregate, and priorities
 
 
-def test_two_borrowers_together_do_not_eat_a_third_one_s_guarantee() -> None:
+def test_two_borrowers_together_leave_the_guarantee_of_a_third() -> None:
     lending = Lending(9, {name: (QUEUED, limits(2, 2)) for name in "abc"})
     borrowed = arrive(lending, "a", 4) + arrive(lending, "b", 4)
 
@@ -266,7 +266,7 @@ def test_a_level_without_queues_rejects_while_it_is_held() -> None:
     assert arrive(lending, "a")[0].reason is Reason.CONCURRENCY_LIMIT
 
 
-def test_a_held_level_keeps_its_min_and_a_closed_one_gives_it_away() -> None:
+def test_a_held_level_keeps_its_min_and_a_closed_one_lends_it() -> None:
     lending = Lending(6, {"a": (QUEUED, limits(4, 4)), "b": (QUEUED, limits(2, 0))})
     [running] = arrive(lending, "a")
     waits = arrive(lending, "b", 9)
@@ -279,7 +279,7 @@ def test_a_held_level_keeps_its_min_and_a_closed_one_gives_it_away() -> None:
     assert release(lending, running) == ["b"] * 4
 
 
-def test_a_held_level_does_not_stand_in_the_way_of_others() -> None:
+def test_a_held_level_does_not_block_others() -> None:
     lending = Lending(2, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0))})
     lending.operate(0, lending.levels["a"], held=True)
     arrive(lending, "a", 3)

@@ -263,7 +263,7 @@ def test_seats_that_are_added_are_used_at_once() -> None:
     assert seated(waits) == 5
 
 
-def test_a_level_that_goes_keeps_its_seats_until_it_has_drained() -> None:
+def test_a_removed_level_keeps_its_seats_until_it_has_drained() -> None:
     lending = Lending(4, {"a": (QUEUED, limits(2, 2)), "b": (QUEUED, limits(2, 2))})
     gone = lending.levels["a"]
     tickets = arrive(lending, "a", 4)

@@ -146,7 +146,7 @@ def test_requests_that_came_and_went_alone_are_counted() -> None:
     assert level.queueset.dispatched == 3
 
 
-def test_looking_does_not_wake_a_level_for_good() -> None:
+def test_reading_wakes_a_resting_level_only_briefly() -> None:
     lending = Lending(6, LEVELS)
     level, ticket = arrive_alone(lending, "queued", 0)
     lending.release(1, level, ticket)

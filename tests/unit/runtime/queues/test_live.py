@@ -29,7 +29,7 @@ def test_live_changes_outlive_a_reload_of_unrelated_documents_and_are_marked() -
     }
 
 
-def test_a_file_that_says_something_newer_of_a_queue_goes_before_what_is_older() -> None:
+def test_a_newer_document_replaces_an_older_live_change() -> None:
     house = NamedQueueServer(ONE)
     house.queues.update("web", weight=9)
     house.reload(server(10) + level("web", "weight: 5"))

@@ -257,7 +257,7 @@ def test_a_cascade_rejects_waiting_requests_and_running_ones_finish() -> None:
     assert house.controller.sharing.draining == []
 
 
-def test_a_parent_goes_with_its_children_or_not_at_all() -> None:
+def test_a_parent_is_deleted_with_its_children_or_not_at_all() -> None:
     house = NamedQueueServer(FAMILY)
     house.queues.operate("tenants", "close")
     with pytest.raises(QueueConflictError, match="free, paid"):
@@ -287,7 +287,7 @@ def test_an_exempt_level_is_neither_closed_nor_changed() -> None:
     assert isinstance(caught.value, QueueError)
 
 
-def test_hundreds_of_queues_come_and_go_under_load_and_leave_nothing_behind() -> None:
+def test_hundreds_of_queues_are_created_and_deleted_under_load_without_leftovers() -> None:
     house = NamedQueueServer(server(10) + WEB)
     house.arrive("web", 3)
     for number in range(30):
