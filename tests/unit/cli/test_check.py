@@ -28,14 +28,14 @@ spec:
 
 
 @pytest.mark.parametrize("path", [KUBERNETES, WEB], ids=lambda path: path.name)
-def test_the_suggested_objects_are_fine_even_strictly(apf: Apf, path: Path) -> None:
+def test_the_suggested_objects_have_no_warnings(apf: Apf, path: Path) -> None:
     result = apf("check", "--strict", path)
 
     assert (result.returncode, result.stderr) == (0, "")
     assert "0 errors, 0 warnings" in result.stdout
 
 
-def test_a_warning_is_an_error_only_if_one_says_so(apf: Apf, tmp_path: Path) -> None:
+def test_warnings_are_errors_only_with_strict(apf: Apf, tmp_path: Path) -> None:
     (tmp_path / "odd.yaml").write_text(ODD)
 
     assert apf("check", tmp_path).returncode == 0

@@ -176,7 +176,7 @@ def test_the_queue_that_a_request_names_is_reported(
         (("/nope.yaml", "GET", "/"), "there is no /nope.yaml"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_reported(apf: Apf, arguments: tuple[object, ...], said: str) -> None:
+def test_invalid_requests_are_refused(apf: Apf, arguments: tuple[object, ...], said: str) -> None:
     result = apf("explain", *arguments)
 
     assert result.returncode == 2

@@ -12,7 +12,7 @@ Apf = Callable[..., Outcome]
 
 
 @pytest.mark.parametrize("command", ["check", "convert"])
-def test_what_is_not_there_cannot_be_used(apf: Apf, command: str) -> None:
+def test_missing_files_are_reported(apf: Apf, command: str) -> None:
     result = apf(command, "/does/not/exist.yaml")
 
     assert result.returncode == 2
@@ -29,7 +29,7 @@ def test_a_binary_file_is_reported_without_a_traceback(apf: Apf, tmp_path: Path)
     assert "Traceback" not in result.stdout + result.stderr
 
 
-def test_where_nothing_can_be_written_nothing_is_simulated(scenario: Path, trace: Path, tmp_path: Path) -> None:
+def test_an_unwritable_output_is_refused_before_the_simulation(scenario: Path, trace: Path, tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
 
     for command in (

@@ -32,7 +32,7 @@ def test_an_objective_that_cannot_be_met_is_reported_and_fails(trace: Path) -> N
     assert result.stdout.splitlines()[-1] == "--write FILE writes the configuration."
 
 
-def test_an_objective_must_be_one(trace: Path) -> None:
+def test_an_invalid_objective_is_refused(trace: Path) -> None:
     for objective, rule in (("fast", "isn't like p99=200ms"), ("p98=1s", "it must be one of p50, p90, p95, p99")):
         result = apf("recommend", trace, "--objective", objective)
         assert result.exit_code == 2

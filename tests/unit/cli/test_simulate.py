@@ -26,7 +26,7 @@ def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path
     assert "'nothing' must be a file or one of none, fifo" in " ".join(result.stderr.split())
 
 
-def test_it_is_said_that_gates_are_left_out(scenario: Path, trace: Path) -> None:
+def test_gates_are_reported_as_left_out(scenario: Path, trace: Path) -> None:
     gates = "gates: [{name: db, capacity: 1}], routes: [{path: /*, resource: r, gates: [db, mail]}]"
     scenario.write_text(SCENARIO.replace("seats: 10", f"seats: 10, {gates}").replace("duration: 3s", "duration: 1s"))
     gated = scenario.with_name("gated.yaml")
@@ -74,7 +74,7 @@ def test_recorded_requests_need_no_scenario(trace: Path, tmp_path: Path) -> None
     assert (nothing.exit_code, "there must be a scenario, or recorded" in nothing.stderr) == (2, True)
 
 
-def test_a_trace_that_is_none_is_reported(scenario: Path, tmp_path: Path) -> None:
+def test_an_invalid_trace_is_reported(scenario: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.log"
     bad.write_text("hello\n")
 

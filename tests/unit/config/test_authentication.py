@@ -216,7 +216,7 @@ def test_what_is_wrong_with_an_authenticator_is_reported(item: str, field: str, 
         ("{type: proxy, networks: [any]}", "Write it like 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"),
     ],
 )
-def test_the_next_step_is_that_of_the_type_which_is_named(item: str, hint: str) -> None:
+def test_the_hint_is_that_of_the_named_type(item: str, hint: str) -> None:
     assert [one.hint for one in read_source(server(f"  - {item}\n")).errors] == [hint]
 
 
@@ -285,7 +285,7 @@ def test_a_header_of_its_own_has_no_scheme_unless_one_is_configured() -> None:
     assert credential_scheme("authorization", "") == ""
 
 
-def test_the_page_s_example_is_fine() -> None:
+def test_the_example_of_the_page_is_valid() -> None:
     [text] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
     assert [str(problem) for problem in read_source(text).problems] == []

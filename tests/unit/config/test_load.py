@@ -145,7 +145,7 @@ spec:
 """
 
 
-def test_what_v1_cannot_say_is_shown_as_it_is_written() -> None:
+def test_what_v1_cannot_express_is_shown_as_it_is_written() -> None:
     with pytest.raises(ConfigurationError) as caught:
         emit(load_text(UNSAYABLE), "v1")
 

@@ -80,7 +80,7 @@ def test_tokens_let_pass_exactly_as_many_as_there_are() -> None:
         assert len(world.served) == served
 
 
-def test_of_the_hopeless_those_behind_their_own_flow_are_rejected_and_others_wait() -> None:
+def test_requests_that_cannot_be_served_in_time_are_rejected_only_behind_their_own_flow() -> None:
     world = GateWorld(Tokens("quota", 1, 1, terms=WIDE), seats=100, limit_ns=5 * SECOND)
     for number in range(10):
         world.arrive(f"elephant{number}", "quota", flow="elephant")

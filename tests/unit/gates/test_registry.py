@@ -44,7 +44,7 @@ def test_a_breaker_that_is_open_is_blocking_before_any_request_asks() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, Park(), Park(retry_in=10_000), Reject(), RuntimeError("away")])
-def test_a_condition_that_stopped_the_last_request_is_blocking_until_something_happens(answer: Any) -> None:  # noqa: ANN401
+def test_a_condition_is_blocking_after_a_refusal_until_an_event(answer: Any) -> None:  # noqa: ANN401
     gates = Gates()
     answers = [answer]
 

@@ -132,7 +132,7 @@ def test_few_requests_at_a_time_are_checked_by_an_asynchronous_gate() -> None:
     assert len(checks) == MOST_CHECKS + 100
 
 
-def test_an_event_that_no_gate_listens_to_costs_nothing() -> None:
+def test_an_event_without_listeners_costs_nothing() -> None:
     switch = Switch()
     world = GateWorld(switch.gate())
     world.arrive("a", "switch")

@@ -33,7 +33,7 @@ def test_plots_are_drawn(scenario: Path, tmp_path: Path) -> None:
     assert "its name must end with .png, .svg, .pdf" in result.stderr
 
 
-def test_names_in_plots_are_what_they_are(tmp_path: Path) -> None:
+def test_names_in_plots_are_not_markup(tmp_path: Path) -> None:
     trace, drawn = tmp_path / "t.jsonl", tmp_path / "p.svg"
     names = ["$\\frac{$", "_hidden", "a & b"]
     trace.write_text(

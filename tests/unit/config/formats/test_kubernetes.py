@@ -366,7 +366,7 @@ def test_typed_lists_imply_kind_and_version(kind: str) -> None:
 
 
 @pytest.mark.parametrize("paths", [[], [DATA / "kubectl.yaml"]])
-def test_v1_says_what_kubernetes_knows(paths: list[Path]) -> None:
+def test_v1_has_the_fields_of_kubernetes(paths: list[Path]) -> None:
     configuration = load(*paths, defaults="kubernetes")
     again = load_text(emit(configuration, "v1"), defaults="kubernetes")
 

@@ -85,7 +85,7 @@ class Run:
 @pytest.mark.parametrize("light", [0.97, 0.6])
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("way", [Lending, Adjusting])
-def test_resting_changes_neither_decisions_nor_statistics_nor_meters(
+def test_resting_changes_no_decisions_statistics_or_meters(
     way: Callable[..., Sharing], seed: int, light: float
 ) -> None:
     quick, plain = (Run(way(6, LEVELS, may_rest=rests), seed, light) for rests in (True, False))
