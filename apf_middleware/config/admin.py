@@ -1,4 +1,4 @@
-"""Settings of the admin: the ``admin`` of a Server document, where it is served and who may use it."""
+"""Settings of the admin: the ``admin`` of a Server document, its address and its users."""
 
 import re
 from collections.abc import Iterator
@@ -47,10 +47,10 @@ class AdminSettings(Settings):
         for field in ("groups", "operators"):
             for place, group in enumerate(getattr(self, field)):
                 if not group:
-                    hint = f"Write {field}: [] to let nobody in"
+                    hint = f"Write {field}: [] to allow no access"
                     yield Violation((field, place), group, "it must not be empty", hint)
                 elif group in _UNAUTHENTICATED:
-                    rule = "only people who have shown credentials can be let in"
+                    rule = "only authenticated callers can have access"
                     yield Violation((field, place), group, rule, "Name a group that authentication gives")
         try:
             require_app(self.app)

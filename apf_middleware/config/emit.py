@@ -1,7 +1,7 @@
 """Writing a configuration: domain objects as documents of Kubernetes' v1 or of ``apf/v1``, and those as YAML.
 
-What is written says everything there is, the imagined and suggested objects too, so that reading it gives the same
-objects. What the target can't say is a problem that names object and field, and nothing is written.
+The output is complete, including the mandatory and suggested objects, so that reading it gives the same objects. What
+the target can't express is a problem that names object and field, and then nothing is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ _Dumper: type[yaml.SafeDumper] = type("_Dumper", (yaml.SafeDumper,), {"ignore_al
 
 
 def emit(configuration: Configuration, target: Target = "apf") -> str:
-    """Return the configuration as YAML; ConfigurationError when the target can't say all of it."""
+    """Return the configuration as YAML; ConfigurationError when the target can't express all of it."""
     problems = Problems()
     text = convert(configuration, target, problems)
     if problems.errors:
@@ -36,7 +36,7 @@ def emit(configuration: Configuration, target: Target = "apf") -> str:
 
 
 def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
-    """Return what `emit` does, but add what the target can't say to the problems; the text then lacks it."""
+    """Return what `emit` does, but add what the target can't express to the problems; the text then lacks it."""
     return to_yaml(emit_documents(configuration, target, problems))
 
 

@@ -1,6 +1,6 @@
-"""Which gates a request has to pass, by what a configuration says of its schema, its route and its level.
+"""The gates that a request has to pass, from the settings of its schema, its route and its level.
 
-The server and the command line both ask here, so that what is explained is what happens.
+The server and the command line both use this module, so that explanations agree with the server.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ class Gating:
 
     def __init__(self, configuration: Configuration) -> None:
         self._by_schema = configuration.gates
-        # None for those who pass all gates.
+        # None for levels whose requests pass all gates.
         self._by_level = {name: None if one.exempt else one.gates for name, one in configuration.levels.items()}
         routes = configuration.server.routes
         self._by_route = [route.gates for route in routes]

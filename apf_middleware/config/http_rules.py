@@ -40,10 +40,6 @@ class _ValueMatch(Settings):
     pattern: Pattern | None = None
     absent: bool = False
 
-    def rules(self) -> Iterator[Violation]:
-        if self.absent and (self.values or self.pattern is not None):
-            yield Violation(("absent",), self.absent, "what must be absent can't have values or a pattern")
-
 
 def _in_lower_case(matches: tuple[ValueMatch, ...]) -> tuple[ValueMatch, ...]:
     return tuple(replace(one, name=one.name.lower()) for one in matches)

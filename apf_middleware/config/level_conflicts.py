@@ -1,7 +1,7 @@
 """Conflicts between levels: what must be true of several of them together, in files or in a live server.
 
-A queue *is* a level. What one document can say wrong by itself its format tells; here is what several say wrong
-together: parents that can't be parents, and mins and max that don't fit into a parent's.
+A named queue *is* a level. Formats check single documents; this module checks levels together: parents that can't be
+parents, and mins and max that don't fit into those of a parent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ _ALIASES: Final = {"minSeats": "guarantee", "maxSeats": "capability", "shares": 
 
 @dataclass(frozen=True, slots=True)
 class LevelConflict:
-    """What is wrong with a queue: the field as a PriorityLevel document calls it, its value, the rule and a hint."""
+    """A violation: the field as a PriorityLevel document calls it, its value, the rule and a hint."""
 
     queue: str
     field: str
@@ -41,7 +41,7 @@ def default_queue(configuration: Configuration) -> str:
 
 
 def find_conflicts(configuration: Configuration) -> Iterator[LevelConflict]:
-    """Yield everything that is wrong with these levels together."""
+    """Yield the rules that these levels break together."""
     levels, server = configuration.levels, configuration.server
     users = {schema.level: f"the schema {schema.name!r} sends requests there" for schema in configuration.schemas}
     if server.queues.default:
@@ -58,7 +58,7 @@ def find_conflicts(configuration: Configuration) -> Iterator[LevelConflict]:
 def _parent_conflicts(
     level: Level, levels: Mapping[str, Level], users: Mapping[str, str], server: ServerSettings
 ) -> Iterator[LevelConflict]:
-    """Yield what is wrong with one level's parent."""
+    """Yield the rule that a level's parent breaks."""
     name, parent = level.name, levels.get(level.parent or "")
     rule = hint = ""
     if level.parent == name:
@@ -80,7 +80,7 @@ def _parent_conflicts(
 
 
 def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelConflict]:
-    """Yield absolute numbers that don't fit into the parent's; what proportions come to is cut to fit."""
+    """Yield absolute numbers that don't fit into the parent's; seats from proportions are cut to fit."""
     most = parent.max_seats
     for child in children:
         if most is not None and child.max_seats is not None and child.max_seats > most:

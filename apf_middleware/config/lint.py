@@ -189,7 +189,7 @@ def _lint_hand(known: Sourced[Level], problems: Problems) -> None:
     """Warn of hands and decks with which one heavy flow is likely to fill a light flow's whole hand."""
     queuing = known.thing.queuing
     if known.definition is None or queuing is None or queuing.queues == 1 or queuing.exact:
-        return  # with one queue nobody expects flows to be kept apart, and with exact ones they are
+        return  # one queue isn't meant to keep flows apart, and exact queues do
     likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
     if likely > NOTICEABLE:
         rule = f"one elephant covers {likely:.0%} of all mice with {queuing.queues} queues"

@@ -19,9 +19,9 @@ __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_sourc
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading: a configuration if there are no errors, and all errors and warnings by place.
+    """The result of reading: a configuration if there are no errors, and all errors and warnings by place.
 
-    ``has_server`` says whether a Server document was among the files.
+    ``has_server`` means that a Server document was among the files.
     """
 
     configuration: Configuration | None
@@ -46,8 +46,8 @@ class Reading:
 def load(*paths: str | PathLike[str], defaults: Defaults | None = None, allow_empty: bool = False) -> Configuration:
     """Return the configuration in these files, directories and globs; without any, the web defaults.
 
-    ``defaults`` goes before what a Server document says. Files that define nothing are an error unless ``allow_empty``.
-    ConfigurationError tells all that is wrong; `read` also returns warnings.
+    ``defaults`` takes precedence over a Server document. Files that define nothing are an error unless ``allow_empty``.
+    ConfigurationError has all errors; `read` also returns warnings.
     """
     return read(paths, defaults=defaults, allow_empty=allow_empty).unwrap()
 

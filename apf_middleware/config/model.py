@@ -1,7 +1,7 @@
 """Reading settings from documents: `parse`, and the two kinds of fields whose values aren't one settings class.
 
 Problems of a document come from pydantic, one for each field, and from the rules of its settings. `parse` gives each
-its place in the document, and says what a misspelt key may have meant.
+its place in the document, with the key that a misspelt one may stand for.
 """
 
 import difflib
@@ -247,7 +247,7 @@ def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hi
 
 
 def _unknown_tag(key: str, path: Path, given: object, known: list[str]) -> Violation:
-    """Return what is wrong with the key that says which kind of object it is."""
+    """Return the violation of the key that names the kind of object."""
     value = given.get(key, Absent.ABSENT) if isinstance(given, Mapping) else Absent.ABSENT
     if not isinstance(value, str) or not value:
         return Violation((*path, key), value, f"it must name its {key}", f"Known are {', '.join(known)}")
@@ -306,7 +306,7 @@ def _nearest(model: type[Settings], path: Path, data: object) -> str:
 
 
 def _models_at(model: type[Settings], path: Path, data: object) -> list[type[Settings]]:
-    """Return the models of the value there: several for a union in which no tag tells which one it is."""
+    """Return the models of the value there: several for a union if the tag doesn't select one."""
     candidates: list[type[Settings]] = [model]
     for step in path:
         if isinstance(step, str):

@@ -1,4 +1,4 @@
-"""What a configuration says, as plain frozen objects: nothing here knows YAML, pydantic or where it came from."""
+"""The content of a configuration, as frozen objects that are independent of the format of its documents."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,15 +17,15 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
     "kubernetes": ("", "catch-all"),
     "kep": ("exempt-backstop", "non-top-backstop"),
 }
-"""By whose backstops are imagined, the schemas for what nothing else takes: of system:masters, and of the rest."""
+"""The schemas for requests that no other accepts, by kind of backstops: of system:masters, and of all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queuing:
     """The queues of a level. A level without them (None) rejects requests that find no free seat.
 
-    Up to ``exact`` flows have a queue each, and further flows share the ``queues``. In ``backfill`` rounds others may
-    pass a request that waits for more seats than are free. Kubernetes has neither.
+    Up to ``exact`` flows have a queue each, and further flows share the ``queues``. For ``backfill`` rounds, other
+    requests may pass one that waits for more seats than are free. Kubernetes has neither.
     """
 
     queues: int = 64
@@ -36,7 +36,7 @@ class Queuing:
 
     @property
     def hand(self) -> int:
-        """How many queues a flow may have at once."""
+        """The number of queues that a flow may use at the same time."""
         return 1 if self.exact else self.hand_size
 
 
@@ -44,13 +44,13 @@ class Queuing:
 class Level:
     """A priority level.
 
-    ``shares`` are its proportions; ``min_seats`` and ``max_seats``, where set, are absolute and go before what the
-    proportions come to. ``wait_limit_ns`` None means the server's. ``gates`` are those that all its requests pass,
-    after those of their schema and route.
+    ``shares`` are its proportions; ``min_seats`` and ``max_seats`` are absolute numbers that take precedence.
+    ``wait_limit_ns`` None means the server's. All its requests pass its ``gates``, after those of their schema and
+    route.
 
-    As a named queue: one that has a ``parent`` shares its parent's min and max; among borrowers the highest
-    ``priority`` comes first; where it isn't ``reclaimable``, none of its requests is asked to give way; ``state`` is
-    how it begins.
+    As a named queue, a level with a ``parent`` shares the min and max of its parent. Among borrowers, the highest
+    ``priority`` comes first. Requests of a level that isn't ``reclaimable`` are not asked to give way. ``state`` is the
+    initial state.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Labels and annotations of an object, which mean nothing here and are kept for other tools."""
+    """Labels and annotations of an object, which are kept for other tools."""
 
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -82,9 +82,9 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Everything: levels by name, schemas in the order in which they are tried, and the server's settings.
+    """Levels by name, schemas in the order in which they are tried, and the server's settings.
 
-    ``metadata`` has what objects bear beside their names, by kind (``level``, ``schema``, ``server``) and name.
+    ``metadata`` has the labels and annotations of objects, by kind (``level``, ``schema``, ``server``) and name.
     """
 
     levels: Mapping[str, Level]
@@ -96,18 +96,18 @@ class Configuration:
 
     @property
     def fallback(self) -> FlowSchema:
-        """Takes what nothing else accepts: the mandatory catch-all, or the KEP's backstop."""
+        """The schema of requests that no other accepts: the mandatory catch-all, or the KEP's backstop."""
         return self._named(FALLBACKS[self.server.backstops][1])
 
     @property
     def masters_fallback(self) -> FlowSchema | None:
-        """Takes what comes from system:masters and nothing else accepts; only the KEP has a backstop of its own."""
+        """The schema of requests of system:masters that no other accepts, which only the KEP has."""
         name = FALLBACKS[self.server.backstops][0]
         return self._named(name) if name else None
 
     @property
     def parents(self) -> frozenset[str]:
-        """The levels that take no requests themselves, because others name them as their parent."""
+        """The levels that take no requests themselves, because they are parents of others."""
         return frozenset(level.parent for level in self.levels.values() if level.parent is not None)
 
     @property
@@ -118,12 +118,12 @@ class Configuration:
 
     @property
     def lets_name_queues(self) -> bool:
-        """Whether a request may name its queue, or a schema names it by what it finds in the request."""
+        """Whether a request may name its queue, or a schema finds its name in the request."""
         return bool(self.server.queues.header) or any(schema.queue is not None for schema in self.schemas)
 
     @property
     def flowless_levels(self) -> frozenset[str]:
-        """Where flows don't matter: there is one queue at most, and neither gates nor limits of streams ask."""
+        """The levels without use for flows: they have at most one queue, no gates and no limits of streams by flow."""
         if self.lets_name_queues or any(route.gates for route in self.server.routes):
             return frozenset()  # the level isn't known yet when the flow is found, or a gate may ask for the flow
         gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
@@ -152,5 +152,7 @@ class Configuration:
 
     def _named(self, name: str) -> FlowSchema:
         if not self.schemas:
-            raise InvalidValueError("schemas", self.schemas, f"there must be one for what no other takes, say {name}")
+            raise InvalidValueError(
+                "schemas", self.schemas, f"there must be one for all other requests, such as {name}"
+            )
         return next((schema for schema in self.schemas if schema.name == name), self.schemas[-1])

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and where: every problem is a value, and all of them are told at once."""
+"""Problems of a configuration and their places: each is a value, and all of them are reported together."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Absent(Enum):
 
 
 class Severity(StrEnum):
-    """An error makes a configuration unusable; a warning says that it may not mean what its writer thinks."""
+    """An error makes a configuration unusable; a warning means that it may not have the intended effect."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -33,11 +33,11 @@ class NamingSettings(Settings):
     def rules(self) -> Iterator[Violation]:
         if not self.header:
             if self.groups:
-                rule = "it says whose header is believed, and there is no header"
+                rule = "it names callers whose header is trusted, and there is no header"
                 yield Violation(("groups",), self.groups, rule)
             return
         if not _TOKEN.fullmatch(self.header):
             yield Violation(("header",), self.header, "it must be a header's name", "Write it like X-Queue")
         if not (self.groups or self.trusted_proxies):
             hint = "Name groups, or write trustedProxies: true"
-            yield Violation(("header",), self.header, "nobody would be believed who names a queue in it", hint)
+            yield Violation(("header",), self.header, "no caller would be trusted to name a queue", hint)

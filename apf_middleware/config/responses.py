@@ -1,4 +1,4 @@
-"""Settings of responses: the ``responses`` of a Server document, how rejections look and what headers tell."""
+"""Settings of responses: the ``responses`` of a Server document, for rejections and headers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,11 +26,11 @@ class RetryAfterBounds(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ResponseSettings(Settings):
-    """``headers`` tell schema and level on every response, by our names or by Kubernetes'.
+    """The headers of all responses, and the status of rejections.
 
-    With ``names`` hidden, neither headers nor rejections tell names: UIDs stand for them, as in Kubernetes. ``status``
-    is that of rejections; a server that shuts down says 503 anyway. With ``server_timing`` every response tells how
-    long its request has waited.
+    ``headers`` name schema and level, in headers of this project or in those of Kubernetes. With ``names`` hidden,
+    headers and rejections contain UIDs instead of names, as in Kubernetes. During a shutdown, the status of rejections
+    is always 503. With ``server_timing``, each response contains the wait of its request.
     """
 
     headers: Literal["apf", "kubernetes", "none"] = "apf"

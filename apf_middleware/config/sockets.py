@@ -1,12 +1,11 @@
-"""Where a server's control sockets are: one file a worker, ``<app>.<pid>.sock`` in one directory.
+"""The files of a server's control sockets: one for each worker, ``<app>.<pid>.sock`` in one directory.
 
-Whoever may connect may do everything, so it matters who can put something in a socket's place: nobody but its owner and
-root may be able to write to the directory, or to rename it by way of a directory above. The command line looks for
-sockets by the same rules.
+A peer that may connect may do everything, so no other user may be able to replace a socket: only its owner and root may
+write to the directory, or rename it by way of a directory above. The command line finds sockets by the same rules.
 
-A file by such a name has somebody listening from the moment it is there, because a worker listens under another name
-first. So what refuses a connection belongs to a worker that has died; its process number may be somebody else's by now,
-or mean nothing in another container, and isn't asked.
+A worker listens under another name first, so a file with the final name has a listener from the beginning. A file that
+refuses connections therefore belongs to a worker that has died. Its process number isn't used to find that out: it may
+belong to another process by now, and means nothing in another container.
 """
 
 import os
@@ -126,7 +125,7 @@ def _require_kept(directory: Path, real: Path, trusted: set[int]) -> None:
         # In a sticky directory users can't rename files of others, but they can take names that are still free.
         is_sticky = bool(told.st_mode & stat.S_ISVTX)
         if told.st_uid not in trusted:
-            raise _unsafe(directory, f"{one} must belong to root or to who owns the sockets")
+            raise _unsafe(directory, f"{one} must belong to root or to the owner of the sockets")
         if told.st_mode & _OTHERS_WRITE and (one == real or not is_sticky):
             hint = f"Take a directory in it, like {one / 'apf'}" if is_sticky else f"chmod go-w {one}"
             raise _unsafe(directory, f"nobody else may be able to write to {one}", hint)
@@ -155,7 +154,7 @@ def find_sockets(directory: Path, app: str | None = None) -> list[SocketFile]:
 def is_refused(path: Path) -> bool:
     """Return whether no process listens there."""
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(0)  # who has no time to accept isn't dead
+        probe.settimeout(0)  # a worker without time to accept isn't dead
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:

@@ -1,7 +1,7 @@
-"""Settings of requests that last, streams and clients that read slowly: the ``streams`` of a level and of a Server.
+"""Settings of streams and of clients that read slowly: the ``streams`` of a level and of a Server.
 
-A level says what it wants to say, and the server what holds for levels that say nothing. How many streams may be open
-is a level's own to say, for the levels of one server are of different sizes.
+The server has the defaults of its levels. Limits of open streams have no such defaults, because the levels of one
+server differ in size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,11 +23,11 @@ _RENAMED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ServerStreamSettings(Settings):
-    """What holds where a level says nothing.
+    """The defaults of levels.
 
-    ``release_at_start``: a stream gives its seats back when its response starts. ``release_when_blocked_ns``: so does
-    a request of which one write has been held up by its client for so long; 0 is never. If a document doesn't say, the
-    latter follows the suggested objects.
+    With ``release_at_start``, a stream gives its seats back when its response starts. A request also gives them back
+    when its client has blocked one write for ``release_when_blocked_ns``; 0 means never. The default of the latter
+    depends on the suggested objects.
     """
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED | dict.fromkeys(
@@ -41,7 +41,7 @@ class ServerStreamSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings(Settings):
-    """A level's own. None is what the server says; for the limits it means that there is none."""
+    """The settings of a level. None means the server's setting, or no limit."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
@@ -61,7 +61,7 @@ class StreamSettings(Settings):
         return self.max_open is not None or self.max_open_per_flow is not None
 
     def on(self, server: ServerStreamSettings) -> "StreamSettings":
-        """Return the same with what this server says where the level says nothing."""
+        """Return these settings, completed by those of the server."""
         at_start, blocked_ns = self.release_at_start, self.release_when_blocked_ns
         return replace(
             self,

@@ -64,7 +64,7 @@ def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
     implied = {"apiVersion": version, "kind": Node(kind.line, _LISTS[kind.value])} if kind.value in _LISTS else {}
     for place, item in enumerate(items.value):
         root = item
-        if isinstance(item.value, Mapping):  # what a typed list already says isn't repeated in its items
+        if isinstance(item.value, Mapping):  # items of a typed list don't repeat its kind
             missing = {key: Entry(item.line, node) for key, node in implied.items() if node and not item.get(key)}
             root = Node(item.line, {**missing, **item.value})
         inner = Document(document.file, document.number, root, (*document.base, "items", place))

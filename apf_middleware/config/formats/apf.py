@@ -137,7 +137,7 @@ class _LevelSpec(Settings):
             value, same = getattr(self, name), getattr(self, other)
             if value is not None and same is not None:
                 key = key_of(other)
-                yield Violation((name,), value, f"it says the same as {key}, which is {same}", "Keep one of them")
+                yield Violation((name,), value, f"it means the same as {key}, which is {same}", "Keep one of them")
 
     def _exempt_queue_rules(self) -> Iterator[Violation]:
         state = None if self.state == "Open" else self.state

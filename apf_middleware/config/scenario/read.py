@@ -1,7 +1,7 @@
 """Reading a scenario: its own document, and the configuration that it tries out.
 
 The configuration is the other documents of the same file, and the files that the scenario names. Everything that is
-wrong is told at once, with file, line and field, as for a configuration.
+wrong is reported together, with file, line and field, as for a configuration.
 """
 
 from collections.abc import Iterable, Mapping

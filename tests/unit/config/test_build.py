@@ -106,7 +106,7 @@ spec: {shares: 10, response: Reject}
 
 
 def test_requests_that_no_schema_accepts_need_a_fallback() -> None:
-    with pytest.raises(InvalidValueError, match="there must be one for what no other takes"):
+    with pytest.raises(InvalidValueError, match="there must be one for all other requests"):
         derive_classifier(Configuration({}, ()))
 
 

@@ -94,7 +94,7 @@ def test_the_default_queue_is_where_everything_else_goes_unless_it_is_named() ->
         (level("a", "parent: b, minSeats: 3") + level("b", "maxSeats: 2"), "spec.minSeats", "the max of their parent"),
         (server("queues: {default: nobody}"), "spec.queues.default", "no such level"),
         (server("queues: {default: exempt}"), "spec.queues.default", "isn't exempt"),
-        (server("queues: {header: X-Queue}"), "spec.queues.header", "nobody would be believed"),
+        (server("queues: {header: X-Queue}"), "spec.queues.header", "no caller would be trusted"),
         (server("queues: {header: 'X Queue', groups: [a]}"), "spec.queues.header", "a header's name"),
         (server("queues: {groups: [a]}"), "spec.queues.groups", "there is no header"),
         (
