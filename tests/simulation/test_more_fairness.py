@@ -45,7 +45,7 @@ def test_using_idle_seats_costs_a_flow_nothing(name: str) -> None:
     [
         ("windup, upper bound", "max-min-serial", 2),
         ("different widths", "max-min-concurrent", 0),
-        ("too wide", "max-min-serial", 0),
+        ("too wide", "max-min-concurrent", 0),
     ],
 )
 def test_the_best_discipline_comes_within_two_percent_of_the_ideal(name: str, discipline: str, backfill: int) -> None:
