@@ -2,8 +2,8 @@
 
 When a server receives a signal to stop, it first waits for all of its requests and only then sends the app the
 lifespan's shutdown. Queued requests would delay it, or be cut off when its patience ends. The middleware therefore
-handles the signal itself from startup to shutdown: queued requests are rejected, and running ones finish. The server's
-own handler is called as before.
+handles the signal itself from startup to shutdown: queued requests are rejected, and running ones finish
+(`runtime.controller.Controller.close`). The server's own handler is called as before.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """The middleware: resolve each request, wait until it is admitted or rejected, call the app, and free the seats.
 
 It is pure ASGI, and does as little as possible for a request that is admitted at once: the app gets the server's own
-``receive``, and a ``send`` that adds two headers to the start of the response.
+``receive``, and a ``send`` that adds two headers to the start of the response. While a request waits,
+`body.RequestBody.watch` notices that its client hangs up.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,5 +1,8 @@
 """The cache of resolved requests. A key consists of exactly the parts of a scope that the result depends on.
 
+The values are what `resolver.RequestResolver` has found out about a request: its identity, classification and cost. For
+requests that are not in this cache, `classification.classifier.Classifier` has a cache of its decisions.
+
 Method, path and peer are always part of a key. Headers, the query, the user and the client certificate are part of it
 only if an authenticator, rule or distinguisher reads them. A header that only rules for OPTIONS read is not part of a
 key for GET.

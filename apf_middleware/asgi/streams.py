@@ -1,5 +1,7 @@
 """The policy for requests with more than a plain response: streams, watches, slow readers and reduced estimates.
 
+A stream may last for hours. Where its level says so, it gives its seats back when its response begins.
+
 A WebSocket is a stream from the start. A request that accepts ``text/event-stream`` or watches a resource probably is
 one, and a response of type ``text/event-stream`` certainly is.
 

@@ -1,9 +1,9 @@
 """The queues of a level: opened, dealt to flows, and closed when there are more than desired.
 
-**Deck.** A flow's hash deals a hand of queues from the deck, and a ticket joins the queue of its hand with the least
-waiting work. The deck may be larger than desired for a while: queues beyond the desired number get no new tickets, and
-go when they are idle. Kubernetes instead removes any queue that becomes empty while there are too many, and moves those
-behind it up, so flows find themselves in other queues; ``strict_upstream`` does the same.
+**Deck.** A flow's hash deals a hand of queues from the deck (see `shuffle.Dealer`), and a ticket joins the queue of its
+hand with the least waiting work. The deck may be larger than desired for a while: queues beyond the desired number get
+no new tickets, and go when they are idle. Kubernetes instead removes any queue that becomes empty while there are too
+many, and moves those behind it up, so flows find themselves in other queues; ``strict_upstream`` does the same.
 
 **Exact queues.** Shuffle sharding makes it unlikely that a light flow shares all its queues with heavy ones, but a
 heavy flow has as many turns as its hand has queues. Where each flow has a queue of its own, nothing depends on chance

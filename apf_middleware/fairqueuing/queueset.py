@@ -4,12 +4,13 @@ Pure and synchronous. Time is the argument ``now`` (integer nanoseconds that nev
 tickets that it seated, and the caller wakes them. No timer runs: `QueueSet.next_event_at` returns when lingering seats
 come free, and any call at or after that time frees them first.
 
-The `Deck` chooses a queue for a ticket. The `Discipline` picks the queue that is served next, unless the `Guarantee`
-names one that has fallen too far behind its fair share. The oldest ticket of that queue is seated if enough seats are
-free. Otherwise the free seats are saved up for it, and other tickets may be seated before it for a bounded time only
-(see `seats`). When the seats suffice, the ticket's gates are asked. A ticket that a gate keeps waiting is *parked*: it
-is removed from the chain of its queue, so its seats aren't counted as demand, and it isn't picked. It still counts
-towards the length of its queue. `QueueSet.unpark` puts it back before all tickets that arrived later.
+The `Deck` chooses a queue for a ticket. The `Discipline`, by default `EqualSerial`, picks the queue that is served
+next, unless the `Guarantee` names one that has fallen too far behind its fair share. The oldest ticket of that queue is
+seated if enough seats are free. Otherwise the free seats are saved up for it, and other tickets may be seated before it
+for a bounded time only (see `seats`). When the seats suffice, the ticket's gates are asked. A ticket that a gate keeps
+waiting is *parked*: it is removed from the chain of its queue, so its seats aren't counted as demand, and it isn't
+picked. It still counts towards the length of its queue. `QueueSet.unpark` puts it back before all tickets that arrived
+later.
 
 Known defects of Kubernetes are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
 code replay exactly:

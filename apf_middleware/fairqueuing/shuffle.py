@@ -1,9 +1,9 @@
 """Shuffle sharding: the few queues that a flow may use, so that a heavy flow can't fill those of all others.
 
-A level's queues are a deck of cards; 64 bits of entropy, hashed from the flow, deal a hand of distinct cards. The same
-flow always gets the same hand, and two flows rarely share a whole one. Hash and dealing equal upstream's bit by bit.
-The hash must have more entropy than the deal consumes, or the last cards are dealt unevenly. The bound of 60 bits keeps
-the unevenness to about 32:33.
+A level's queues are a deck of cards (see `deck`); 64 bits of entropy, hashed from the flow, deal a hand of distinct
+cards. The same flow always gets the same hand, and two flows rarely share a whole one. Hash and dealing equal
+upstream's bit by bit. The hash must have more entropy than the deal consumes, or the last cards are dealt unevenly. The
+bound of 60 bits keeps the unevenness to about 32:33.
 """
 
 import hashlib

@@ -3,8 +3,8 @@
 A gate is a condition beside the seats. It may limit a resource, of which each request takes a part. The gate computes a
 key for each request that it concerns, and has a slot for each key (see `slot`). It answers with a lease, which is given
 back when the request has ended; with `ParkDecision`, which parks the request; or with `Reject`. The `GateScheduler`
-asks all gates of a request in one step. Unless all let the request pass, it gives all leases back in the same step,
-parks the request, and decides when to ask again.
+(see `scheduler`) asks all gates of a request in one step. Unless all let the request pass, it gives all leases back in
+the same step, parks the request, and decides when to ask again.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""Named queues: requests are checked here; `apf_middleware.runtime.queues` carries them out.
+"""Named queues: requests are checked here, and carried out by `runtime.queues.named_queues.NamedQueues`.
 
 A change concerns one worker alone, and ends with it. To change all workers, ask each of them, as the command line does;
 to keep a change, write it into the files.

@@ -7,7 +7,7 @@ is its ``min_current``. Beyond that it has a target, its smoothed demand. Then, 
 
 1. not even enough for every min: each has its min, for that is promised;
 2. enough for every min but not for every min_current: each goes the same part of the way between the two;
-3. enough: the solver divides the seats in proportion to the targets, between min_current and max.
+3. enough: the solver (`allocation.solve`) divides the seats in proportion to the targets, between min_current and max.
 
 Smoothing follows demand up at once and down slowly: average plus one deviation is the envelope, and what was above it
 loses its lead by half in 30 adjustments (five minutes, at one in ten seconds). The caller

@@ -145,7 +145,7 @@ class Lending(Sharing):
         elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
             # Most requests take this branch, so it computes the limit and the counts without calls.
             ledger = self.ledger
-            limit = ledger.free + level.counted
+            limit = ledger.free + level.counted  # what other levels lend, and what the level has already
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
                 limit = level.most
             queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
