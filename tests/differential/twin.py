@@ -103,7 +103,7 @@ class TwinQueueSet:
         self.lingering: list[TwinTicket] = []  # in the order of their release
         self.rejected = dict.fromkeys(Reason, 0)
         self.head: TwinTicket | None = None  # for whom seats are saved up
-        self.rounds: dict[int, int] = {}  # of back-fill that each has begun, by the id of the ticket
+        self.rounds: dict[TwinTicket, int] = {}  # of back-fill that each has begun
         self.passers: list[TwinTicket] = []  # who has been seated before the head in this round
         self.demanded = 0  # seats wanted, times the nanoseconds for which they were
         self._adopt(settings)
@@ -279,8 +279,8 @@ class TwinQueueSet:
             without = self.total(TwinQueue.executing) <= len(self.passers)
         if head is not self.head or without:  # its turn begins, or a round of it ends
             self.head, self.passers = head, []
-            self.rounds[id(head)] = self.rounds.get(id(head), 0) + 1
-        if self.rounds[id(head)] > self.settings.backfill:
+            self.rounds[head] = self.rounds.get(head, 0) + 1
+        if self.rounds[head] > self.settings.backfill:
             return None
         narrow = [queue for queue in self.queues if queue.line and queue.line[0].width <= limit - in_use]
         return self._next_queue(narrow) if narrow else None

@@ -327,11 +327,12 @@ async def test_an_app_can_see_what_holds_a_request() -> None:
 async def test_operators_close_and_open_a_gate() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedApp(tasks, configuration(server=DB))
-        protected.gates.close("db", for_=0.05)
+        protected.gates.close("db", for_=10)
         waiter = protected.request("/db/waiter")
         await settle()
         assert protected.started == []
         assert protected.gates.list()[0].state == "held"
+        protected.gates.close("db", for_=0.05)
         with anyio.fail_after(60):
             await waiter.end()
         assert waiter.status == 200

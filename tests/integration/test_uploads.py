@@ -81,7 +81,8 @@ async def test_a_slow_remainder_of_a_body_ends_the_request() -> None:
         protected.pass_time()
         await long.end()
 
-        assert (long.status, problem(long)["reason"], problem(long)["waited"]) == (408, "slow-body", 0)
+        assert (long.status, problem(long)["reason"]) == (408, "slow-body")
+        assert problem(long)["waited"] < 60, "it was seated at once, however busy the machine is"
         assert len(long.sent) == 2, "what the app sent afterwards isn't sent"
         assert [message["type"] for message in protected.received["/long"]] == ["http.request", "http.disconnect"]
         counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]

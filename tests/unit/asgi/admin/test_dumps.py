@@ -301,4 +301,4 @@ async def test_others_have_their_turn_between_portions(*, as_json: bool) -> None
             await write_text(("A", "B"), rows, lambda row: (str(row), ""))
         tasks.cancel_scope.cancel()
 
-    assert turns >= 10
+    assert turns >= 9  # trio chooses at random which of two tasks is first, and so perhaps not after the last portion
