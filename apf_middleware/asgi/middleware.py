@@ -59,7 +59,8 @@ _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
 _E: Final = frozenset(b"eE")  # the sixth letter of text/event-stream
-_Reply = tuple[Send, Headers, Admission]  # a sender is bound to it as a method, which is faster than a partial
+# The `self` of a sender: `MethodType(sender, reply)` is the app's ``send``. That is faster than a partial.
+_Reply = tuple[Send, Headers, Admission]
 
 
 class APFMiddleware:
@@ -151,7 +152,7 @@ class APFMiddleware:
             if (policy is None and body is None) or _may_arrive(now, admission, policy, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                client = admission, scope, receive, body
+                client = admission, scope, receive, body  # its watch receives the body, and is the body from then on
                 body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
             if admission.state is not _SEATED:
                 _end(admission, body)
@@ -168,7 +169,7 @@ class APFMiddleware:
             if admission.state is _SEATED:  # otherwise it was rejected, or a stream or the app has released the seats
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
-                _end(admission, body)
+                _end(admission, body)  # most requests have nothing to end
 
     async def _receive(
         self, scope: Scope, receive: Receive, send: Send, now: int, resolved: ResolvedRequest | None
@@ -201,7 +202,7 @@ class APFMiddleware:
         return None
 
     async def _find(self, scope: Scope, receive: Receive | RequestBody, send: Send, now: int) -> ResolvedRequest | None:
-        """Resolve a request; None if it has been answered already."""
+        """Resolve a request, after the housekeeping that is due; None if it has been answered already."""
         service = self._service
         if service.due <= now:
             service.keep_house(now)
@@ -315,7 +316,10 @@ def _may_arrive(
 
 
 def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> RequestBody | None:
-    """Return the part of a request's body that has arrived; None if no body is announced."""
+    """Return the body of a request, with what has arrived of it; None if no body is announced.
+
+    If the client waits for the status 100 (Continue), nothing has been received yet.
+    """
     announced = announcement(scope)
     if not announced:
         return None

@@ -4,8 +4,8 @@ The values are what `resolver.RequestResolver` has found out about a request: it
 requests that are not in this cache, `classification.classifier.Classifier` has a cache of its decisions.
 
 Method, path and peer are always part of a key. Headers, the query, the user and the client certificate are part of it
-only if an authenticator, rule or distinguisher reads them. A header that only rules for OPTIONS read is not part of a
-key for GET.
+only if an authenticator, rule or distinguisher reads them. If a header is read only by rules for OPTIONS, it isn't part
+of the keys for GET.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ REMEMBERED: Final = 4096
 
 V = TypeVar("V")
 
-_MOST_METHODS: Final = 32  # the number of methods whose headers are cached; clients may invent methods
+_MOST_METHODS: Final = 32  # for so many, the names of the headers in their keys are kept; clients may invent methods
 _HOST: Final = b"host"
 
 
@@ -40,7 +40,8 @@ class CacheKeys:
     """Compute the keys of scopes.
 
     The ``chain``, the schemas of the configuration and the estimates (``costs``) decide which parts of a scope are in a
-    key. For the ``plain_methods`` that is only method, path and peer, unless the scope has a root path or a ``user``.
+    key. The keys of the ``plain_methods`` consist of method, path and peer only, unless the scope has a root path or a
+    ``user``.
     """
 
     __slots__ = (
@@ -60,7 +61,7 @@ class CacheKeys:
     def __init__(self, configuration: Configuration, chain: Chain, costs: Dependence = STEADY) -> None:
         self._chain = chain
         self._credentials = chain.headers
-        # The key of the scope that may hold the caller; the empty string, which no scope has, if it isn't read.
+        # The name of the scope's entry that holds the caller; "", which no scope has, if no authenticator reads it.
         self.user: str = "user" if chain.reads_user else ""
         self._certificate = "extensions" if chain.reads_certificate else ""
         self._asks_always = chain.reads_more
@@ -106,7 +107,10 @@ class CacheKeys:
         return key
 
     def _headers_for(self, method: str) -> frozenset[bytes]:
-        """Return the names of the headers that are in the keys of this method, and cache them for most methods."""
+        """Return the names of the headers that are in the keys of this method.
+
+        They are remembered for the first `_MOST_METHODS` methods.
+        """
         by_rule = [names for methods, names in self._by_rule if not methods or method.upper() in methods]
         wanted = self._always.union(*by_rule)
         if len(self._by_method) < _MOST_METHODS:
@@ -138,7 +142,10 @@ class RequestCache(BoundedCache[Key, V]):
         self._plain_methods, self._user = keys.plain_methods, keys.user
 
     def recall(self, scope: Scope) -> V | None:
-        """Return the cached result for a request; None if there is none, or if the scope lacks a part of the key.
+        """Return the result for a request if it is in the young generation; None otherwise.
+
+        `RequestResolver.resolve` then looks in both generations. The result is None also if the scope lacks a part of
+        the key.
 
         Most keys are method, path and peer. Those are built inline, without a call of `CacheKeys.of_request`.
         """

@@ -1,9 +1,9 @@
 """Resolve requests: from an ASGI scope to the caller, the level and the work.
 
-Authentication, digest, classification and estimate take some microseconds, and most callers send many requests. The
-result is therefore cached, with a key of exactly the facts that it depends on (see `request_cache`). The number of
-entries and the length of each key are bounded. An entry is valid until the caller's credential expires. Each
-configuration has its own resolver.
+Authentication, extracting the facts that rules read (the *digest*), classification and the estimate of the work take
+some microseconds, and most callers send many requests. The result is therefore cached, with a key of exactly the facts
+that it depends on (see `request_cache`). The number of entries and the length of each key are bounded. An entry is
+valid until the caller's credential expires. Each configuration has its own resolver.
 """
 
 import time
@@ -118,9 +118,9 @@ NO_DETAILS: Final = RequestDetails("", "", None)
 class ResolvedRequest(Destination):
     """The destination of all requests with the same cache key; it must not be used after the time ``until``.
 
-    ``headers`` are added to the responses. ``policy`` is None unless the requests may become streams or watches, or get
-    fewer seats than their estimate. A request with ``gates`` is never cached, so ``gates``, ``digest`` and ``scope``
-    are its own.
+    ``headers`` are added to the responses. ``policy`` is None unless the level limits open streams, the requests are
+    Kubernetes watches, or they get fewer seats than their estimate. A request with ``gates`` is never cached, so
+    ``gates``, ``digest`` and ``scope`` are its own.
     """
 
     __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
@@ -250,7 +250,7 @@ class RequestResolver:
         self.successor: RequestResolver | None = None
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
-        """Resolve a request that isn't in the cache, and cache the result where it may be.
+        """Resolve a request that isn't in the cache, and cache the result if it may be cached.
 
         ``messages`` is the server's ``receive``, or the body if a part of it was received before.
         """

@@ -4,16 +4,16 @@ The first schema that accepts the request wins, by precedence and then by name. 
 that every request has exactly one level. The fallbacks are the KEP's backstops: one for the group system:masters and
 one for all others.
 
+A *plan* lists the schemas that can accept requests of one identity. They are grouped by the resource, or the first
+segment of the path, that they name. For each resource or first segment, a plan lists the compiled rules
+(*alternatives*) up to the first one that accepts everything, so most plans are short. An index by user, group and
+service-account namespace gives the schemas that name an identity, so a new identity is only compared with these.
+
 Three caches make it fast. Each is bounded in entries and in the length of its keys, because clients choose paths,
 headers and names. Decisions are cached by exactly those facts that any rule reads: usually caller, verb and path, or
 caller, verb and resource. Plans are cached by identity, so that a new path is only compared with schemas that can match
 that identity. Flows are cached with their hash. Where a flow depends on facts outside of the key, such as a header, the
 schema is cached and only the flow is computed again.
-
-A *plan* is the schemas that can accept requests of one identity, by the name of the resource or the first segment of
-the path. It is computed from an index of the schemas by the users, groups and namespaces of service accounts that they
-name, so that a new identity is only compared with schemas that can match it. For each name, a plan lists alternatives
-up to the first one that accepts everything, so most plans are short.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +56,7 @@ LONGEST_FLOW = 256
 """The maximum length of the distinguisher of a cached flow, in characters."""
 
 _EVERYBODY = "everybody"
-_PLANS_SHARED = 1024  # distinct sets of alternatives; identities with the same set share a plan
+_PLANS_SHARED = 1024  # distinct sets of alternatives; identities with the same set share its `_Steps`
 _Key = tuple[str, str]  # the kind of subject, and its name
 _Step = tuple[int, Predicate | None]
 _NamedStep = tuple[int, Predicate | None, frozenset[str] | None]
@@ -203,7 +203,7 @@ def _keys_of_conjunction(conjunction: Conjunction) -> set[_Key]:
         if test.inverted or test.operator is Operator.PATTERN_MATCH or test.field not in {Field.USER, Field.GROUPS}:
             continue
         kind = "user" if test.field is Field.USER else "group"
-        # The groups of a superset include all values, so one of them suffices as a key.
+        # SUPER_SET requires all values among the caller's groups, so any one value suffices as a key.
         values = test.values[:1] if test.operator is Operator.SUPER_SET else test.values
         return {(kind, value) for value in values}
     return {(_EVERYBODY, "")}
@@ -224,10 +224,10 @@ class _Outcome:
 class Classifier:
     """Classifies requests by flow schemas.
 
-    ``hash_flow`` makes 64 bits of a schema's name and a distinguisher. ``fallback`` takes the requests that no schema
-    accepts, and ``masters_fallback``, if given, those of system:masters; the rules of both are ignored, and they may be
-    among ``schemas``. In ``flowless_levels``, which have at most one queue, flows don't matter: the distinguisher is
-    empty and the entropy is 0, as in Kubernetes.
+    ``hash_flow`` hashes a schema's name and a distinguisher to 64 bits. ``fallback`` takes the requests that no schema
+    accepts, and ``masters_fallback``, if given, those of system:masters. As fallbacks, both take every such request:
+    their rules are ignored. If one is also among ``schemas``, its rules apply there as usual. In ``flowless_levels``,
+    which have at most one queue, flows don't matter: the distinguisher is empty and the entropy is 0, as in Kubernetes.
     """
 
     __slots__ = (
@@ -284,7 +284,7 @@ class Classifier:
     def classify(self, digest: RequestDigest) -> Classification:
         """Return the schema, level and flow of this request."""
         key = (self._plain_key if digest.resource is None else self._resource_key)(digest)
-        found = self._decisions.young.get(key)
+        found = self._decisions.young.get(key)  # a call less than `get`; `_decide` looks in both generations
         if found.__class__ is Classification:  # for an outcome, the flow must still be computed
             return found
         return self._decide(digest, key, found)
@@ -316,6 +316,7 @@ class Classifier:
         plan, short = self._plan(digest.identity)
         outcome = self._outcome(plan, digest)
         classification = self._classification(outcome, digest)
+        # The first two parts of the key are name and groups, whose length ``short`` has bounded.
         if short and sum(map(len, key[2:])) <= LONGEST_KEY:  # type: ignore[arg-type]  # all have lengths
             self._decisions.put(key, classification if outcome.settled else outcome)
         return classification

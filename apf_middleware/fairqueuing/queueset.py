@@ -8,9 +8,9 @@ The `Deck` chooses a queue for a ticket. The `Discipline`, by default `EqualSeri
 next, unless the `Guarantee` names one that has fallen too far behind its fair share. The oldest ticket of that queue is
 seated if enough seats are free. Otherwise the free seats are saved up for it, and other tickets may be seated before it
 for a bounded time only (see `seats`). When the seats suffice, the ticket's gates are asked. A ticket that a gate keeps
-waiting is *parked*: it is removed from the chain of its queue, so its seats aren't counted as demand, and it isn't
-picked. It still counts towards the length of its queue. `QueueSet.unpark` puts it back before all tickets that arrived
-later.
+waiting is *parked*: its queue no longer lists it among the waiting tickets, so its seats aren't counted as demand, and
+it isn't picked. It still counts towards the length limit of its queue. `QueueSet.unpark` puts it back before all
+tickets that arrived later.
 
 Known defects of Kubernetes are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
 code replay exactly:
@@ -20,7 +20,7 @@ leaving tickets  when a ticket leaves its queue unserved, tickets behind it are 
 phantom seats    when a ticket gets fewer seats than it asked for, the rest doesn't count as demand any more
 surplus queues   queues beyond the configured number are removed when they are idle, and the others keep their index
 zero seats       a level with no seats and no queues admits no ticket
-final seats      final seats are limited to the level's seats, also in a level without queues
+final seats      the seats that a ticket keeps after its reply are limited to the level's, also without queues
 """
 
 from collections.abc import Callable, Sequence
@@ -59,8 +59,8 @@ class QueueSet:
     ceiling is seated when nothing else of the level runs; it would wait for ever otherwise.
 
     Without a ``ceiling``, both are the concurrency of the settings. With one, the seats are *steered*: the caller
-    divides seats among several levels, and sets ``concurrency`` before each call. The meters of the discipline then run
-    at the number of seats in use, and no demand is recorded.
+    divides seats among several levels, and sets ``concurrency`` before each call. The virtual time of the
+    discipline (its *meters*) then advances in proportion to the seats in use, and no demand is recorded.
     """
 
     __slots__ = (
@@ -344,10 +344,10 @@ class QueueSet:
         self._has_events = self._is_restless or self.lingering.next_at is not None
 
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
-        """Account for tickets of one seat that ran one after another, each alone, since the queue set was idle.
+        """Account for tickets that never entered the queue set: it was idle, and they ran one at a time.
 
-        There were ``times`` of them. Together they held their seats for ``held_ns`` and did ``work``. The last one, of
-        the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
+        Each had one seat. There were ``times`` of them. Together they held their seats for ``held_ns`` and did
+        ``work``. The last one, of the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
         """
         assert self.is_idle, f"{self!r} isn't idle"
         self.discipline.advance(until - self._now, 0)
@@ -405,7 +405,7 @@ class QueueSet:
             asked = width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 if gatekeeper is not None and gatekeeper.bars(now, ticket):
-                    continue  # it has been parked, because seats saved up for a ticket that can't pass would be wasted
+                    continue  # it has been parked or refused: it may not pass, so saved seats would be wasted
                 self._save_up(now, ticket, seated)
                 break
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
@@ -466,6 +466,8 @@ class QueueSet:
         if not self.rounds:
             return False
         reservation = self.reservation
+        # Would ``head`` fit if the tickets that passed it in this round weren't there? Those of this level use
+        # ``own_seats``; those of other levels reduce the limit by ``other_seats``, but it never exceeds the ceiling.
         most = min(self.ceiling, self.concurrency + reservation.other_seats)
         if head.width > self.ceiling:
             would_fit = self.executing <= reservation.own_tickets and self.ceiling <= most
@@ -539,7 +541,7 @@ class QueueSet:
         self.parked += 1
 
     def park(self, now: int, ticket: Ticket) -> None:
-        """Remove ``ticket`` from the chain of its queue until `unpark`, because it waits for a gate."""
+        """Take ``ticket`` out of the waiting tickets of its queue until `unpark`, because it waits for a gate."""
         queue = ticket.queue
         assert queue is not None, "a waiting ticket has a queue"
         self._withdraw(now, queue, ticket)
@@ -560,7 +562,7 @@ class QueueSet:
         self.seats_waiting += ticket.width
         if self.guarantee is not None:
             self.guarantee.wait(now, queue, ticket.width, self.deck)
-        if ticket.newer is not None:
+        if ticket.newer is not None:  # it was inserted before tickets that arrived later
             self.discipline.rejoin(queue, ticket)
         seated = self._dispatch(now)
         self.note_demand(now)
@@ -583,7 +585,7 @@ class QueueSet:
             self._withdraw(now, queue, ticket)
 
     def _withdraw(self, now: int, queue: Queue, ticket: Ticket) -> None:
-        """Take ``ticket`` out of the chain of ``queue`` unserved."""
+        """Take ``ticket`` out of the waiting tickets of ``queue``, unserved."""
         if self.reservation.rounds:
             self.reservation.end(ticket)
         was_oldest = queue.oldest is ticket

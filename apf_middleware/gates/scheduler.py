@@ -7,19 +7,21 @@ all its leases or none. If a gate stops it, the request is parked at a *slot*, w
 key (see `slot`).
 
 *Steps.* A step is one call of the sharing, with all its effects. During a step, no parked request joins its queue
-again. The scheduler records which slots have changed. After the step, `pump` lets requests of these slots try, one
-candidate of each level and slot at a time.
+again. The scheduler records which slots have changed. After the step, `pump` puts requests of these slots back into
+their queues, where they try their gates again. At most one of each level and slot, the *candidate*, is on its way at a
+time.
 
-*Order.* A request that arrives at a slot where others wait, or whose cost is known not to fit, waits there without
-asking the gate. A request that has waited before may try before those that wait there, except an earlier request of its
-own flow and cost. Earlier means the order of arrival at the server, so two requests can't give way to each other for
-ever.
+*Order.* A new request waits without asking the gate if others already wait at the slot, or if its cost is known not to
+fit. A request that has already waited at some gate need not queue behind those that wait here, unless one of them is an
+earlier request of its own flow and cost. Earlier means the order of arrival at the server, so two requests can't give
+way to each other for ever.
 
-*No lost wake-up.* After each step, every level with requests at a slot that is open to them has a candidate there.
+*No lost wake-up.* After `pump`, no request waits at a slot that is open to it unless its level has a candidate there.
 
-*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. A refusal counts only
-if the slot hasn't been opened since the question was asked. A lease is kept until the request is seated, and is given
-back if another gate stops the request.
+*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. If the answer is to
+wait (a `ParkDecision`), it counts only if the slot hasn't been opened since the question was asked; a `Reject` counts
+in any case. A lease that such a gate grants is kept while the request waits for its seat, and is given back if another
+gate stops the request.
 """
 
 from collections import deque
@@ -101,7 +103,10 @@ class GateScheduler:
         return acquisition is None or self._try(now, acquisition)
 
     def bars(self, now: int, ticket: Ticket) -> bool:
-        """Return whether a gate of ``ticket`` is known to be closed to it; if so, park or refuse the ticket."""
+        """Return whether ``ticket`` may not ask its gates now; if so, park or refuse it.
+
+        Either one of them is known to be closed to it, or earlier requests wait.
+        """
         acquisition = self._acquisitions.get(ticket)
         return acquisition is not None and not self._is_free(now, acquisition)
 
@@ -122,7 +127,10 @@ class GateScheduler:
         *,
         limit_ns: int,
     ) -> Acquisition:
-        """Create the acquisition of ``ticket``, which has to pass ``gates`` and is about to arrive as a parked one."""
+        """Create the acquisition of ``ticket``, which has to pass ``gates``.
+
+        The ticket has arrived and is parked, or is about to arrive at a level without queues.
+        """
         self._numbers += 1
         acquisition = Acquisition(ticket, level, request, number=self._numbers, now=now, limit_ns=limit_ns)
         for name in gates:
@@ -179,7 +187,7 @@ class GateScheduler:
         return acquisition
 
     def release(self, now: int, ticket: Ticket, *, early: bool = False) -> None:
-        """Give back the leases of ``ticket``, which has ended; if ``early``, only those that end with its headers."""
+        """Give back the leases of ``ticket``, which has ended; if ``early``, those due when its response begins."""
         acquisition = self._acquisitions.get(ticket)
         if acquisition is None:
             return
@@ -211,6 +219,7 @@ class GateScheduler:
         return True
 
     def _is_barred(self, acquisition: Acquisition, need: GateNeed) -> bool:
+        """Return whether the request may not ask this gate now: it is closed to it, or others come first."""
         gate = need.gate
         if gate.is_closed:
             return True
@@ -253,7 +262,9 @@ class GateScheduler:
             queue.order.charge(acquisition.flow, acquisition.ticket.total_work)
             queue.slot.put_last(queue)
             if queue.slot.cause == OpeningCause.RESCUE.value:
-                queue.slot.cause = ""  # count a rescue once, not for each request that passes after this opening
+                # Count a rescue (an opening by timer, because no event came for long) once, not for each request that
+                # passes after this opening.
+                queue.slot.cause = ""
                 queue.slot.gate.counters.rescues += 1
         for need in acquisition.needs:
             slot = self.slots.find(need.gate, need.key)
@@ -311,7 +322,7 @@ class GateScheduler:
         return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
 
     def _park(self, now: int, acquisition: Acquisition, stage: AcquisitionStage) -> None:
-        """Remove the request from the chain of its queue, if it is there, and give its leases back."""
+        """Take the request out of the waiting tickets of its queue, if it is there, and give its leases back."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         if queue is not None:
             queue.candidate = None
@@ -376,7 +387,8 @@ class GateScheduler:
         if not (self.slots.dirty or self._ready):
             return _NO_TICKETS
         seated: list[Ticket] = []
-        # The loop ends, because each iteration seats, parks or refuses one request, and a slot that parks it closes.
+        # The loop ends: each iteration seats, refuses or parks a request, and a slot that parks it closes; or it leaves
+        # the request in its queue as the candidate of its level and slot, of which there is only one.
         while (acquisition := self._next(now)) is not None:
             acquisition.stage = AcquisitionStage.QUEUED
             if acquisition.reservations:
@@ -421,7 +433,7 @@ class GateScheduler:
                 queue.remove(acquisition)
                 return acquisition
             queue.remove(acquisition)
-            queue.aside[acquisition] = None
+            queue.aside[acquisition] = None  # the last event can't help it
             slot.forget(acquisition)
         return None
 

@@ -1,4 +1,4 @@
-"""The outcome for one request: seats, or a reason why it was rejected; and the destination of requests of one kind.
+"""The outcome for one request (`Admission`), and the level and work that similar requests share (`Destination`).
 
 An app finds its admission as ``scope["apf"]``. To create only one object for each request, the admission is also the
 request's ticket in the queues, and refers to the task that waits. Its methods call the controller of its destination,
@@ -100,19 +100,19 @@ class AdmissionControl(Protocol):
         ...
 
     def let_revoke(self, admission: "Admission") -> None:
-        """Allow a running request to be asked to give way."""
+        """Let a running request be asked for its seats back, when another level waits for seats that it deserves."""
         ...
 
     def held_by(self, admission: "Admission") -> "ParkedRequest | None":
-        """Return the gate that keeps a request waiting, if one does."""
+        """Return the state of a request that waits for a gate; None if it waits for none."""
         ...
 
 
 class Destination:
     """The level, the counters and the work that all requests of one classification and identity share.
 
-    Requests that write are counted apart from those that read. If costs are learned, ``route`` is the key for those of
-    these requests.
+    Requests that write are counted apart from those that read. If costs are learned, ``route`` is the key under
+    which the costs of these requests are kept.
     """
 
     __slots__ = ("classification", "controller", "counters", "identity", "route", "runtime", "work")
@@ -168,7 +168,8 @@ class Admission(Ticket):
         self.state: TicketState = _NEW
         self.reason: Reason | None = None
         self.queue: Queue | None = None
-        self.stream: Stream | None = None  # a place among the open streams, and watches, until the response has ended
+        # Its place among the open streams, and its Kubernetes watches; both end with the response.
+        self.stream: Stream | None = None
 
     @property
     def level(self) -> str:
@@ -200,7 +201,7 @@ class Admission(Ticket):
 
     @property
     def held_by(self) -> "ParkedRequest | None":
-        """The gate that keeps the request waiting, with the time since when; None if no gate does."""
+        """The state of the request at the gate that it waits for; None if it waits for none."""
         return self.destination.controller.held_by(self)
 
     def release(self) -> bool:
@@ -226,10 +227,11 @@ class Admission(Ticket):
         return True
 
     def watch(self, resource: str, namespace: str = "", name: str = "", *, api_group: str = "") -> "Watch":
-        """Register this request as a watch of a resource, of a namespace or of one object, until it ends or `unwatch`.
+        """Record that the client of this request is notified of changes (a *watch*).
 
-        If writes are estimated as in Kubernetes, a request that writes a watched object is charged for the
-        notifications.
+        The changes are those of a type of resource, of such resources in a namespace, or of one object. The watch ends
+        with the request or by `unwatch`. If writes are estimated as in Kubernetes, a request that writes a watched
+        object is charged for the notifications.
         """
         return self.long_term().watch(Resource(resource, api_group, namespace=namespace, name=name))
 
@@ -252,7 +254,10 @@ class Admission(Ticket):
 
     @property
     def revoked(self) -> Revocation:
-        """Whether the owner of the seats has asked for them back; never set if `revocable` hasn't been called."""
+        """The revocation of the seats: set when another level, which deserves them, has asked for them back.
+
+        It is never set before `revocable` is called.
+        """
         found: Revocation | None = getattr(self, "_revocation", None)
         if found is None:
             self._revocation = found = Revocation()

@@ -48,7 +48,7 @@ _LINGERING: Final = TicketState.LINGERING
 _NONE: Final[Sequence[Ticket]] = ()
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
-_RESTLESS_NS: Final = 10_000_000  # how often a restless discipline is asked while requests wait
+_RESTLESS_NS: Final = 10_000_000  # how often a discipline that `is_restless` is asked while requests wait
 
 
 class Controller:
@@ -82,7 +82,7 @@ class Controller:
         self.running: RunningRequests | None = running
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
-        self._thread = threading.get_ident()  # the only one in which requests may be woken
+        self._thread = threading.get_ident()  # that of the serving loop; in any other, `look` frees no seats
         self.bodies: IncomingBodies = IncomingBodies(now, alarm)
         self._adopt_bodies()
         self.reclaimer: Reclaimer | None = None  # created for the first request that is `revocable`
@@ -142,9 +142,9 @@ class Controller:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         width = admission.width
-        # A request that is alone in its level is seated here, without a call of the sharing. There are two exceptions:
-        # a linger has ended (`quick_until`), whose seats the sharing must free first, and exempt levels, whose seats
-        # the sharing must count.
+        # A request that is alone in its level (see `sharing.level`) is seated here, without a call of the sharing, with
+        # two exceptions: if seats kept after a reply (a *linger*) are due by now (`quick_until`), the sharing must free
+        # them first; at exempt levels, the sharing must count the seats.
         if (
             width <= shared.quick_width
             and now < self._gated.quick_until
@@ -154,7 +154,7 @@ class Controller:
             is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
-                destination.runtime.note_alone()  # while the earlier request is still recorded as alone
+                destination.runtime.note_alone()  # before `arrive` ends the record of the earlier request as alone
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:  # `LevelRuntime.look` computes the occupancy of such requests later
@@ -164,7 +164,7 @@ class Controller:
             return
         destination.runtime.observe(now)
         self._count_arrived(now, admission, width)
-        if seated:  # lingers that have ended by now may have seated requests of any level
+        if seated:  # `arrive` first frees lingering seats that are due; requests of any level may have got them
             self._wake(now, seated, admission)
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
@@ -177,7 +177,7 @@ class Controller:
         runtime = admission.destination.runtime
         seated = self._gated.abandon(now, runtime.shared, admission, reason)
         runtime.observe(now)
-        if not admission.is_seated:  # the end of a linger may have seated it first
+        if not admission.is_seated:  # `abandon` first frees lingering seats that are due; the request may have got them
             self._count_left(admission)
             self._count_rejected(admission, now)
             if admission.waiter is not None:
@@ -208,7 +208,7 @@ class Controller:
             if destination.route is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         # The request may have arrived alone and not be alone any more: the next arrival in the level ends that.
-        if shared.alone is admission:
+        if shared.alone is admission:  # then it has one seat, and `extra_seats` doesn't change
             if now < self._gated.quick_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)
             else:
@@ -235,7 +235,7 @@ class Controller:
         runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
-        """Allow a running request to be asked to give way."""
+        """Let a running request be asked for its seats back, when another level waits for seats that it deserves."""
         if self.reclaimer is None:
             self.reclaimer = Reclaimer(self.registry)
         self.reclaimer.enter(admission)
@@ -253,7 +253,7 @@ class Controller:
             self.gate_runner.release_leases(admission, early=early)
 
     def held_by(self, admission: Admission) -> "ParkedRequest | None":
-        """Return the gate that keeps a request waiting, if one does."""
+        """Return the state of a request that waits for a gate; None if it waits for none."""
         return None if self.gates is None else self.gates.holding(admission)
 
     def _note_refused(self, now: int, admission: Admission, is_newcomer: bool) -> None:  # noqa: FBT001 - a callback
@@ -460,7 +460,10 @@ class Controller:
     # Beginning and end
 
     def close(self) -> None:
-        """Reject all waiting requests, and later ones except at exempt levels. Running requests finish."""
+        """Reject the waiting requests, and later ones except at exempt levels. Running requests finish.
+
+        Waiting requests that fit when a wider one before them is rejected are still served.
+        """
         self.is_closing = True
         self.bodies.close()
         for runtime in self.registry:

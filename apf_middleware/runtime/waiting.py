@@ -1,10 +1,11 @@
-"""The one place where a request waits: for seats, until its wait limit is over, or until its client hangs up.
+"""The one place where a request waits for seats.
 
 A wait ends when seats come free, when the wait limit is over, when the client hangs up, or when the request is rejected
 (by a gate, or because its level closes). Each of these events changes the state of the admission in one synchronous
 step, before the waiting task resumes. So the task reads the outcome from the admission, and two outcomes can't race.
-The only race is with a cancellation of the task, which may happen in the same step in which the request is seated. Then
-its seats are released again; if it still waits, it leaves its queue. In both cases the cancellation continues.
+The only race is with a cancellation of the task: it may come after the request was seated and before the task resumes.
+If the request has been seated, its seats are released again; if it still waits, it leaves its queue. In both cases the
+cancellation continues.
 
 On asyncio a waiting request costs a future. When the wait becomes long, a task begins to watch the client. Requests
 with the same wait limit share one timer (see `wait_monitor`).
@@ -95,6 +96,8 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
+    # A wait becomes long after at most twice `WATCH_AFTER_NS`. A shorter limit would then expire late, so its deadline
+    # is set now; such a wait never watches the client.
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:

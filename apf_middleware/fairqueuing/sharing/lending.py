@@ -1,7 +1,8 @@
 """Seats lent and reclaimed at each dispatch (``borrowing: immediate``, the default).
 
 **What a level may use.** T seats are shared among the levels (see `ledger`). Each limited level *counts for* the seats
-that it uses or for its min, whichever is larger. F is what then remains of T. At this moment a level may use
+that it uses or for its min, whichever is larger. An exempt level counts for the seats that it uses. F is what then
+remains of T. At this moment a level may use
 
     L = F + the seats that the level itself counts for,   but at least its min and at most its max.
 
@@ -16,20 +17,21 @@ seated one at a time, because each of them changes the order.
 
 **No ticket waits for ever.** A ticket that is wider than its level's max counts as that max, and is seated when nothing
 else of its level runs. If nothing runs in any level, L is the max for every level, so the first ticket is seated.
-Otherwise the seats that a ticket lacks are used by other levels beyond their mins, and come free when those requests
-end.
+If requests run, each seat that a ticket lacks is used by one of them, in its own level or beyond the min of another,
+and comes free when that request ends.
 
-**Draining levels** keep their min (at least one seat), max and weight for as long as requests wait there. When seats
-are divided, they get their nominal seats first. So a reload that renames or removes a level changes nothing for these
-requests. Meanwhile the other levels keep the mins that they had before; a new or higher min applies when the level has
-drained. So the server never runs more requests than it has seats for.
+**Draining levels** keep their min (at least one seat), max and weight for as long as requests wait there. Whenever the
+scheduler divides the seats (`LevelScheduler.divide`), draining levels get their nominal seats before the other levels
+get theirs. So a reload that renames or removes a level changes nothing for these requests. Meanwhile the other levels
+keep the mins that they had before; a new or higher min applies when the level has drained. So the server never runs
+more requests than it has seats for.
 
-**Virtual time.** A level's meters must run at the number of seats that the level really has. If R ran faster than
-service while seats are lent to others, all backlogged flows would lag behind R. A new flow starts at R, so it would be
-served after all of them, however little it asks for. If R ran slower than service, a new flow would be served alone
-until it has caught up with the others. L is not that number: it changes with the steps of other levels, and it includes
-seats that are saved up for them. The number of seats in use changes only by the level's own steps, so the meters run at
-that.
+**Virtual time.** The virtual time R of a level must advance as fast as the level is served, so in proportion to the
+seats that it really has. If R ran faster than service while seats are lent to others, all backlogged flows would lag
+behind R. A new flow starts at R, so it would be served after all of them, however little it asks for. If R ran slower
+than service, a new flow would be served alone until it has caught up with the others. L is not the number of seats that
+the level really has: it changes with the steps of other levels, and it includes seats that are saved up for them. The
+number of seats in use changes only by the level's own steps, so R advances in proportion to that.
 """
 
 from collections.abc import Callable, Sequence
@@ -176,7 +178,10 @@ class Lending(Sharing):
         return seated
 
     def _arrive_among_others(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` arrive while other levels wait; it gets only seats that aren't due to them first."""
+        """Let ``ticket`` arrive while other levels wait.
+
+        It gets only seats within its level's min, or those for which no waiting level comes before its own.
+        """
         queueset = level.queueset
         if not queueset.settings.queues:
             queueset.concurrency = self._scheduler.limit_of_newcomer(now, level)
@@ -223,6 +228,8 @@ class Lending(Sharing):
         return [*ended, *self._dispatch(now)]
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
+        # The seat of a limited level is within its min, so no other level may use it. That of an exempt level may come
+        # free for others, so while some wait, `_release_apart` lets them have it.
         if level.alone is ticket and now < self.quick_until and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
@@ -260,7 +267,10 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release ``ticket``, whose level isn't common or where it is alone; the next levels in turn get its seats."""
+        """Release ``ticket``, which is alone in its level, or whose level has a parent, is held or closing, or drains.
+
+        The levels whose turn it is get its seats.
+        """
         level.wake()
         ended = self._advance(now)
         level.queueset.concurrency = 0
@@ -339,7 +349,7 @@ class Lending(Sharing):
             level.queueset.seat_head(now, ticket)
             if backfill is not None:
                 backfill.note_seated()
-            if is_contended:
+            if is_contended:  # turns and lags (see `balance`) matter only while several levels wait
                 self._turns += 1
                 level.turn = self._turns
                 level.used_before = level.queueset.seats_in_use
@@ -359,7 +369,10 @@ class Lending(Sharing):
     # After each step
 
     def _note(self, now: int, level: SharedLevel) -> None:
-        """Update, after a change, the seats that ``level`` counts for, and whether it waits, rests or has drained."""
+        """Update what a change may affect: the seats that ``level`` counts for, and its state.
+
+        That is whether it has waiting requests, is idle (*rests*, see `level`), or has drained.
+        """
         queueset = level.queueset
         used = queueset.seats_in_use
         self.ledger.count(level, max(used, level.least))
@@ -441,7 +454,7 @@ class Lending(Sharing):
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
-            queueset.reservation.join(self._passed)
+            queueset.reservation.join(self._passed)  # a ticket may pass waiting tickets of several levels
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
             level.counted = 0
