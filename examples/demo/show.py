@@ -36,8 +36,17 @@ _TERMINATED = 143  # 128 and SIGTERM's number
 
 def main(arguments: Sequence[str] | None = None) -> None:
     told = _parse(arguments)
+    ended: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        """End as Ctrl-C does, so that servers are stopped too: asyncio cancels its tasks then."""
+        ended.append(number)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, lambda *_: sys.exit(_TERMINATED))  # so that servers are stopped then, too
+        signal.signal(ending, end)
     _raise_file_limit()
     register_sketch()
     for stream in (sys.stdout, sys.stderr):
@@ -48,8 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _print(console, _opening(load))
     try:
         without, protected = _play(console, load)
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         console.show_cursor()  # whoever is interrupted in the very moment of hiding it would leave it hidden
+        if ended:
+            sys.exit(_TERMINATED)
         raise
     except ServerStartError as error:
         sys.exit(f"the demonstration needs two servers, and one didn't start: {error}")
