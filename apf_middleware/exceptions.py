@@ -12,6 +12,7 @@ APFError
 │   ├── QueueConflictError     not as things are now (also a RuntimeError)
 │   └── QueueInvalidError      fields break rules: all of them, by name (also a ValueError)
 ├── MissingAdmissionError      a request that hasn't come through the middleware (also a LookupError)
+├── BlockedLoopError           the event loop didn't answer another thread in time (also a TimeoutError)
 ├── TraceFormatError           a trace file is not what it should be (also a ValueError)
 └── MissingExtraError          an optional package is not installed (also an ImportError)
 
@@ -24,6 +25,7 @@ from typing import Any
 __all__ = [
     "MOST_AMOUNT",
     "APFError",
+    "BlockedLoopError",
     "ClockError",
     "InfeasibleError",
     "InvalidValueError",
@@ -85,6 +87,18 @@ class UnknownArgumentError(APFError, TypeError):
 
 class TicketStateError(APFError, RuntimeError):
     """A ticket was used out of turn."""
+
+
+class BlockedLoopError(APFError, TimeoutError):
+    """The event loop didn't answer another thread in time."""
+
+    def __init__(self, waited_s: float) -> None:
+        super().__init__(waited_s)
+        self.waited_s: float = waited_s
+
+    def __str__(self) -> str:
+        rule = f"The event loop hasn't answered this thread for {self.waited_s:g} s, because a function blocks it"
+        return f"{rule}. Run what blocks in a thread, say with anyio.to_thread.run_sync"
 
 
 class TraceFormatError(APFError, ValueError):

@@ -6,12 +6,10 @@ handles the signal itself from startup to shutdown: queued requests are rejected
 (`runtime.controller.Controller.close`). The server's own handler is called as before.
 """
 
-import asyncio
 import signal
 import threading
 import traceback
 from collections.abc import Awaitable, Callable
-from functools import partial
 from multiprocessing.process import current_process
 from types import FrameType
 from typing import Any, Final, Protocol
@@ -28,7 +26,6 @@ __all__ = [
     "ParentWatch",
     "Serving",
     "Signals",
-    "caller_on_loop",
     "refuse_to_start",
     "run_beside",
     "run_lifespan",
@@ -48,21 +45,6 @@ def _nothing() -> None:
     """Do nothing, where no callback is set."""
 
 
-def caller_on_loop(function: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that schedules ``function`` in the running event loop; signal handlers may call it."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        from trio.lowlevel import current_trio_token  # noqa: PLC0415 - installed only where trio runs
-
-        return partial(current_trio_token().run_sync_soon, function)
-    return lambda: None if loop.is_closed() else _discard(loop.call_soon_threadsafe(function))
-
-
-def _discard(_handle: object) -> None:
-    """Discard a handle that the caller doesn't need."""
-
-
 class Signals:
     """A handler of signals that calls a function and then the handler that was installed before.
 
@@ -75,11 +57,11 @@ class Signals:
     def __init__(self, *numbers: signal.Signals, may_end: bool = True) -> None:
         self._numbers = numbers or _SIGNALS
         self._may_end = may_end
-        self._leave: Callable[[], None] = _nothing
+        self._leave: Callable[[], object] = _nothing
         self._perish: Callable[[], None] = _nothing
         self._before: dict[signal.Signals, Any] = {}
 
-    def listen(self, leave: Callable[[], None], perish: Callable[[], None] = _nothing) -> None:
+    def listen(self, leave: Callable[[], object], perish: Callable[[], None] = _nothing) -> None:
         """Call ``leave`` at each signal from now on, and ``perish`` if the signal is about to kill the process.
 
         Python allows this only in the main thread; in other threads this method does nothing.

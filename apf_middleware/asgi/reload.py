@@ -17,7 +17,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -27,7 +27,7 @@ from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.lifespan import Signals, caller_on_loop
+from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.files import find_files, read_files
@@ -35,6 +35,7 @@ from apf_middleware.config.problems import Absent, Problems
 from apf_middleware.config.problems import Path as FieldPath
 from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
+from apf_middleware.runtime.event_loop import EventLoop
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
@@ -220,11 +221,11 @@ class Reloader:
         """Begin to react to signals and changed files; this needs the running event loop."""
         if not self._sources:
             return
-        ask = caller_on_loop(self._ask)
+        ask = partial(EventLoop().post, self._ask)
         if self._signals is not None:
             self._signals.listen(ask)
         if self._watcher is not None:
-            self._watcher.start(partial(_unless_ended, ask))
+            self._watcher.start(ask)
 
     def end(self) -> None:
         """Stop reacting to signals and changed files."""
@@ -251,14 +252,6 @@ class Reloader:
 
     def __repr__(self) -> str:
         return f"<Reloader of {', '.join(fspath(one) for one in self._sources) or 'nothing'}: {dict(self.loads)}>"
-
-
-def _unless_ended(ask: Callable[[], Awaitable[None] | None]) -> None:
-    """Call ``ask``, unless the event loop has ended; the watcher's thread may run longer than the loop."""
-    try:
-        ask()
-    except RuntimeError:
-        return
 
 
 def needs_restart(
@@ -310,9 +303,9 @@ class Watcher:
         self._look = self._seen()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._changed: Callable[[], None] | None = None
+        self._changed: Callable[[], object] | None = None
 
-    def start(self, changed: Callable[[], None]) -> None:
+    def start(self, changed: Callable[[], object]) -> None:
         """Begin to watch, and call ``changed`` also for changes since the watcher was constructed."""
         self.stop()
         self._stop, self._changed = threading.Event(), changed
@@ -326,7 +319,7 @@ class Watcher:
         self._stop.set()
         self._thread = None
 
-    def _run(self, stop: threading.Event, changed: Callable[[], None]) -> None:
+    def _run(self, stop: threading.Event, changed: Callable[[], object]) -> None:
         directories, is_deep = watched_directories(self._sources)
         self._compare(changed)
         for _ in self._watch(
@@ -344,7 +337,7 @@ class Watcher:
                 return
             self._compare(changed)
 
-    def _compare(self, changed: Callable[[], None]) -> None:
+    def _compare(self, changed: Callable[[], object]) -> None:
         look = self._seen()
         if look != self._look:
             self._look = look

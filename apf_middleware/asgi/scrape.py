@@ -7,6 +7,7 @@ to files, and any worker can answer for all of them.
 import os
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from anyio.to_thread import run_sync
 from prometheus_client import CollectorRegistry
@@ -17,8 +18,11 @@ from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.asgi.scope import HeaderView, method_of, path_of
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.metrics import DIRECTORY_VARIABLE, APFCollector, Publisher, ServerReading, compress, render, scrape
+from apf_middleware.runtime.event_loop import EventLoop
 
 __all__ = ["Scrape"]
+
+T = TypeVar("T")
 
 
 class Scrape:
@@ -35,7 +39,8 @@ class Scrape:
         self._chain = chain
         self._path_is_own = registry is None
         self._path = settings.served_path if self._path_is_own else None
-        self._collector = APFCollector(read, settings.prefix)
+        self._collector = APFCollector(read, settings.prefix, self._run_on_loop)
+        self._loop: EventLoop | None = None  # known if an app reads its registry, which it may do in any thread
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
         self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
         if registry is not None and self._publisher is None:
@@ -47,6 +52,14 @@ class Scrape:
         self._chain = chain
         if self._path_is_own:
             self._path = settings.served_path
+
+    def find_loop(self) -> None:
+        """Take the event loop of this thread as the one that serves."""
+        if not self._path_is_own and (self._loop is None or not self._loop.is_here):
+            self._loop = EventLoop.running()
+
+    def _run_on_loop(self, collect: Callable[[], T]) -> T:
+        return collect() if self._loop is None else self._loop.call(collect)
 
     @property
     def path(self) -> str | None:

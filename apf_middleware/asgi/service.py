@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.control_socket import ControlSocket, Peer
 from apf_middleware.asgi.identity import Authenticator, build_chain
-from apf_middleware.asgi.lifespan import ParentWatch, Signals, caller_on_loop
+from apf_middleware.asgi.lifespan import ParentWatch, Signals
 from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.scrape import Scrape
@@ -30,6 +31,7 @@ from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerReading
 from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, read_server
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.event_loop import EventLoop
 from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.running_requests import RunningRequests
 
@@ -105,6 +107,7 @@ class Service:
         if looks:
             self._looked_at = now
         self.due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
+        self.scrape.find_loop()
         if self.scrape.is_read:
             self._kinds.begin()
         if self.scrape.is_shared:
@@ -228,7 +231,8 @@ class Service:
         """Start with the server: open the levels, handle signals and watch for changes."""
         self.controller.open()
         self.startup_gates.begin()
-        self._signals.listen(caller_on_loop(self.controller.close), self._remove_socket)
+        self.scrape.find_loop()
+        self._signals.listen(partial(EventLoop().post, self.controller.close), self._remove_socket)
         self._parent.start(self.controller.close)
         self._reloader.begin()
         self.scrape.publish()

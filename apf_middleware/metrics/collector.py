@@ -21,9 +21,11 @@ from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import ServerReading
 from apf_middleware.metrics.text import write_text
 
-__all__ = ["DEFAULT_PREFIX", "APFCollector", "metric_name", "require_prefix"]
+__all__ = ["DEFAULT_PREFIX", "APFCollector", "Run", "metric_name", "require_prefix"]
 
 DEFAULT_PREFIX: Final = "apf"
+
+Run = Callable[[Callable[[], list[Metric]]], list[Metric]]
 
 _PREFIX: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(?<!_)")
 
@@ -42,14 +44,23 @@ def metric_name(family: Family, prefix: str) -> str:
 
 
 class APFCollector(Collector):
-    """All metrics of one server; ``read`` makes its reading, in the thread that scrapes."""
+    """All metrics of one server, made of what ``read`` returns.
 
-    def __init__(self, read: Callable[[], ServerReading], prefix: str = DEFAULT_PREFIX) -> None:
+    A registry may be read in any thread. ``run`` calls a function where nothing changes meanwhile what is read.
+    """
+
+    def __init__(
+        self, read: Callable[[], ServerReading], prefix: str = DEFAULT_PREFIX, run: Run = lambda collect: collect()
+    ) -> None:
         self._read = read
+        self._run = run
         self._prefix = require_prefix(prefix)
         self._ledger = RatioLedger()
 
     def collect(self) -> Iterator[Metric]:
+        return iter(self._run(lambda: list(self._metrics())))
+
+    def _metrics(self) -> Iterator[Metric]:
         for family, points in read_families(self._read(), self._ledger):
             metric = self._metric(family)
             if family.kind == "histogram":

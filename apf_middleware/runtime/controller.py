@@ -4,7 +4,6 @@ The controller has the clock and the levels. Its `Sharing` decides which request
 wakes them. All methods are synchronous, so no other task runs between a decision and its effects.
 """
 
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,7 +81,6 @@ class Controller:
         self.running: RunningRequests | None = running
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
         self._alarm = alarm(self.tick, now)
-        self._thread = threading.get_ident()  # that of the serving loop; in any other, `look` frees no seats
         self.bodies: IncomingBodies = IncomingBodies(now, alarm)
         self._adopt_bodies()
         self.reclaimer: Reclaimer | None = None  # created for the first request that is `revocable`
@@ -350,21 +348,14 @@ class Controller:
 
     def tick(self) -> None:
         """End the lingers that are due, handle events of gates, and update the counters."""
-        # The alarm calls this on the loop that serves requests. A new loop may run in another thread than the last one.
-        self._thread = threading.get_ident()
         if self.gates is not None:
             self.gates.read_inbox()
         self.look(self.now())
         self._set_alarm()
 
     def look(self, now: int) -> None:
-        """Free the seats whose linger has ended, and bring all counters up to ``now``.
-
-        A metrics registry may be read in any thread. In a thread other than the event loop's, only the counters are
-        updated; the alarm frees the seats in the thread of the loop.
-        """
-        if threading.get_ident() == self._thread:
-            self._wake(now, self._gated.tick(now))
+        """Free the seats whose linger has ended, and bring all counters up to ``now``."""
+        self._wake(now, self._gated.tick(now))
         self.registry.look(now)
 
     def _set_alarm(self) -> None:
@@ -470,8 +461,7 @@ class Controller:
             self._send_away(runtime, Reason.QUEUE_CLOSED)
 
     def open(self) -> None:
-        """Accept requests again, on the event loop of this thread."""
-        self._thread = threading.get_ident()
+        """Accept requests again."""
         self.is_closing = False
         self.bodies.open()
 

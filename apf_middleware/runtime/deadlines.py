@@ -36,6 +36,7 @@ class Deadlines(Generic[T]):
         ends_at = (self._now() if since is None else since) + self.limit_ns
         if not self._ends:
             self._alarm.ask(ends_at)
+        self._ends.pop(item, None)  # one that begins again must not keep its place in the order
         self._ends[item] = ends_at
 
     def end(self, item: T) -> None:

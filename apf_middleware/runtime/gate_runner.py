@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from anyio import create_task_group
 
@@ -27,6 +27,7 @@ from apf_middleware.gates import (
 from apf_middleware.metrics.reading import GateReading
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
+from apf_middleware.runtime.event_loop import EventLoop
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import log_event
 
@@ -76,8 +77,7 @@ class GateRunner:
         self.chance: Callable[[], float] = Random().random  # noqa: S311 - it spreads pauses and guards nothing
         self._log_errors_at = 0
         self._questions: set[asyncio.Task[None]] = set()  # a loop refers to its tasks weakly
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._trio_token: Any = None
+        self._loop: EventLoop | None = None
         gates.bind(self)
 
     # What happens to requests
@@ -132,29 +132,16 @@ class GateRunner:
         self._wake(now, self.sharing.settle(now))
 
     def _end_step(self) -> None:
-        if self._loop is None and self._trio_token is None:
-            self._find_loop()
+        if self._loop is None or not self._loop.is_here:
+            self._loop = EventLoop.running()
         at = self.gates.scheduler.timers.next_at()
         if at is not None:
             self._alarm.ask(at)
 
-    def _find_loop(self) -> None:
-        try:
-            self._loop = asyncio.get_running_loop()
-        except RuntimeError:
-            try:
-                from trio.lowlevel import current_trio_token  # noqa: PLC0415 - only an app on trio must have it
-
-                self._trio_token = current_trio_token()
-            except (ImportError, RuntimeError):
-                return
-
     def post(self) -> None:
         """Have the events of other threads read, in the event loop's thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tick)
-        elif self._trio_token is not None:
-            self._trio_token.run_sync_soon(self._tick, idempotent=True)
+        if self._loop is not None:
+            self._loop.post(self._tick)
 
     # Asynchronous gates
 

@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 __all__ = ["Module", "Package", "cycles"]
@@ -69,17 +69,19 @@ class Package:
 
     def __init__(self, folder: Path) -> None:
         self.modules: dict[str, Module] = {}
+        self._graphs: dict[bool, Mapping[str, set[str]]] = {}
         for path in sorted(folder.rglob("*.py")):
             name = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
             self.modules[name] = Module(name, path)
 
-    @cache  # noqa: B019 - a few packages in a process
     def graph(self, *, typing: bool) -> Mapping[str, set[str]]:
         """Return the modules that each module imports."""
-        return {
-            name: {found for one in module.imports(typing=typing) if (found := self._module_of(one)) not in ("", name)}
-            for name, module in self.modules.items()
-        }
+        if typing not in self._graphs:
+            self._graphs[typing] = {
+                name: {found for one in module.imports(typing=typing) if (found := self._module_of(one))} - {name}
+                for name, module in self.modules.items()
+            }
+        return self._graphs[typing]
 
     def _module_of(self, imported: str) -> str:
         if imported in self.modules:

@@ -1,12 +1,18 @@
 """What a scrape says of requests that really came, also by the names that Kubernetes has removed."""
 
 import re
+import threading
+from typing import Any
 
 import anyio
 import pytest
+from anyio.to_thread import run_sync
+from prometheus_client import CollectorRegistry, generate_latest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
+from apf_middleware.metrics import ServerReading
+from apf_middleware.runtime import read_server
 from tests.support.protected_app import ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +98,23 @@ async def test_a_write_is_shown_with_the_watches_that_it_concerns() -> None:
 async def test_removed_kubernetes_names_are_optional() -> None:
     async with anyio.create_task_group() as tasks:
         assert "request_concurrency" not in await scraped(ProtectedApp(tasks))
+
+
+async def test_a_registry_that_is_read_in_a_thread_is_read_beside_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+
+    def read_and_note(*args: Any, **named: Any) -> ServerReading:  # noqa: ANN401
+        threads.append(threading.get_ident())
+        return read_server(*args, **named)
+
+    monkeypatch.setattr("apf_middleware.asgi.service.read_server", read_and_note)
+    registry = CollectorRegistry()
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, configuration(seats=10), registry=registry)
+        running = await protected.holder()
+        text = (await run_sync(generate_latest, registry)).decode()
+        protected.finish()
+        assert (await running.end()).status == 200
+
+    assert f"apf_current_executing_requests{LABELS}}} 1.0\n" in text
+    assert threads == [threading.get_ident()]

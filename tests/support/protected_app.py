@@ -64,13 +64,13 @@ spec:
 class ProtectedApp:
     """An app behind the middleware that holds requests until the test ends them, and records their paths."""
 
-    def __init__(self, tasks: TaskGroup, config: Configuration | None = None) -> None:
+    def __init__(self, tasks: TaskGroup, config: Configuration | None = None, **options: Any) -> None:  # noqa: ANN401
         self.tasks = tasks
         self.started: list[str] = []
         self.finished: list[str] = []
         self.bodies: dict[str, list[Message]] = {}
         self.may_finish: dict[str, anyio.Event] = {}
-        self.middleware = APFMiddleware(self._app, config or configuration())
+        self.middleware = APFMiddleware(self._app, config or configuration(), **options)
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]

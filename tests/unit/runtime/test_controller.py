@@ -1,6 +1,5 @@
 """The controller's times: seats come free when a linger has ended, also while no request waits."""
 
-import threading
 from collections.abc import Callable
 
 from apf_middleware.fairqueuing import Work
@@ -54,17 +53,3 @@ def test_the_alarm_rings_at_the_end_of_each_linger_though_no_request_waits() -> 
     at_ends.ring()
 
     assert world.crowd.shared.is_idle
-
-
-def test_a_registry_that_is_read_in_another_thread_changes_no_seats() -> None:
-    world = LevelWorld()
-    world.release(world.arrive(Work(1, 1, 50)))
-    world.time = 60
-    reader = threading.Thread(target=world.read)
-    reader.start()
-    reader.join()
-    assert world.crowd.shared.queueset.seats_in_use == 1
-
-    world.read()
-
-    assert world.crowd.shared.queueset.seats_in_use == 0

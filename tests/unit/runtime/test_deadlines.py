@@ -100,6 +100,13 @@ def test_a_timer_that_rings_early_is_set_again_unless_it_is_nearly_in_time(
     assert clock.expired == {"a": expired_at}
 
 
+def test_one_that_begins_again_delays_none_of_the_others(clock: Clock) -> None:
+    for item, at in (("a", 0), ("b", 10), ("a", 30)):
+        clock.begin(item, at * MS)
+    clock.timer.run(200 * MS)
+    assert clock.expired == {"a": 80 * MS, "b": 60 * MS}
+
+
 def test_one_that_raises_does_not_keep_the_others(clock: Clock) -> None:
     clock.broken.add("a")
     for item in "abc":

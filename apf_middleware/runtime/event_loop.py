@@ -1,0 +1,114 @@
+"""The running event loop, of asyncio or trio, as other threads and signal handlers reach it."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from apf_middleware.exceptions import BlockedLoopError
+
+if TYPE_CHECKING:
+    from trio.lowlevel import TrioToken
+
+__all__ = ["PATIENCE_S", "EventLoop"]
+
+PATIENCE_S: Final = 5.0
+"""How long a call from another thread waits for the event loop: half of Prometheus' own time limit for a scrape."""
+
+_LOOK_S: Final = 0.1  # how often a waiting thread looks whether the loop still runs
+
+T = TypeVar("T")
+
+
+class EventLoop:
+    """The event loop that runs in this thread; raise RuntimeError if there is none."""
+
+    __slots__ = ("_loop", "_thread", "_token")
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._token: TrioToken | None = None
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._token = _running_trio()
+
+    @classmethod
+    def running(cls) -> "EventLoop | None":
+        """Return the event loop of this thread, or None if there is none."""
+        try:
+            return cls()
+        except RuntimeError:
+            return None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this loop runs in the calling thread now."""
+        if self._token is None:
+            return asyncio._get_running_loop() is self._loop  # noqa: SLF001 - the public one raises where none runs
+        try:
+            return _running_trio() is self._token
+        except RuntimeError:
+            return False
+
+    def _is_running(self) -> bool:
+        return self._loop is None or self._loop.is_running()
+
+    def post(self, function: Callable[[], object]) -> bool:
+        """Have ``function`` called soon in the event loop; return False if the loop has ended.
+
+        Threads and signal handlers may call this.
+        """
+        try:
+            if self._token is not None:
+                self._token.run_sync_soon(function)
+            elif self._loop is not None:
+                self._loop.call_soon_threadsafe(function)
+        except RuntimeError:  # trio's RunFinishedError is one, too
+            return False
+        return True
+
+    def call(self, function: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+        """Return the result of ``function``, which runs in the thread of the event loop.
+
+        It runs in this thread if no loop is at work beside it: the loop is this thread's own, or has ended. Raise
+        BlockedLoopError if the loop doesn't call it within ``patience_s``.
+        """
+        if threading.get_ident() == self._thread:
+            return function()
+        result: Future[T] = Future()
+        if not self._is_running() or not self.post(lambda: _run(function, result)):
+            return function()
+        for _ in range(max(1, round(patience_s / _LOOK_S))):
+            try:
+                return result.result(_LOOK_S)
+            except TimeoutError:
+                if result.done():  # the function itself has raised this
+                    raise
+                if not self._is_running() and result.cancel():
+                    return function()
+        if result.cancel():
+            raise BlockedLoopError(patience_s)
+        return result.result()
+
+    def __repr__(self) -> str:
+        return f"<EventLoop {self._loop or self._token!r}>"
+
+
+def _run(function: Callable[[], T], result: "Future[T]") -> None:
+    if not result.set_running_or_notify_cancel():
+        return  # the caller has stopped waiting
+    try:
+        result.set_result(function())
+    except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+        result.set_exception(error)
+
+
+def _running_trio() -> Any:  # noqa: ANN401 - trio may not be installed
+    try:
+        from trio.lowlevel import current_trio_token  # noqa: PLC0415 - only an app on trio must have it
+    except ImportError:
+        raise RuntimeError("No event loop runs in this thread") from None
+    return current_trio_token()
