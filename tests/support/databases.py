@@ -54,6 +54,7 @@ class _Database:
 
     def pause(self) -> None:
         self._tell_all(signal.SIGSTOP)
+        _await(self, lambda: _state(self.process.pid) == "T")
 
     def resume(self) -> None:
         self._tell_all(signal.SIGCONT)
@@ -75,6 +76,11 @@ class _Database:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def _state(pid: int) -> str:
+    """Return the letter by which the system describes what a process does: T if it is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _children(parent: int) -> list[int]:

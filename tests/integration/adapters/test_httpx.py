@@ -18,9 +18,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 
 
 class Downstream:
-    """A server that answers after 5 ms, and notes how many it had at a time, by Host header."""
+    """A server that notes how many requests it had at a time, by Host header.
+
+    It answers a request when so many as ``await_most`` says have been there at once, and 5 ms later.
+    """
 
     def __init__(self) -> None:
+        self.await_most: dict[str, int] = {}
         self.now: dict[str, int] = {}
         self.most: dict[str, int] = {}
         self.port = 0
@@ -30,6 +34,7 @@ class Downstream:
         host = head.lower().partition("host: ")[2].partition(":")[0]
         self.now[host] = self.now.get(host, 0) + 1
         self.most[host] = max(self.most.get(host, 0), self.now[host])
+        await wait_until(lambda: self.most[host] >= self.await_most.get(host, 0))
         await asyncio.sleep(0.005)
         self.now[host] -= 1
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nhere")
@@ -59,6 +64,7 @@ def gate_of(gates: Gates, otherwise: int | None = None) -> HostGate:
 
 async def test_each_host_has_its_own_limit() -> None:
     async with downstream() as server, anyio.create_task_group() as tasks:
+        server.await_most = {"127.0.0.1": 2}
         gates = Gates(flush=60)
         gate = gate_of(gates)
         async with httpx.AsyncClient(transport=gate.transport(), trust_env=False) as client:
