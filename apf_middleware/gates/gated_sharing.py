@@ -79,7 +79,7 @@ class GatedSharing:
     ) -> None:
         self.sharing = sharing
         self.scheduler = scheduler
-        self.quick_until = 0  # this sharing must see every request (see `Sharing`)
+        self.alone_until = 0  # this sharing must see every request (see `Sharing`)
         self._describe = describe
         self._hooks = hooks
         self._is_early = is_early

@@ -141,11 +141,11 @@ class Controller:
             return
         width = admission.width
         # A request that is alone in its level (see `sharing.level`) is seated here, without a call of the sharing, with
-        # two exceptions: if seats kept after a reply (a *linger*) are due by now (`quick_until`), the sharing must free
+        # two exceptions: if seats kept after a reply (a *linger*) are due by now (`alone_until`), the sharing must free
         # them first; at exempt levels, the sharing must count the seats.
         if (
-            width <= shared.quick_width
-            and now < self._gated.quick_until
+            width <= shared.alone_width
+            and now < self._gated.alone_until
             and not shared.exempt
             and shared.seat_alone(now, admission)
         ):
@@ -207,7 +207,7 @@ class Controller:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
         # The request may have arrived alone and not be alone any more: the next arrival in the level ends that.
         if shared.alone is admission:  # then it has one seat, and `extra_seats` doesn't change
-            if now < self._gated.quick_until and not shared.exempt:
+            if now < self._gated.alone_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)
             else:
                 seated = self._gated.release(now, shared, admission)

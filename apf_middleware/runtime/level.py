@@ -154,7 +154,7 @@ class LevelRuntime:
     def look(self, now: int) -> None:
         """Bring all counters up to ``now``."""
         self.note_alone()
-        self.shared.wake()
+        self.shared.settle_alone()
         self.observe(now)
 
     def _add_alone(self) -> None:

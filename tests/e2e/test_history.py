@@ -10,9 +10,19 @@ from benchmarks.history import History, main, play
 BEFORE_S, AFTER_S = 6, 6
 
 
-@pytest.mark.timeout(90)
+def played_undisturbed(attempts: int = 5) -> History:
+    """Return the first history in which the machine served the clients about equally fast all the time."""
+    for _ in range(attempts):
+        seen = play("equal-serial", BEFORE_S, AFTER_S)
+        totals = [sum(window) for window in (*seen.before, *seen.after)]
+        if 3 * min(totals) >= max(totals):
+            return seen
+    pytest.fail(f"the machine stalled in each of {attempts} attempts")
+
+
+@pytest.mark.timeout(180)
 def test_no_client_starves_for_its_history() -> None:
-    seen = play("equal-serial", BEFORE_S, AFTER_S)
+    seen = played_undisturbed()
 
     assert not seen.is_starving, seen
     assert seen.before[-1][0] > 2 * seen.before[-1][1], "the first client used what the other one left"

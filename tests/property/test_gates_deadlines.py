@@ -189,7 +189,7 @@ class _Scene:
         assert not list(self.gates.scheduler)
         assert not self.db.used("")
         [crowd] = [runtime.shared for name, runtime in self.controller.levels.items() if name == "crowd"]
-        crowd.wake()
+        crowd.settle_alone()
         assert crowd.queueset.is_idle
         self.controller.sharing.check()
         self.gates.scheduler.check()

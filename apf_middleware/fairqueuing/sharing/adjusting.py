@@ -60,13 +60,13 @@ class Adjusting(Sharing):
         "_levels",
         "_strict",
         "_waiting",
+        "alone_until",
         "deduct_exempt",
         "draining",
         "failure",
         "fair_fraction",
         "levels",
         "parents",
-        "quick_until",
         "seats",
     )
 
@@ -94,7 +94,7 @@ class Adjusting(Sharing):
         self.draining: Sequence[SharedLevel] = levels.draining
         self.parents: Mapping[str, Parent] = levels.parents
         self.seats: int = seats
-        self.quick_until: int = 0
+        self.alone_until: int = 0
         self.deduct_exempt: bool = deduct_exempt
         self.fair_fraction: float = 0.0
         self.failure: InfeasibleError | None = None
@@ -109,10 +109,10 @@ class Adjusting(Sharing):
         if ticket.state is not _NEW:
             return queueset.arrive(now, ticket)  # which raises the error
         ended = self._advance(now)
-        if ticket.width <= level.quick_width and level.seat_alone(now, ticket):
+        if ticket.width <= level.alone_width and level.seat_alone(now, ticket):
             return [*ended, ticket] if ended else (ticket,)
-        level.wake()
-        level.quick_width = 0
+        level.settle_alone()
+        level.alone_width = 0
         seated = queueset.arrive(now, ticket)
         self._note(now, level)
         return [*ended, *seated] if ended else seated
@@ -132,15 +132,15 @@ class Adjusting(Sharing):
 
     def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         ended = self.tick(now)
-        level.wake()
-        level.quick_width = 0
+        level.settle_alone()
+        level.alone_width = 0
         level.queueset.arrive_parked(now, ticket)
         return ended
 
     def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         ended = self._advance(now)
-        level.wake()
-        level.quick_width = 0
+        level.settle_alone()
+        level.alone_width = 0
         seated = level.queueset.unpark(now, ticket)
         self._note(now, level)
         return [*ended, *seated]
@@ -180,7 +180,7 @@ class Adjusting(Sharing):
         """Make the adjustments that were due by ``now``; the queue sets check that it is an integer."""
         if now.__class__ is not int or now < self._due_at:
             return _NONE
-        self._levels.wake()
+        self._levels.settle_alone()
         missed = (now - self._due_at) // ADJUSTMENT_PERIOD_NS + 1
         for _ in range(min(missed, MOST_MADE_UP)):
             self._adjust(self._due_at)
@@ -200,7 +200,7 @@ class Adjusting(Sharing):
         if self._drained_at is None:
             return _NONE
         self._drained_at = None
-        self._levels.wake()
+        self._levels.settle_alone()
         self._adjust(now)
         return self._apply(now)
 
@@ -256,7 +256,7 @@ class Adjusting(Sharing):
             settings = level.settings if limits.max or level.exempt else WITHOUT_SEATS
             allowed = 0 if level.is_held else current
             seated += level.queueset.reconfigure(now, replace(settings, concurrency=allowed))
-            level.quick_width = 0
+            level.alone_width = 0
             self._note(now, level)
         return seated
 
@@ -274,7 +274,7 @@ class Adjusting(Sharing):
                 if self._levels.forget(level):
                     self._drained_at = now
             else:
-                level.rest(now)
+                level.allow_alone(now)
 
     # Levels
 
@@ -283,7 +283,7 @@ class Adjusting(Sharing):
     ) -> Sequence[Ticket]:
         SharedLevels.require(seats, wanted, hierarchy)
         ended = self.tick(now)
-        self._levels.wake()
+        self._levels.settle_alone()
         self.seats = seats
         self._levels.adopt(now, wanted, hierarchy)
         self._adjust(now)

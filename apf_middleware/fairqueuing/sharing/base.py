@@ -31,7 +31,7 @@ class Sharing(ABC):
 
     Every call returns the tickets that it seated, of any level, for the caller to wake. ``now`` must never decrease.
 
-    Before the time ``quick_until``, a request that is alone in a resting, limited level may be seated and released by
+    Before the time ``alone_until``, a request that is alone in a limited level may be seated and released by
     the level itself (see `SharedLevel.seat_alone`), without a call of the sharing. With 0 the sharing must see every
     request.
     """
@@ -42,7 +42,7 @@ class Sharing(ABC):
     draining: Sequence[SharedLevel]
     parents: Mapping[str, Parent]
     seats: int
-    quick_until: int
+    alone_until: int
 
     # The life of a ticket
 

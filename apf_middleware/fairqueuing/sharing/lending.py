@@ -83,16 +83,16 @@ class Lending(Sharing):
         "_passed",
         "_scheduler",
         "_turns",
+        "alone_until",
         "draining",
         "ledger",
         "levels",
         "parents",
-        "quick_until",
         "seats",
         "waiting",
     )
 
-    quick_until: int
+    alone_until: int
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Lending(Sharing):
         self.parents: Mapping[str, Parent] = levels.parents
         self.waiting: list[SharedLevel] = self._scheduler.waiting
         self._lingering: list[SharedLevel] = []
-        self.quick_until = _NEVER  # the end of the first linger
+        self.alone_until = _NEVER  # the end of the first linger
         self._is_restless = self._backfills = False
         self._passed: Passed = {}
         self._turns = 0
@@ -129,7 +129,7 @@ class Lending(Sharing):
     # The life of a ticket
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if ticket.width <= level.quick_width and now < self.quick_until and level.seat_alone(now, ticket):
+        if ticket.width <= level.alone_width and now < self.alone_until and level.seat_alone(now, ticket):
             if level.exempt:  # a limited level counts for its min already, which includes this seat
                 level.counted = 1
                 self.ledger.free -= 1
@@ -137,10 +137,10 @@ class Lending(Sharing):
         queueset = level.queueset
         if ticket.state is not _NEW:
             return queueset.arrive(now, ticket)  # which raises the error
-        ended = _NONE if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
-        if level.alone is not None or level.booked_count != level.alone_count:
-            level.wake()  # the queue set must first account for requests that were alone
-        level.quick_width = 0
+        ended = _NONE if self._clock <= now < self.alone_until and not self._is_restless else self._advance(now)
+        if level.alone is not None or level.settled_count != level.alone_count:
+            level.settle_alone()  # the queue set must first account for requests that were alone
+        level.alone_width = 0
         waiting = self.waiting
         if not level.is_common:
             seated = self._arrive_apart(now, level, ticket)
@@ -213,15 +213,15 @@ class Lending(Sharing):
 
     def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         ended = self._advance(now)
-        level.wake()
-        level.quick_width = 0
+        level.settle_alone()
+        level.alone_width = 0
         level.queueset.arrive_parked(now, ticket)
         return ended
 
     def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         ended = self._advance(now)
-        level.wake()
-        level.quick_width = 0
+        level.settle_alone()
+        level.alone_width = 0
         level.queueset.concurrency = 0
         level.queueset.unpark(now, ticket)
         self._note(now, level)
@@ -230,7 +230,7 @@ class Lending(Sharing):
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         # The seat of a limited level is within its min, so no other level may use it. That of an exempt level may come
         # free for others, so while some wait, `_release_apart` lets them have it.
-        if level.alone is ticket and now < self.quick_until and not (level.exempt and self.waiting):
+        if level.alone is ticket and now < self.alone_until and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
                 level.counted = 0
@@ -241,7 +241,7 @@ class Lending(Sharing):
             return queueset.release(now, ticket)  # which raises the error
         if level.alone is not None or not level.is_common:
             return self._release_apart(now, level, ticket)
-        ended = _NONE if self._clock <= now < self.quick_until and not self._is_restless else self._advance(now)
+        ended = _NONE if self._clock <= now < self.alone_until and not self._is_restless else self._advance(now)
         ledger, waiting = self.ledger, self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
         if others_wait:  # the seats go to the level whose turn it is, which may be another one
@@ -271,7 +271,7 @@ class Lending(Sharing):
 
         The levels whose turn it is get its seats.
         """
-        level.wake()
+        level.settle_alone()
         ended = self._advance(now)
         level.queueset.concurrency = 0
         if self.waiting:
@@ -291,7 +291,7 @@ class Lending(Sharing):
         if now.__class__ is not int or now < self._clock:
             raise_time_error(now, self._clock)
         self._clock = now
-        if now < self.quick_until:
+        if now < self.alone_until:
             return self._dispatch(now) if self._is_restless and self.waiting else _NONE
         due = [level for level in self._lingering if (level.queueset.next_event_at() or 0) <= now]
         for level in due:
@@ -312,13 +312,13 @@ class Lending(Sharing):
 
     def _find_first_end(self) -> None:
         ends = (level.queueset.next_event_at() for level in self._lingering)
-        self.quick_until = min((ends_at for ends_at in ends if ends_at is not None), default=_NEVER)
+        self.alone_until = min((ends_at for ends_at in ends if ends_at is not None), default=_NEVER)
 
     def tick(self, now: int) -> Sequence[Ticket]:
         return self._advance(now)
 
     def next_event_at(self) -> int | None:
-        return self.quick_until if self.quick_until < _NEVER else None
+        return self.alone_until if self.alone_until < _NEVER else None
 
     # Turns
 
@@ -371,7 +371,7 @@ class Lending(Sharing):
     def _note(self, now: int, level: SharedLevel) -> None:
         """Update what a change may affect: the seats that ``level`` counts for, and its state.
 
-        That is whether it has waiting requests, is idle (*rests*, see `level`), or has drained.
+        That is whether it has waiting requests, is idle, or has drained.
         """
         queueset = level.queueset
         used = queueset.seats_in_use
@@ -383,7 +383,7 @@ class Lending(Sharing):
         drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
         if drains and (has_stopped or used < level.least):
             # No request waits there any more, so the level needs only the seats in use, and the others get their mins.
-            self._levels.wake()
+            self._levels.settle_alone()
             self._recount(now)
         if used or queueset.waiting:
             return
@@ -391,10 +391,10 @@ class Lending(Sharing):
             if not queueset.parked:
                 self._forget(now, level)
         elif level.is_closing and level.least:
-            self._levels.wake()  # a level that is closed and idle is promised no seats
+            self._levels.settle_alone()  # a level that is closed and idle is promised no seats
             self._recount(now)
         else:
-            level.rest(now)
+            level.allow_alone(now)
 
     def _note_waits(self, now: int, level: SharedLevel, *, waits: bool) -> None:
         level.waits = waits
@@ -411,7 +411,7 @@ class Lending(Sharing):
         """Forget ``level``, which has drained; an earlier call may have done so already."""
         level.least = level.counted = 0
         if self._levels.forget(level):
-            self._levels.wake()
+            self._levels.settle_alone()
             self._recount(now)
 
     # Levels
@@ -424,7 +424,7 @@ class Lending(Sharing):
     ) -> Sequence[Ticket]:
         SharedLevels.require(seats, wanted, hierarchy)
         ended = self._advance(now)
-        self._levels.wake()
+        self._levels.settle_alone()
         self.seats = seats
         self._levels.adopt(now, wanted, hierarchy)
         self._recount(now)
@@ -462,9 +462,9 @@ class Lending(Sharing):
             level.waits = queueset.waiting > 0 and not level.is_held
             if level.waits:
                 self.waiting.append(level)
-            level.quick_width = 0
+            level.alone_width = 0
             if queueset.is_idle:
-                level.rest(now)
+                level.allow_alone(now)
         self._scheduler.divide()
 
     # Looking

@@ -1,15 +1,15 @@
 """One level among those that share seats: its queue set, its limits, and the request that is alone in it.
 
-**Resting.** Most levels are idle most of the time, and often have only one request. A level *rests* if no request
-waits, runs or lingers in it. If the level is promised at least one seat, a request for one seat is then seated at once:
-that seat is within the level's min, so no other request could have it. Therefore neither the queue set nor the sharing
-has to be called. The request is recorded here as *alone*; of earlier such requests, only the number and the total time
-are kept. An exempt level seats every request anyway; there the sharing only has to count the seat.
+**A request that is alone.** Most levels are idle most of the time, and often have only one request. If no request
+waits, runs or lingers in a level, and the level is promised at least one seat, a request for one seat is seated at
+once: that seat is within the level's min, so no other request could have it. Therefore neither the queue set nor the
+sharing has to be called. The request is recorded here as *alone*; of earlier such requests, only the number and the
+total time are kept. An exempt level seats every request anyway; there the sharing only has to count the seat.
 
-At any other event, or when a snapshot is taken, the queue set is brought up to date (`SharedLevel.wake`). A request
-that still runs alone arrives there, with its own time of arrival. Requests that have ended are booked with their
-totals. This is exact: each of them found the level idle and left it idle, so only their total work, their total time
-and the flow of the last one matter.
+At any other event, or when a snapshot is taken, the queue set is brought up to date (`SharedLevel.settle_alone`). A
+request that still runs alone arrives there, with its own time of arrival. Requests that have ended are booked with
+their totals. This is exact: each of them found the level idle and left it idle, so only their total work, their total
+time and the flow of the last one matter.
 """
 
 from collections.abc import Sequence
@@ -68,17 +68,17 @@ class SharedLevel:
     """
 
     __slots__ = (
-        "_booked_ns",
+        "_idle_since",
         "_last_entropy",
         "_last_work",
         "_limit_of",
         "_may_rest",
-        "_rested_at",
+        "_settled_ns",
         "_work",
         "alone",
         "alone_count",
         "alone_ns",
-        "booked_count",
+        "alone_width",
         "borrows_as",
         "counted",
         "deserved",
@@ -98,9 +98,9 @@ class SharedLevel:
         "name",
         "parent",
         "queueset",
-        "quick_width",
         "record",
         "settings",
+        "settled_count",
         "shares",
         "turn",
         "used_before",
@@ -117,7 +117,7 @@ class SharedLevel:
 
     alone_count: int
     alone_ns: int
-    booked_count: int
+    settled_count: int
     counted: int
     deserved: int
     entitled: int
@@ -157,10 +157,10 @@ class SharedLevel:
         self.record: LevelRecord | None = None  # set where limits are adjusted
         self.least = self.most = self.counted = self.kept = 0
         self._may_rest = may_rest and not queueset.strict_upstream
-        self.quick_width: int = 0  # the width up to which a request may be seated alone: 1 while the level rests
+        self.alone_width: int = 0  # the width up to which a request may be seated alone: 1 while the level is idle
         self.alone: Ticket | None = None
-        self.alone_count = self.alone_ns = self.booked_count = self._booked_ns = 0  # of those that came and went alone
-        self._rested_at = self.left_at = now
+        self.alone_count = self.alone_ns = self.settled_count = self._settled_ns = 0  # that came and went alone
+        self._idle_since = self.left_at = now
         self._work = self._last_work = self._last_entropy = 0
 
     @property
@@ -177,13 +177,13 @@ class SharedLevel:
         """Set the rank among borrowers: by ``priority``, and for the same priority levels without shares last."""
         self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.weight else 1)
 
-    # Resting
+    # A request that is alone
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
-        """Seat ``ticket``, which is no wider than ``quick_width``, as the only one; return False if it can't."""
-        if ticket.work.linger_ns or ticket.state is not _NEW or now < self._rested_at:
+        """Seat ``ticket``, which is no wider than ``alone_width``, as the only one; return False if it can't."""
+        if ticket.work.linger_ns or ticket.state is not _NEW or now < self._idle_since:
             return False
-        self.quick_width = 0
+        self.alone_width = 0
         self.alone = ticket
         ticket.state = _SEATED
         ticket.queueset = self.queueset
@@ -193,7 +193,7 @@ class SharedLevel:
     def release_alone(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """End the run of ``ticket``, which is ``alone``."""
         if now.__class__ is not int or now < ticket.seated_at:
-            self.wake()
+            self.settle_alone()
             return self.queueset.release(now, ticket)  # which raises the error
         held = now - ticket.seated_at
         ticket.state = _RELEASED
@@ -203,35 +203,35 @@ class SharedLevel:
         self._last_entropy = ticket.entropy
         self._last_work = work = (held + 5) // 10
         self._work += work
-        self._rested_at = now
-        self.quick_width = 1
+        self._idle_since = now
+        self.alone_width = 1
         return _NONE
 
-    def rest(self, now: int) -> None:
+    def allow_alone(self, now: int) -> None:
         """Allow the next request to be alone, if the level is idle and promised a seat."""
         is_promised = self.least or self.exempt
         if self.queueset.parked:
             return  # when a parked request returns to the queue set, that must know of all other requests
         is_open = not (self.is_held or self.queueset.is_quiescing)
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
-            self.quick_width = 1
-            self._rested_at = now
+            self.alone_width = 1
+            self._idle_since = now
 
-    def wake(self) -> None:
+    def settle_alone(self) -> None:
         """Account in the queue set for the requests that were or are alone."""
-        count = self.alone_count - self.booked_count
+        count = self.alone_count - self.settled_count
         queueset = self.queueset
         if count:
-            held = self.alone_ns - self._booked_ns
+            held = self.alone_ns - self._settled_ns
             queueset.book(
-                self._rested_at,
+                self._idle_since,
                 self._last_entropy,
                 times=count,
                 held_ns=held,
                 work=self._work,
                 last_work=self._last_work,
             )
-            self.booked_count, self._booked_ns, self._work = self.alone_count, self.alone_ns, 0
+            self.settled_count, self._settled_ns, self._work = self.alone_count, self.alone_ns, 0
         ticket = self.alone
         if ticket is not None:
             self.alone = None
@@ -242,14 +242,14 @@ class SharedLevel:
     def charge(self, ticket: Ticket, seats: float) -> None:
         """Bill ``ticket`` for so many seats."""
         if self.alone is ticket:
-            self.wake()  # the totals of requests that were alone assume one seat for each
+            self.settle_alone()  # the totals of requests that were alone assume one seat for each
         self.queueset.charge(ticket, seats)
 
     # Looking
 
     def snapshot(self, receiving: int = 0) -> LevelSnapshot:
         """Return a frozen snapshot; ``receiving`` is the number of requests whose bodies are still on their way."""
-        self.wake()
+        self.settle_alone()
         queueset, limits = self.queueset, self.limits
         return LevelSnapshot(
             level=self.name,
@@ -277,10 +277,10 @@ class SharedLevel:
     def check(self) -> None:
         """Raise AssertionError if the level's state is inconsistent."""
         self.queueset.check()
-        assert not (self.quick_width and self.alone), f"two requests could be alone in {self!r}"
-        if self.quick_width or self.alone:
+        assert not (self.alone_width and self.alone), f"two requests could be alone in {self!r}"
+        if self.alone_width or self.alone:
             assert self.least or self.exempt, f"nothing is promised to {self!r}"
-            assert self.queueset.is_idle, f"{self!r} doesn't rest"
+            assert self.queueset.is_idle, f"{self!r} isn't idle"
 
     def __repr__(self) -> str:
         alone = ", one alone" if self.alone else ""

@@ -100,7 +100,7 @@ class SharedLevels:
             self.parents[name] = Parent(name, limits, hierarchy.weight(name, limits), kept)
 
     def _drain(self, level: SharedLevel, *, had_min: bool) -> None:
-        level.quick_width = level.least = level.counted = 0
+        level.alone_width = level.least = level.counted = 0
         level.parent = None if level.parent is None else self.parents.get(level.parent.name)
         level.is_held = level.is_closing = False
         level.rank_borrower(0)
@@ -118,15 +118,15 @@ class SharedLevels:
 
     def operate(self, level: SharedLevel, *, held: bool, closing: bool) -> None:
         """Set whether ``level`` is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""
-        self.wake()
+        self.settle_alone()
         level.is_held, level.is_closing = held, closing
         if not level.is_draining:
             level.queueset.quiesce(reopen=not closing, closing=closing)
 
-    def wake(self) -> None:
-        """Bring the queue sets of all levels up to date (see `SharedLevel.wake`)."""
+    def settle_alone(self) -> None:
+        """Bring the queue sets of all levels up to date (see `SharedLevel.settle_alone`)."""
         for level in self:
-            level.wake()
+            level.settle_alone()
 
     def leaving(self) -> list[SharedLevel]:
         """Return the levels that drain or close, and so must be looked at when their last request has left."""
@@ -136,7 +136,7 @@ class SharedLevels:
 
     def snapshot(self, seats: int) -> SharingSnapshot:
         """Return a frozen snapshot; levels that drain come last."""
-        self.wake()
+        self.settle_alone()
         return SharingSnapshot(seats, tuple(level.snapshot() for level in self))
 
     def check(self) -> None:

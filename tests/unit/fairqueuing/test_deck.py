@@ -122,13 +122,13 @@ def test_the_flow_that_came_alone_has_its_place() -> None:
     settings = QueueSetSettings(2, SHARED, 1, 10, exact=1)
     shared = SharedLevel("a", settings, LevelLimits(2, 2, 2), QueueSet(settings, ceiling=2))
     shared.least = 2
-    shared.rest(0)
+    shared.allow_alone(0)
     for flow in (1, 2, 3):
         ticket = Ticket("flow", flow, Work())
         assert shared.seat_alone(flow * 10, ticket)
         shared.release_alone(flow * 10 + 5, ticket)
-        shared.quick_width = 1
-    shared.wake()
+        shared.alone_width = 1
+    shared.settle_alone()
 
     assert [queue.owner for queue in shared.queueset.deck if queue.owner is not None] == [3]
     shared.check()
