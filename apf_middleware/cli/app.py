@@ -15,6 +15,7 @@ from apf_middleware.cli.gate import gates
 from apf_middleware.cli.queue import queues
 from apf_middleware.cli.recommend import recommend
 from apf_middleware.cli.replay import replay
+from apf_middleware.cli.schema import schema
 from apf_middleware.cli.simulate import simulate
 
 __all__ = ["app", "options"]
@@ -45,7 +46,7 @@ def options(
 
 app.add_typer(queues, name="queue")
 app.add_typer(gates, name="gate")
-for _command in (check, explain, convert, simulate, recommend, collisions, replay, dump):
+for _command in (check, explain, convert, schema, simulate, recommend, collisions, replay, dump):
     app.command()(_command)
 for _group in (app, queues, gates):
     for _info in _group.registered_commands:  # typer cuts what it takes from a docstring to one line

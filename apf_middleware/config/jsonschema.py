@@ -1,10 +1,9 @@
-"""The JSON Schema of ``apf/v1``, for editors: ``python -m apf_middleware.config.jsonschema`` writes it anew.
+"""The JSON Schema of ``apf/v1``, for editors and for the reference of all keys.
 
-It is generated from the models, so it can't fall behind them; rules between fields stay with the models alone. What
-fields mean stands in a file beside it, so that starting a server doesn't pay for prose.
+It is generated from the models; rules between fields stay with the models alone. The descriptions of the fields are in
+a file of their own, so that a server doesn't load them.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -16,13 +15,10 @@ from pydantic_core import core_schema
 
 from apf_middleware.config.formats.apf import FlowSchemaModel, PriorityLevelModel, ServerModel
 
-__all__ = ["DESCRIPTIONS", "FILE", "json_schema", "main", "model_of", "written"]
+__all__ = ["DESCRIPTIONS", "json_schema", "model_of"]
 
-FILE: Final = Path(__file__).parent / "schema" / "apf-v1.json"
-"""The shipped schema."""
-
-DESCRIPTIONS: Final = FILE.with_name("descriptions.yaml")
-"""What fields mean, by model and key."""
+DESCRIPTIONS: Final = Path(__file__).with_name("descriptions.yaml")
+"""The descriptions of the fields, by model and key."""
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -64,18 +60,3 @@ def _describe(definitions: Mapping[str, dict[str, Any]], descriptions: Mapping[s
     for definition, model in definitions.items():
         for key, text in descriptions.get(model_of(definition), {}).items():
             (model["properties"][key] if key else model)["description"] = text
-
-
-def written() -> str:
-    """Return the file's text."""
-    return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
-
-
-def main() -> None:
-    """Write the file."""
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(written(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

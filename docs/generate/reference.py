@@ -13,7 +13,7 @@ FILE: Final = Path(__file__).parents[1] / "reference.md"
 _KINDS: Final = ("PriorityLevel", "FlowSchema", "Server")
 _REF: Final = "#/$defs/"
 _HEAD: Final = """\
-<!-- Written by python -m docs.generate.reference; what fields mean stands in config/schema/descriptions.yaml. -->
+<!-- Written by python -m docs.generate.reference; what fields mean stands in config/descriptions.yaml. -->
 
 # All keys of `apf/v1`
 

@@ -72,7 +72,7 @@ def test_the_wheel_has_all_that_the_package_has_and_nothing_else(wheel: Path) ->
     assert {
         "apf_middleware/py.typed",
         "apf_middleware/config/defaults/web.yaml",
-        "apf_middleware/config/schema/apf-v1.json",
+        "apf_middleware/config/descriptions.yaml",
     } <= names
 
 

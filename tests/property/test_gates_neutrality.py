@@ -161,7 +161,7 @@ class _World(GateWorld):
 
 def _meters(sharing: Sharing, now: int) -> list[_Level]:
     for one in sharing.levels.values():
-        one.wake()
+        one.settle_alone()
         if one.queueset.is_steered:
             one.queueset.concurrency = 0  # to advance its meters is not to dispatch
         one.queueset.tick(now)
