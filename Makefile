@@ -39,7 +39,6 @@ bench: $(READY)  ## speed of the core and of classification, then fairness
 	$(BIN)/python -m benchmarks.fairness
 
 docs: $(READY)  ## the documentation's site, into site/
-	$(BIN)/python -m apf_middleware.config.jsonschema
 	$(BIN)/python -m docs.generate.reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "look at site/index.html"

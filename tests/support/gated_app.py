@@ -3,7 +3,6 @@
 import anyio
 
 from apf_middleware import Gates
-from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.runtime import Controller
 from tests.support.protected_app import ProtectedApp
@@ -56,8 +55,7 @@ DB = ", gates: [{name: db, capacity: 1}]"
 
 class GatedApp(ProtectedApp):
     def __init__(self, tasks: anyio.abc.TaskGroup, config: Configuration, gates: Gates | None = None) -> None:
-        super().__init__(tasks)
-        self.middleware = APFMiddleware(self._app, config, gates=gates)
+        super().__init__(tasks, config, gates=gates)
 
     @property
     def controller(self) -> Controller:
