@@ -147,6 +147,14 @@ class Stage:
         assert done.stderr == ""
         return done.stdout.split(END)[:-1]
 
+    def repeat(self, one: Shown, output: str) -> str:
+        """Return the output of a command, of a later run if it asks for metrics that a busy machine shows late."""
+        deadline = time.monotonic() + 30
+        while "/metrics" in one.command and told(output) != told(one.output) and time.monotonic() < deadline:
+            time.sleep(0.2)
+            [output] = self.run([one.command])
+        return output
+
 
 def test_there_are_pages_to_be_tested() -> None:
     ours = {"behind_proxy", "demo", "django_app", "fastapi_tenants", "litestar_app", "starlette_minimal", "workers"}
@@ -166,8 +174,8 @@ def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
         outputs = [servers.enter_context(stage.server(one.command)) for one in shown if one.is_server]
         asked = [one for one in shown if not one.is_server]
         printed = stage.run([one.command for one in asked])
-    for one, output in zip(asked, printed, strict=True):
-        assert told(output) == told(one.output), one.command
+        for one, output in zip(asked, printed, strict=True):
+            assert told(stage.repeat(one, output)) == told(one.output), one.command
     for written in outputs:
         assert not re.search("Traceback|ERROR|WARNING", text := written.read_text()), text
 
