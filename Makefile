@@ -21,7 +21,7 @@ demo: $(DEMO)  ## an elephant and some mice before a real server, with and witho
 	@$(BIN)/python -m examples.demo
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
