@@ -98,10 +98,10 @@ async def _be_slow(port: int, number: int, outcome: Outcome, end: float) -> None
             reader, writer = await _connect(port, f"127.0.1.{number + 1}", buffer=4096)
             writer.write(_HEADS[outcome.attack])
             sending = asyncio.create_task(_trickle(writer, end)) if outcome.attack != "reader" else None
-            if sending is None:
-                reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001 - else the client buffers
-                await asyncio.sleep(max(0, end - time.monotonic()))
             try:
+                if sending is None:
+                    reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001 - else it buffers
+                    await asyncio.sleep(max(0, end - time.monotonic()))
                 line = b"100"
                 while b"100" in line or not line.strip():
                     line = await reader.readline()

@@ -65,6 +65,11 @@ async def tell(_request: Request) -> Response:
     return JSONResponse(happened)
 
 
+async def pid(_request: Request) -> Response:
+    """Return the number of the worker's process."""
+    return Response(str(os.getpid()))
+
+
 async def boom(_request: Request) -> Response:
     raise RuntimeError("boom")
 
@@ -107,6 +112,7 @@ bare = Starlette(
         Route("/echo", echo, methods=["POST"]),
         Route("/who", who),
         Route("/tell", tell),
+        Route("/pid", pid),
         Route("/boom", boom),
         Route("/stream", stream),
         Route("/after", after),

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -31,6 +32,16 @@ def wait_for_workers(sockets: Path, workers: int) -> None:
         time.sleep(0.05)
 
 
+def wait_for_answers(server: Server, workers: int) -> None:
+    """Return when each worker has answered: granian's never end if they get a signal before they serve."""
+    deadline = time.monotonic() + 60
+    answered: set[bytes] = set()
+    while len(answered) < workers:
+        assert time.monotonic() < deadline, "a worker hasn't answered in time"
+        with urlopen(f"{server.url}/pid", timeout=60) as answer:  # noqa: S310 - our own server
+            answered.add(answer.read())
+
+
 @pytest.fixture(params=SERVERS)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[signal.Signals, tuple[Server, Path]]]:
     """Two servers of a kind, one for each signal, with the directories of their sockets."""
@@ -43,8 +54,9 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[signal
             environment = {"APF_TEST_CONFIG": str(CONFIG), "APF_RUNTIME_DIR": str(sockets)}
             running = serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell")
             found[number] = stack.enter_context(running), sockets
-        for _, sockets in found.values():
+        for server, sockets in found.values():
             wait_for_workers(sockets, workers)
+            wait_for_answers(server, workers)
         yield found
 
 

@@ -64,7 +64,9 @@ class Timeout:
 class Guarded:
     """Requests to handlers by path behind a level with one seat, within a time-out."""
 
-    def __init__(self, tasks: anyio.abc.TaskGroup, level: dict[str, Any], **handlers: Handler) -> None:
+    def __init__(
+        self, tasks: anyio.abc.TaskGroup, level: dict[str, Any], *, seconds: float = 0.03, **handlers: Handler
+    ) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             name = scope["path"].strip("/")
             self.started.append(name)
@@ -73,7 +75,7 @@ class Guarded:
         self.tasks = tasks
         self.started: list[str] = []
         self.middleware = APFMiddleware(app, configuration(server=UIDS, **level))
-        self.app = Timeout(self.middleware)
+        self.app = Timeout(self.middleware, seconds)
 
     def request(self, path: str) -> Exchange:
         return Exchange(self.app, http_scope(f"/{path}"), self.tasks).body().start()
@@ -262,7 +264,7 @@ async def test_an_error_after_the_response_began_is_raised_to_the_server(level: 
 @both_kinds_of_level
 async def test_after_a_deadline_a_waiting_request_never_runs(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
-        guarded = Guarded(tasks, {**level, "wait": "10ms"}, first=hang, second=hang)
+        guarded = Guarded(tasks, {**level, "wait": "10ms"}, seconds=1, first=hang, second=hang)
         first = guarded.request("first")
         await settle()
         second = await guarded.request("second").end()

@@ -246,6 +246,7 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         nonlocal now, most
         now += 1
         most = max(most, now)
+        await wait_until(lambda: most >= 3)
         await asyncio.sleep(0.003)
         now -= 1
 
