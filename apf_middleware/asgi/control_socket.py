@@ -88,6 +88,7 @@ class ControlConnection:
                 self._peer = peer_of(self._stream)
                 is_over = False
                 while not is_over:
+                    # It stays true if the time is over before the exchange: the connection is in an unknown state then.
                     is_over = True
                     with anyio.move_on_after(_TIMEOUT_S):
                         is_over = not await self._exchange()
@@ -133,6 +134,7 @@ class ControlConnection:
                 with self._idling():
                     data = await self._stream.receive(_PART_BYTES)
             except anyio.EndOfStream:
+                # for h11, the end of the stream; it raises an error if a request is incomplete
                 data = b""
             self._connection.receive_data(data)
 
@@ -199,6 +201,7 @@ class ControlSocket:
             listener = await self._open()
         except Exception as error:  # noqa: BLE001 - systems without such sockets raise different errors
             log_event(logging.ERROR, "apf.socket-failed", app=self._app, directory=self._directory, error=str(error))
+            # the server's start waits for this, and would fail without it
             task_status.started()
             return
         task_status.started()
@@ -218,6 +221,7 @@ class ControlSocket:
         # doesn't listen yet.
         unready = path.with_name(f".{path.name}_")
         listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_BACKLOG)
+        # The inode stays when the file is renamed. Read by the final name, it could be that of another worker's file.
         self._inode = _inode_of(unready)
         unready.replace(path)
         self._path = path
@@ -244,8 +248,10 @@ class ControlSocket:
                     await anyio.sleep(_PAUSE_S)
                     continue
                 try:
+                    # only now that a client has come, because this may end another connection
                     await self._make_room()
                 except BaseException:
+                    # No task has the stream yet, so nothing else would close it.
                     await anyio.aclose_forcefully(stream)
                     raise
                 connection = ControlConnection(stream, self._respond)
@@ -273,11 +279,13 @@ class ControlSocket:
         except Exception as error:  # noqa: BLE001 - any error ends this connection only
             log_event(logging.ERROR, "apf.socket-error", path=self._path, error=f"{type(error).__name__}: {error}")
         finally:
+            # `_make_room` may have removed it already
             self._connections.discard(connection)
             await anyio.aclose_forcefully(stream)
 
     def remove(self) -> None:
         """Remove the socket's file, unless another file has its name; this may be called in a signal handler."""
+        # Taken first, so that a signal handler which interrupts this call finds nothing more to remove.
         path, self._path = self._path, None
         if path is None:
             return

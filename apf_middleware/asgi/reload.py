@@ -155,6 +155,7 @@ class Reloader:
             self._begun = number = self._begun + 1
             # A separate limiter: the default one belongs to the app, whose threads may all be busy under overload.
             outcome = await run_sync(self._read, limiter=CapacityLimiter(1))
+            # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number
             return self._conclude(outcome)
 
@@ -162,6 +163,7 @@ class Reloader:
         """Put the configuration in force if it has no errors, and return whether it is."""
         prepared, problems, has_server = outcome
         if prepared is not None:
+            # `adopt` may refuse what the thread couldn't check, such as a schema whose gate the app has removed.
             try:
                 self._target.adopt(prepared)
             except APFError as error:
@@ -221,6 +223,7 @@ class Reloader:
         """Begin to react to signals and changed files; this needs the running event loop."""
         if not self._sources:
             return
+        # The watcher calls this in its thread, and a signal may interrupt any statement. Both only post to the loop.
         ask = partial(EventLoop().post, self._ask)
         if self._signals is not None:
             self._signals.listen(ask)
@@ -264,6 +267,7 @@ def needs_restart(
         for name in SETTLED_AT_START
         if getattr(new, name) != getattr(old, name)
     }
+    # The names of metrics and the control socket are settled when the service is created.
     if new.metrics.prefix != old.metrics.prefix:
         changed["metrics", "prefix"] = new.metrics.prefix
     for name in ("socket", "app"):
@@ -308,6 +312,8 @@ class Watcher:
     def start(self, changed: Callable[[], object]) -> None:
         """Begin to watch, and call ``changed`` also for changes since the watcher was constructed."""
         self.stop()
+        # A new event for each thread. `stop` doesn't wait, so an older thread may still run, and must find its own
+        # event set.
         self._stop, self._changed = threading.Event(), changed
         self._thread = threading.Thread(
             target=self._run, args=(self._stop, changed), name="apf: watch the configuration", daemon=True
@@ -333,6 +339,7 @@ class Watcher:
             rust_timeout=_MOST_MS,
             yield_on_timeout=True,  # catches changes between the first comparison and the start of the watch
         ):
+            # A change that is noticed after `stop` must not start a reload in a server that has ended.
             if stop.is_set():
                 return
             self._compare(changed)
@@ -345,6 +352,8 @@ class Watcher:
 
     def _seen(self) -> _Look:
         """Return metadata of the files that changes when one of them does."""
+        # A file that can't be found or read is a problem for the reading that follows; here it only changes the result.
+        # The inode tells a replaced file of the same size and time, as a copy with preserved times is.
         found = []
         for path in find_files(self._sources, Problems()):
             try:

@@ -49,7 +49,7 @@ __all__ = [
     "ServedWithoutSeats",
 ]
 
-_NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")
+_NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")  # another one would change the UIDs that clients know
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**63 - 1
 _SECOND: Final = 10**9
@@ -77,6 +77,8 @@ class ResponseHeaders:
 
     def of(self, classification: Classification) -> Headers:
         """Return the headers for every response to requests of this schema."""
+        # Requests of one schema may name different queues, so the level is part of the key. Both names come from the
+        # configuration, so clients can't make the dictionary grow.
         key = classification.schema, classification.level
         found = self._known.get(key)
         if found is None:
@@ -125,7 +127,7 @@ class ResolvedRequest(Destination):
 
     __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
 
-    details: RequestDetails
+    details: RequestDetails  # unset unless the admin lists running requests
 
     def __init__(
         self,
@@ -187,6 +189,7 @@ class _Costs:
         said = server.estimation != EstimationSettings() or any(route.estimate for route in server.routes)
         self._estimation = derive_work(configuration, sources) if said or configuration.estimates else None
         self.dependence = STEADY if self._estimation is None else self._estimation.dependence
+        # Without any settings every request has the same cost, and `resolve` makes no estimate at all.
         self.usual = _Cost(None, _ONE_SEAT, None) if self._estimation is None else None
         self.are_learned = self.dependence.changing
 
@@ -266,6 +269,7 @@ class RequestResolver:
             if self.successor is not None:
                 return await self.successor.resolve(scope, now, messages)
             if isinstance(verdict, Refused):
+                # counted only now, because the successor counts its own
                 return self._count_refused(verdict)
             caller = verdict
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
@@ -280,6 +284,8 @@ class RequestResolver:
             return _with_body(await self.successor.resolve(scope, now, messages), body)
         resolved = self._resolved(digest, classification, caller, estimate, scope)
         resolved.body = body
+        # What is cached must not belong to one request: a request with gates has its scope, and an estimate that reads
+        # the body isn't steady.
         if key is not None and not resolved.gates and (choice is None or choice.dependence.is_steady):
             self._cache.put(key, resolved)
         return resolved
@@ -290,6 +296,7 @@ class RequestResolver:
         """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return ServedWithoutSeats.LONG_RUNNING
+        # What is cached here isn't asked for again, so in the classifier's own cache it would only take memory.
         classification = self._decide(digest) if remembers else self._classify(digest)
         if self._naming is None:
             return classification
@@ -308,6 +315,7 @@ class RequestResolver:
         if self._controller.running is not None:  # the admin lists running requests
             resolved.details = RequestDetails(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
+        # The controller meters each request that has a route, so only those from which costs are learned have one.
         if self._costs.are_learned:
             resolved.route = route_key(digest)
         was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None
@@ -325,6 +333,7 @@ class RequestResolver:
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
         """Authenticate the caller without classifying the request."""
         caller = self._cached_caller(scope, now) or await self._authenticate(scope, now)
+        # As in `resolve`: the chain of the new configuration may refuse a caller that the old one has accepted.
         if self.successor is not None:
             return await self.successor.identify(scope, now)
         return self._count_refused(caller) if isinstance(caller, Refused) else caller.identity
@@ -341,6 +350,8 @@ class RequestResolver:
         """Return the key of the cache; None if the request must not be cached."""
         if not self._keys.is_memorable:
             return None
+        # The parts come from the server and from facts of an app's own authenticators, and may be of any type. A key
+        # that can't be made or hashed is found out here: such a request is served without the cache.
         try:
             key = self._keys.of_request(scope)
             hash(key)
@@ -373,11 +384,14 @@ class RequestResolver:
         """Return the time at which a credential expires, on the monotonic clock."""
         if verdict.valid_until is None:
             return _FOREVER
+        # If the authenticator was awaited, ``now`` is older than the wall clock. The result is then too early, never
+        # too late.
         return now + int((verdict.valid_until - self._wall_clock()) * _SECOND)
 
     def refresh(self) -> None:
         """Reload changed files and keys of authenticators, and clear the caches if identities may have changed."""
         if self._chain.refresh():
+            # cached requests contain the identities of their callers
             self._cache.clear()
             self._callers.clear()
 

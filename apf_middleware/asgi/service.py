@@ -175,6 +175,7 @@ class Service:
             chain,
             response_headers,
             sources=self._sources,
+            # the counters go on, because Prometheus takes a smaller number for a restart
             refused=self.resolver.refused,
             unknown_queues=self.resolver.unknown_queues,
         )
@@ -184,6 +185,7 @@ class Service:
 
     def adopt(self, prepared: PreparedConfiguration) -> None:
         """Put another configuration in force in one step; waiting and running requests are kept."""
+        # From here on nothing is awaited, so the queues can't change between this check and `_put_in_force`.
         if prepared.configuration != self.queues.reload(prepared.files):  # queues have changed meanwhile
             prepared = self.prepare(prepared.files)
         self._put_in_force(prepared)
@@ -198,6 +200,7 @@ class Service:
             self._put_in_force(self._make(self.queues.files, configuration))
 
     def _put_in_force(self, prepared: PreparedConfiguration) -> None:
+        # This comes first, because it may raise: then nothing has changed.
         self.controller.reconfigure(prepared.configuration)
         self.configuration, self.chain, self.response_headers = (
             prepared.configuration,
@@ -205,11 +208,14 @@ class Service:
             prepared.response_headers,
         )
         self.tracing, self.wait = prepared.tracing, choose_wait(prepared.tracing)
+        # The targets are assigned from left to right, so this sets the successor of the old resolver. Requests that it
+        # is resolving now find the successor after their next await.
         self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
         self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
         self.admin = Admin(self, prepared.configuration.server.admin, self._offset)
         self.own_paths = self._own_paths()
         self.controller.record(self._asked_running(prepared.configuration))
+        # last, because the middleware reads the configuration and the tracing from here
         self._on_adopt()
 
     def _asked_running(self, configuration: Configuration) -> RunningRequests | None:
@@ -258,7 +264,9 @@ class Service:
         self._reloader.end()
         self._signals.forget()
         self._parent.stop()
+        # before the last publication, which thus has the rejected requests
         self.controller.close()
+        # Before the files are closed: a later publication would begin new ones, which would remain.
         self._publishing.cancel()
         self._kinds.end()
         self.scrape.close()

@@ -30,7 +30,7 @@ __all__ = ["StreamPolicy", "admit_stream", "begin_response", "begin_watch", "is_
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
 _LENGTH: Final = len(_EVENT_STREAM)
-_ENDS: Final = frozenset({b"", b";", b" ", b"\t"})
+_ENDS: Final = frozenset({b"", b";", b" ", b"\t"})  # otherwise it is a longer, other type
 
 
 class StreamPolicy:
@@ -49,6 +49,7 @@ def admit_stream(now: int, admission: Admission, policy: StreamPolicy, scope: Sc
     """Count a request that is expected to become a stream; False if it is refused because there are too many."""
     if policy.was_cut:
         admission.destination.counters.cut += 1
+    # `enter` comes last, because it takes a place, which only a stream may do.
     if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
         return True
     admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)
@@ -64,10 +65,13 @@ def begin_watch(admission: Admission, policy: StreamPolicy) -> None:
 def begin_response(admission: Admission, *, is_stream: bool) -> None:
     """Release the seats if the response is a stream; otherwise stop counting the request as one."""
     stream = admission.stream
+    # A watch is a stream whatever the type of its response.
     if is_stream or (stream is not None and stream.watches):
         if admission.destination.runtime.streams.settings.release_at_start:
             admission.release()
     elif stream is not None and admission.state is _SEATED:
+        # A request that has given its seats back keeps its place among the streams, because otherwise no limit would
+        # apply to it at all.
         stream.leave()
 
 
@@ -91,6 +95,7 @@ def _is_known(scope: Scope) -> bool:
 
 async def send_timed(send: Send, writes: Deadlines[Releasable], admission: Admission, message: Message) -> None:
     """Send a message, and release the seats if this takes too long because the client doesn't read."""
+    # The app may have given the seats back itself; then a slow client keeps nothing from others.
     if admission.state is not _SEATED:
         await send(message)
         return

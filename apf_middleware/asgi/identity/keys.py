@@ -73,7 +73,9 @@ def read_key(raw: bytes, algorithms: frozenset[str]) -> Keys:
             raise BrokenLineError(
                 "it is PEM, but HS algorithms need a secret; for a public key allow RS256 or the like"
             )
+        # Editors end a file with a line break. Other white space may belong to the secret.
         secret = raw.strip(b"\r\n")
+        # The shortest permitted secrets are those of RFC 7518, 3.2: as long as the output of the hash.
         fitting = frozenset(one for one in algorithms if len(secret) >= _SECRET_BYTES[one])
         if fitting != algorithms:
             least = max(_SECRET_BYTES[one] for one in algorithms)
@@ -143,6 +145,7 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
         if not isinstance(purposes, list) or "verify" not in purposes:
             continue
         key = _from_jwk(one)
+        # The type of the key decides first; its issuer can only narrow that down.
         fitting = _fitting(key) & algorithms
         if "alg" in one:
             fitting &= {one["alg"]} if isinstance(one["alg"], str) else frozenset()
@@ -189,6 +192,7 @@ class FetchedKeys:
         self._wanted = False
         self._fresh: Keys | None = None  # written by the thread and taken over by `refresh`
         self._thread: threading.Thread | None = None
+        # at once, so that the keys are there when the first requests arrive
         self._start(self._last)
 
     def __repr__(self) -> str:
@@ -207,6 +211,7 @@ class FetchedKeys:
             self.keys = fresh
         now = self._clock()
         due = now >= self._due or (self._wanted and now >= self._last + RETRY_SECONDS)
+        # At most one thread runs: of two, the later one could bring older keys.
         if due and (self._thread is None or not self._thread.is_alive()):
             self._start(now)
         return changed
@@ -214,6 +219,7 @@ class FetchedKeys:
     def _start(self, now: float) -> None:
         self._last = now
         self._wanted = False
+        # replaced when the fetch ends; if its thread dies, this is when the next one begins
         self._due = now + self._wait
         self._thread = threading.Thread(target=self._fetch, name="apf-jwks", daemon=True)
         self._thread.start()
@@ -224,6 +230,7 @@ class FetchedKeys:
             keys = self._read(_downloaded(self.url))
         except (OSError, ValueError, http.client.HTTPException) as error:
             self.failures += 1
+            # before the pause is doubled, because the warning says how long the present one is
             self._tell(error.rule if isinstance(error, BrokenLineError) else str(error))
             self._due = self._last + self._wait
             self._wait = min(2 * self._wait, max(self._interval, RETRY_SECONDS))
@@ -247,6 +254,7 @@ def _downloaded(url: str) -> bytes:
     request = urllib.request.Request(url, headers={"accept": "application/json"})  # noqa: S310 (checked: http or https)
     found = bytearray()
     with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT) as response:
+        # `read` would block until a whole part has arrived, so a slow server could put the check of the deadline off.
         while part := response.read1(65536):
             found += part
             if len(found) > MAX_BYTES:
