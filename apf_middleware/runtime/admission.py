@@ -194,6 +194,7 @@ class Admission(Ticket):
     @property
     def waited(self) -> float:
         """The time for which the request has waited in a queue, in seconds."""
+        # unset while the request waits, because `Ticket` has no default for it
         until = getattr(self, "seated_at", None)
         if until is None:
             until = self.destination.controller.now()
@@ -243,6 +244,8 @@ class Admission(Ticket):
     def long_term(self) -> Stream:
         """Return the request's stream, which lasts until its response has ended; create it on the first call."""
         stream = self.stream
+        # In other states the request is over or waits. After its end nothing would close a stream, so it would count
+        # for ever.
         if stream is None and self.state in {_NEW, _SEATED}:
             destination = self.destination
             place = destination.classification
@@ -266,12 +269,14 @@ class Admission(Ticket):
     def revocable(self) -> Revocation:
         """Allow the owner of the seats to ask for them back, and return the revocation to check or to wait for."""
         revoked = self.revoked
+        # a stream has given its seats back already
         if self.state is _SEATED:
             self.destination.controller.let_revoke(self)
         return revoked
 
     def fail(self, *, aborted: bool = False) -> None:
         """Count a request that had seats as failed, or as aborted; the first call counts."""
+        # A rejected request counts by its reason; one that is cancelled while it waits is among these.
         if self.reason is None and self.state is not _NEW and getattr(self, "ends_badly", None) is None:
             self.ends_badly = True
             counters = self.destination.counters
@@ -279,6 +284,8 @@ class Admission(Ticket):
 
     def renew(self) -> None:
         """Reset the admission, to ask for seats again after it has released them."""
+        # The width begins anew, because the level may have cut it. `waited` takes a request for a waiting one as long
+        # as ``seated_at`` is unset.
         self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
         del self.seated_at
 

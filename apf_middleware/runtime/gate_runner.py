@@ -132,6 +132,7 @@ class GateRunner:
         self._wake(now, self.sharing.settle(now))
 
     def _end_step(self) -> None:
+        # Test clients may run each request on a loop of its own; events of threads go to the loop of the last step.
         if self._loop is None or not self._loop.is_here:
             self._loop = EventLoop.running()
         at = self.gates.scheduler.timers.next_at()
@@ -140,6 +141,7 @@ class GateRunner:
 
     def post(self) -> None:
         """Have the events of other threads read, in the event loop's thread."""
+        # before the first step no request is parked, so no event can help one
         if self._loop is not None:
             self._loop.post(self._tick)
 
@@ -219,6 +221,7 @@ def _requirements(ticket: Ticket) -> GateRequirements | None:
         return None
     destination = ticket.destination
     runtime = destination.runtime
+    # In a ``fifo`` level a request without gates must not overtake a parked one, so it is announced as well.
     if not destination.gates and not runtime.shared.settings.fifo:
         return None
     classification = destination.classification

@@ -79,6 +79,7 @@ class _Places:
     __slots__ = ("_by_number", "_flows", "_most", "number")
 
     def __init__(self) -> None:
+        # Dictionaries serve as ordered sets: the first key is the oldest one.
         self._flows: dict[Flow, dict[IncomingBody, None]] = {}
         self._by_number: dict[int, dict[Flow, None]] = {}
         self._most = 0
@@ -170,16 +171,19 @@ class IncomingBodies:
         if places is None:
             places = self._levels[incoming.level] = _Places()
         places.enter(incoming)
+        # otherwise the alarm is set for an earlier window
         if not self._windows:
             self._alarm.ask(incoming.until)
         self._windows[incoming] = None
         if self._is_closed and not incoming.is_running:
             self._stop(incoming, Reason.QUEUE_CLOSED)
         elif len(self._windows) > self.settings.max_receiving:
+            # The new request is among those that are compared, and may be the one that has to end.
             self._stop(max(self._levels.items(), key=self._load)[1].first(), Reason.BODY_LIMIT)
 
     def _load(self, level: tuple[str, _Places]) -> float:
         name, places = level
+        # A level without nominal seats counts as one with half a seat.
         return places.number / max(self._weights.get(name, 0), 0.5)
 
     def end(self, incoming: IncomingBody) -> None:
@@ -187,6 +191,7 @@ class IncomingBodies:
         if not incoming.is_counted:
             return
         incoming.is_counted = False
+        # The bytes stay charged: the messages are in memory until the app takes or drops them (see `give`).
         del self._windows[incoming]
         places = self._levels[incoming.level]
         places.leave(incoming)
@@ -213,6 +218,7 @@ class IncomingBodies:
             del self._bytes[incoming.flow]
 
     def _stop(self, incoming: IncomingBody, reason: Reason) -> None:
+        # the interrupted task reads the reason, so it must be there first
         incoming.reason = reason
         self.end(incoming)
         incoming.interrupt()
@@ -221,6 +227,7 @@ class IncomingBodies:
         """End the requests whose bodies arrive too slowly, and begin the next window of the others."""
         now, least = self._now(), self.settings.least_bytes
         due = []  # collected first, because ending a request changes the mapping
+        # Where a reload has shortened the windows, one behind a longer one is examined only together with that.
         for incoming in self._windows:
             if incoming.until > now:
                 break

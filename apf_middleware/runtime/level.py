@@ -72,16 +72,20 @@ class LevelRuntime:
         self.level: Level = level
         self.streams: OpenStreams = streams
         limit_ns = level.wait_limit_ns
+        # as upstream: a quarter of the request timeout, and at most a minute
         self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelRuntime", now: int) -> None:
         """Share the counters of the level that had this name ``before``, which still counts while it drains."""
+        # The same dictionaries, so that the counters of this name don't fall while requests of the older level end.
         self._schema_counters, self._writes = before._schema_counters, before._writes  # noqa: SLF001 - of the same class
         self.drain = DrainMeter(now, self.dispatched)
 
     def forget_schemas(self, current: Container[str], now: int) -> bool:
         """Forget the counters of schemas that aren't ``current`` and have no requests; return False if some have."""
         others = {schema: counters for schema, counters in self.schema_counters.items() if schema not in current}
+        # A request holds its counters through its destination. If they were forgotten earlier, its end would be counted
+        # where no metric looks.
         gone = [schema for schema, counters in others.items() if not (counters.waiting or counters.executing)]
         for schema in gone:
             del self._schema_counters[schema]
@@ -139,6 +143,7 @@ class LevelRuntime:
         alone = self.shared.alone
         if alone is not None:
             self._add_alone()
+            # This time is past, but the level was idle before it, so nothing has been recorded since.
             self.occupancy.set(alone.seated_at, _ALONE)
 
     def observe(self, now: int) -> None:
@@ -153,6 +158,7 @@ class LevelRuntime:
 
     def look(self, now: int) -> None:
         """Bring all counters up to ``now``."""
+        # first, because the next call moves the request into the queue set, and then it isn't known as alone any more
         self.note_alone()
         self.shared.settle_alone()
         self.observe(now)

@@ -99,6 +99,7 @@ class LevelRegistry:
             if runtime is None:
                 number = self._new_generation()
                 runtime = LevelRuntime(level, shared, streams, request_timeout_ns=timeout, now=now, generation=number)
+                # A level that is over was deleted by an operator; another one of its name counts from 0.
                 if name in by_name and not by_name[name].shared.is_over:
                     runtime.count_on(by_name[name], now)
             else:

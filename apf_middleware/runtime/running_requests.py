@@ -31,6 +31,7 @@ class RunningRequests:
 
     def note_released(self, admission: "Admission", lasted: int) -> None:
         """Record that ``admission`` has ended after ``lasted`` nanoseconds."""
+        # it isn't there if recording began while it ran
         self.admissions.discard(admission)
         place = admission.destination.classification
         self.work.add((place.level, place.schema, place.flow), lasted * admission.width)

@@ -93,6 +93,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
+    # Nothing has been awaited since `Controller.arrive`, so no wake was missed.
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
@@ -121,10 +122,13 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
     """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope that `wake` cancels."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
+    # Set before the watch begins, because the client may have hung up already. Then `wake` cancels the scope before it
+    # is entered, and the sleep in it ends at once.
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
     client_watch = begin_to_watch(client)
     try:
         client_watch.watch(waiter, _start)
+        # It absorbs only its own cancellation. One of the task goes on to the handler below.
         with scope:
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)  # does nothing if the request has been seated or rejected
@@ -148,6 +152,7 @@ def _start(run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
         scope = CancelScope()
         spawn_system_task(_run_in, scope, run, name=WATCHING, context=copy_context())
         return scope
+    # the caller keeps the task, to which the loop refers only weakly
     return loop.create_task(run(), name=WATCHING)
 
 
@@ -214,6 +219,7 @@ class WaitingTask(Generic[C, L]):
             self.woken.set_result(None)
 
     def _end(self) -> None:
+        # the task may have been cancelled since another thread scheduled this call
         if not self.woken.done():
             self.woken.set_result(None)
 

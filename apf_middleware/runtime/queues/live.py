@@ -89,6 +89,7 @@ class LiveChanges:
                 levels.pop(name, None)
             else:
                 levels[name] = entry.level
+        # the schemas of a deleted queue are ignored, as upstream ignores those without a level
         schemas = tuple(schema for schema in files.schemas if schema.level in levels)
         return replace(files, levels=MappingProxyType(dict(sorted(levels.items()))), schemas=schemas)
 

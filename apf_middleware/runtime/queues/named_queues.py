@@ -117,6 +117,7 @@ class NamedQueues:
             raise QueueConflictError(name, "an exempt level is always open")
         requested = QueueAction(action).requested
         parent = self._levels.get(level.parent or "")
+        # A state that the parent overrules would be stored and have no effect.
         if parent is not None and requested != requested_state_of(replace(level, state=requested), parent):
             raise QueueConflictError(name, f"its parent {parent.name!r} is {parent.state}", "Open the parent")
         self._change(name, replace(level, state=requested))
@@ -148,6 +149,7 @@ class NamedQueues:
         self._require_sound(name, changes)
         for working in self._working(name):
             self._controller.shed(working, Reason.QUEUE_CLOSED)
+            # set before the levels change, because a level that is over is not revived when its name comes back
             self._controller.levels[working].shared.is_over = True
         self._adopt(changes)
         self._log("deleted", name, by, {"cascade": cascade})

@@ -43,6 +43,7 @@ class QueueNaming:
         self._levels = configuration.working_levels
         self._parents = configuration.parents
         self._default = default_queue(configuration)
+        # `compile_distinguisher` compiles a schema's ``distinguisher``, so what reads the queue takes its place.
         self._readers = {
             schema.name: compile_distinguisher(replace(schema, distinguisher=schema.queue))
             for schema in configuration.schemas
@@ -58,6 +59,7 @@ class QueueNaming:
         if not name or name == found.level:
             return found
         named = self._levels.get(name)
+        # an exempt level can't be named, so it is treated like an unknown one
         if named is not None and not named.exempt:
             return replace(found, level=name)
         if self._settings.unknown == "default":
@@ -71,6 +73,7 @@ class QueueNaming:
             name = digest.headers.get(self._header, "")
             if name and self._believes(scope, digest):
                 return name
+        # The header of an untrusted caller is ignored rather than refused, because any client can send it.
         read = self._readers.get(found.schema)
         return "" if read is None else read(digest)
 

@@ -46,6 +46,7 @@ class Reclaimer:
     def enter(self, admission: "Admission") -> None:
         """Allow ``admission`` to be asked, at once if a queue waits already."""
         self._known.append(admission)
+        # The limit grows with what is left, so that forgetting costs O(1) for each request, amortised.
         if len(self._known) > self._limit:
             self._forget()
             self._limit = 64 + 2 * len(self._known)
@@ -67,6 +68,7 @@ class Reclaimer:
         self._forget()
         deserves = find_deserved(self._levels)
         queueset = shared.queueset
+        # a wider request runs on as many seats as its level can have
         width = min(queueset.head().width, shared.most)
         most = min(int(deserves[runtime.name]), shared.most)
         wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
@@ -93,6 +95,7 @@ class Reclaimer:
         for victim in sorted(self._victims(claimant, deserves), key=lambda one: one.order):
             admission, level = victim.admission, victim.admission.level
             gone = taken.get(level, 0) + admission.width
+            # no queue is asked for seats that it deserves itself
             if self._left(level) - gone < int(deserves[level]):
                 continue
             chosen.append(admission)
@@ -102,6 +105,7 @@ class Reclaimer:
                 enough, target = len(chosen), (coming // width + 1) * width
             if target > wanted:
                 break
+        # The requests after the last full multiple would end without seating another.
         return chosen[:enough]
 
     def _left(self, level: str) -> int:
@@ -115,10 +119,12 @@ class Reclaimer:
         for admission in self._known:
             runtime = admission.destination.runtime
             level, name = runtime.level, runtime.name
+            # A draining level is left out: its name may belong to another one.
             if runtime is claimant or levels.get(name) is not runtime or admission.revoked.is_set():
                 continue
             used = self._left(name)
             if level.reclaimable and not level.exempt and used > deserves[name]:
+                # a queue that deserves nothing comes before all that deserve something
                 share = used / deserves[name] if deserves[name] else Fraction(used * 10**9)
                 yield _Victim((level.priority, -share, -admission.seated_at), admission)
 
