@@ -87,6 +87,7 @@ class _Steps:
             for name in names or ():
                 self._by_name.setdefault(name, []).append((number, test))
         self._unnamed = tuple(unnamed)
+        # at most one entry for each name in the rules
         self._merged: dict[str, tuple[_Step, ...]] = {}
 
     def named(self, name: str) -> tuple[_Step, ...]:
@@ -177,6 +178,7 @@ class _SchemaIndex:
             while 0 < end <= self._longest_account:
                 keys.append(("account", identity.name[:end]))
                 end = identity.name.find(":", end) + 1
+        # numbers are in the order of precedence
         candidates = sorted({number for key in keys for number in self._numbers.get(key, ())})
         return _Plan(self._about_resource.steps(candidates, identity), self._others.steps(candidates, identity))
 
@@ -187,6 +189,7 @@ def _keys_of(rule: Rule | Conjunction) -> set[_Key]:
         return _keys_of_conjunction(rule)
     keys: set[_Key] = set()
     for subject in rule.subjects:
+        # A service account is a user whose name is made of its namespace and its own name, as in Kubernetes.
         if isinstance(subject, ServiceAccountSubject):
             beginning = f"{SERVICE_ACCOUNT}{subject.namespace}:"
             keys.add(("account", beginning) if subject.name == "*" else ("user", beginning + subject.name))

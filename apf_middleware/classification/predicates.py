@@ -86,6 +86,7 @@ def _union(several: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
     union: frozenset[str] = frozenset()
     for names in several:
         if names is None:
+            # an alternative without names can accept any request
             return None
         union |= names
     return union
@@ -93,6 +94,7 @@ def _union(several: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
 
 def _any_of(tests: list[Predicate | None]) -> Predicate | None:
     predicates = [test for test in tests if test is not None]
+    # one of the tests always holds
     if len(predicates) < len(tests):
         return None
     if len(predicates) == 1:
@@ -137,6 +139,7 @@ def _as_set(listed: tuple[str, ...]) -> frozenset[str] | None:
 def _compile_resource_rule(rule: ResourceRule) -> tuple[Predicate | None, frozenset[str] | None]:
     verbs, groups, resources = _as_set(rule.verbs), _as_set(rule.api_groups), _as_set(rule.resources)
     namespaces, cluster_scope = _as_set(rule.namespaces), rule.cluster_scope
+    # A plan is looked up by the resource alone, so ``pods/status`` must be found under ``pods``, too.
     names = None if resources is None else frozenset({*resources, *(name.partition("/")[0] for name in resources)})
     if verbs is None and groups is None and resources is None and namespaces is None and cluster_scope:
         return None, names

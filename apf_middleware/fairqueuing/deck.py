@@ -69,11 +69,13 @@ class ExactQueues:
     def resize(self, first: int, most: int) -> None:
         """Move the places, or change their number; busy flows keep their queues."""
         self.first, self.most = first, most
+        # Places have moved, so which idle queues stand in places is found out anew.
         self._unlist()
         for index, queue in enumerate(self._queues):
             if index < first:  # shared from now on
                 self.forget(queue)
             elif queue.index == index:
+                # otherwise the place is closed, and `_CLOSED` stands in it
                 self._list(queue)
 
     def close(self) -> None:
@@ -111,6 +113,7 @@ class ExactQueues:
             queue = idle.popleft()
             queue.is_listed = False
             index = queue.index
+            # since it was listed, it may have received a ticket, or the places may have moved
             if queue.is_idle and self.first <= index < self.end and queues[index] is queue:
                 self.forget(queue)
                 self._discipline.close(queue, closing_up=False)
@@ -222,6 +225,7 @@ class Deck:
             least = best.waiting_work
             for queue in hand[start + 1 : start + self._hand_size]:
                 work = queue.waiting_work
+                # as upstream, of equal queues the first one wins
                 if work < least:
                     best = queue
                     least = work
@@ -259,6 +263,7 @@ class Deck:
         queues = self.queues
         end = self.desired + settings.exact
         for index in range(min(end, len(queues))):
+            # it was closed while the deck was larger than desired
             if queues[index] is _CLOSED:
                 queues[index] = self._discipline.open_queue(index)
         queues.extend(self._discipline.open_queue(index) for index in range(len(queues), self.desired))
@@ -288,6 +293,7 @@ class Deck:
     def leave(self, queue: Queue, entropy: int) -> None:
         """Note that a ticket of this flow has left ``queue``."""
         exact = self.exact
+        # Guests share queues that aren't places, so those are never listed. A queue that is listed already stays so.
         if exact is not None and not queue.is_listed:
             exact.leave(queue, entropy)
         if self.is_overfull:
@@ -295,6 +301,7 @@ class Deck:
 
     def close(self, queue: Queue) -> None:
         """Remove ``queue`` if it is superfluous and has nothing to do."""
+        # exact queues, which Kubernetes doesn't have, must keep their places
         closes_up = self._strict and self.exact is None
         if self._close_up(queue) if closes_up else self._close_surplus(queue):
             self._discipline.close(queue, closing_up=closes_up)
@@ -308,6 +315,7 @@ class Deck:
         if self.exact is not None:
             self.exact.forget(queue)
         queues[index] = _CLOSED
+        # an index in the middle must stay: queues, hands and disciplines refer to it
         while queues and queues[-1] is _CLOSED:
             queues.pop()
         return True
@@ -327,6 +335,7 @@ class Deck:
         for other in self:
             if other.index > index:
                 other.index -= 1
+        # cards are indices, and the queues have moved
         self._hands.clear()
         return True
 

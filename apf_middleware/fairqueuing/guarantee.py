@@ -195,6 +195,7 @@ class Guarantee:
                     if queue.length:
                         self._note_rises(meter, queue.seats_in_use)
                     meter.noted = 0
+            # All queues have read them, so the numbers of later rises begin at 0 again.
             rises.clear()
         rises.add(r, self._now, low, high)
 
@@ -291,6 +292,7 @@ class Guarantee:
         if not queue.length:
             self._end_wait(meter)
         elif meter.noted != self._rises.count:
+            # until now the queue had fewer seats than it has after this dispatch
             self._note_rises(meter, queue.seats_in_use - width)
         meter.offset -= width * now
         if cut:

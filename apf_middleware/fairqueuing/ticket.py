@@ -146,6 +146,7 @@ class Ticket:
     def __init__(self, flow: str, entropy: int, work: Work) -> None:
         if work.__class__ is not Work:
             raise InvalidValueError("work", work, "it must be a Work")
+        # A negative number is refused, too: shifted, it is -1.
         if entropy.__class__ is not int or entropy >> 64:  # faster than two comparisons with large numbers
             raise InvalidValueError("entropy", entropy, "it must be an integer of 64 bits")
         self.flow: str = flow
@@ -230,6 +231,7 @@ class Queue:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits, runs or lingers here."""
+        # Seats that linger are in use although nothing executes.
         return not (self.length or self.executing or self.seats_in_use or self.parked)
 
     def __len__(self) -> int:
@@ -279,6 +281,7 @@ class Queue:
 
     def shift(self, ticket: Ticket) -> None:
         """Remove ``ticket``, the oldest; faster than `remove`."""
+        # The oldest ticket has no older one, so only one link has to be cut.
         newer = ticket.newer
         self.oldest = newer
         if newer is None:
@@ -300,6 +303,7 @@ class Queue:
             self.newest = older
         else:
             newer.older = older
+        # a ticket that is kept elsewhere must not keep its former neighbours in memory
         ticket.older = ticket.newer = None
         self.length -= 1
         self.waiting_work -= ticket.total_work

@@ -202,6 +202,7 @@ class FluidModel(Generic[MaxMinQueueT]):
     def advance(self, elapsed_ns: int, reach: Callable[[MaxMinQueueT], None]) -> None:
         """Advance the time, and call ``reach`` for each queue that reaches its end, in the order of the ends."""
         if self.follows:
+            # seats that were given back since the last step count from now on
             self.set_capacity()
         shares = self.shares
         until, r, limited = self.now + elapsed_ns, self.r, shares.limited
@@ -227,8 +228,10 @@ class FluidModel(Generic[MaxMinQueueT]):
         if r >= self._soonest_on_r:
             queue = self._soonest_of(self._ends_on_r)
             self._soonest_on_r = key = self._ends_on_r.floor()
+            # without free seats R stands still
             if key <= r and shares.free:
                 way = (key - self.r) * shares.limited
+                # rounded up to the first whole nanosecond at which R has reached the position
                 at = self.now - (-way // (shares.free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
                 if first is None or at < due:
                     first, due = queue, at
@@ -237,6 +240,8 @@ class FluidModel(Generic[MaxMinQueueT]):
         if shares.limited:
             self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
         self.now = due
+        # Read before `reach`, which may let the queue cross. The bound of the other heap may be too early then, not too
+        # late.
         was_on_r = first.on_r
         reach(first)
         if was_on_r:
@@ -292,6 +297,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         if queue.on_r and rho >= queue.at_least:
             queue.rho = rho  # it stays limited, the most frequent case
         elif self._divide(queue, rho) and not queue.on_r:
+            # Only a granted queue's times depend on its own demand. If it has crossed, `cross` has updated its entries.
             if queue.has_finish and not queue.finish_is_stale:
                 self.schedule_finish(queue)
             if queue.has_end and not queue.end_is_stale:
@@ -308,6 +314,7 @@ class FluidModel(Generic[MaxMinQueueT]):
     def _divide(self, queue: MaxMinQueueT, rho: int) -> bool:
         """Divide the seats again; return whether ``queue`` has stayed granted or limited."""
         was_on_r = queue.on_r
+        # up to now its meter has run at the former demand
         if not was_on_r and queue.mark != self.now:
             queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
             queue.mark = self.now
@@ -355,6 +362,7 @@ class FluidModel(Generic[MaxMinQueueT]):
             queue = self.queues[one.index]
             if queue.on_r is queue.is_limited:
                 continue
+            # Until ``on_r`` changes, the position and the entries are those on the old meter.
             position = self.position(queue)
             if queue.has_finish:
                 self.unschedule_finish(queue)

@@ -94,6 +94,7 @@ class Adjusting(Sharing):
         self.draining: Sequence[SharedLevel] = levels.draining
         self.parents: Mapping[str, Parent] = levels.parents
         self.seats: int = seats
+        # an adjustment may be due before any request, so each of them must pass through here
         self.alone_until: int = 0
         self.deduct_exempt: bool = deduct_exempt
         self.fair_fraction: float = 0.0
@@ -124,6 +125,7 @@ class Adjusting(Sharing):
         if ticket.state is not _WAITING or ticket.queueset is not queueset or reason not in queueset.rejected:
             return queueset.abandon(now, ticket, reason)  # which raises the error
         ended = self._advance(now)
+        # an adjustment that was due has seated it
         if ended and not ticket.is_waiting:
             return ended
         seated = queueset.abandon(now, ticket, reason)
@@ -150,6 +152,7 @@ class Adjusting(Sharing):
         if ticket.state is not _SEATED or ticket.queueset is not queueset:
             return queueset.release(now, ticket)  # which raises the error
         ended = self._advance(now)
+        # an adjustment would have settled the lone request, so ``ended`` is empty here
         if level.alone is ticket:
             return level.release_alone(now, ticket)
         seated = queueset.release(now, ticket)
@@ -162,6 +165,7 @@ class Adjusting(Sharing):
 
     def tick(self, now: int) -> Sequence[Ticket]:
         seated = list(self._advance(now))
+        # a copy, because `_note` may forget a level
         for level in list(self._levels):
             ends_at = level.queueset.next_event_at()
             if ends_at is not None and ends_at <= now:
@@ -170,6 +174,7 @@ class Adjusting(Sharing):
         return [*seated, *self._adjust_drained(now)]
 
     def next_event_at(self) -> int | None:
+        # More seats help only requests that wait. Without any, the next call makes up for missed adjustments.
         due = [self._due_at] if self._waiting else []
         if self._drained_at is not None:
             due.append(self._drained_at)
@@ -233,6 +238,7 @@ class Adjusting(Sharing):
         leaving = 0
         for level in self.draining:
             queueset, limits = level.queueset, level.limits
+            # one seat at least, because otherwise its requests would never be served
             nominal = max(limits.nominal, 1)
             if not (queueset.waiting or queueset.parked):
                 nominal = min(nominal, queueset.seats_in_use)
@@ -252,6 +258,7 @@ class Adjusting(Sharing):
             assert level.record is not None, "an adjustment has been made"
             limits, current = limits_now[level], level.record.adjustment.current
             level.most = limits.max
+            # a limit in force is a promise until the next adjustment
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else WITHOUT_SEATS
             allowed = 0 if level.is_held else current

@@ -45,10 +45,13 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
         return parts
     free = list(range(len(claims)))
     while free:
+        # what the parts that are fixed leave for the others
         room = total - sum(parts) + sum(parts[place] for place in free)
         weights = sum(claims[place][0] for place in free)
         if not weights:
             return parts
+        # ``missing`` is how much the lower bounds add less how much the upper bounds cut off. It is scaled by the sum
+        # of the weights, so that it is exact.
         low, high, missing = [], [], 0
         for place in free:
             weight, lower, upper = claims[place]
@@ -63,6 +66,8 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
             for place in free:
                 parts[place] = room * claims[place][0] // weights
             return parts
+        # Only the side that moves more is fixed in this round: the seats that it takes or leaves could move parts of
+        # the other side away from their bounds.
         held = low if missing > 0 else high if missing < 0 else low + high
         for place in held:
             parts[place] = claims[place][1 if place in low else 2]
@@ -93,6 +98,7 @@ class Balance:
 
     def join(self, now: int, level: "SharedLevel") -> None:
         """Note that ``level`` begins to wait. Its lag starts at 0; if it was negative, it has risen towards 0 since."""
+        # other levels wait now, so the former division doesn't apply
         self._unbound_total = None
         level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
 
@@ -113,6 +119,7 @@ class Balance:
     def advance(self, now: int, waiting: Sequence["SharedLevel"]) -> None:
         """Update the lags for the time since the last call, in which no seats were taken or given back."""
         elapsed = now - self._clock
+        # also when fewer than two wait, so that this time never becomes lag
         self._clock = now
         if not elapsed or len(waiting) < 2:
             return
@@ -141,6 +148,7 @@ class Balance:
         for parent, children in families.items():
             top.append(parent)
             classes.append(min(child.borrows_as for child in children))
+            # the seats of the children that don't wait, which aren't divided
             others = parent.total - sum(child.counted for child in children)
             upper = min(parent.most * SEAT, others * SEAT + sum(_claim(child)[2] for child in children))
             claims.append((parent.weight, parent.least * SEAT, max(parent.least * SEAT, upper)))
@@ -157,6 +165,7 @@ class Balance:
         """Record the seats in use; return False if no bound applies to any level, so the parts stay the same."""
         before, total = self._unbound_total, free
         is_same = before is not None
+        # no early end, because each level's ``used_before`` must be set
         for level in waiting:
             queueset = level.queueset
             used = level.used_before = queueset.seats_in_use
@@ -184,6 +193,7 @@ def _is_free(part: int, claim: Claim) -> bool:
 def _claim(level: "SharedLevel") -> Claim:
     queueset = level.queueset
     wanted = min(level.most, queueset.seats_in_use + queueset.seats_waiting)
+    # draining levels get their nominal seats before the others (see `lending`)
     least = max(level.least, min(wanted, level.limits.nominal)) if level.is_draining else level.least
     return level.weight, least * SEAT, max(least, wanted) * SEAT
 
@@ -205,6 +215,7 @@ def _deal(
         for rank in sorted(set(classes)):
             places = [place for place, one in enumerate(classes) if one == rank]
             room = total - sum(parts) + sum(parts[place] for place in places)
+            # A weight of 0 counts as 1 here, because seats that nothing else wants must not stand empty.
             dealt = fill(room, [(claims[place][0] or 1, parts[place], claims[place][2]) for place in places])
             for place, part in zip(places, dealt, strict=True):
                 parts[place] = part

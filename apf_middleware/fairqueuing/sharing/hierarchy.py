@@ -85,6 +85,7 @@ class Parent:
 
     def count(self, change: int) -> int:
         """Add ``change`` to the count of the children, and return the change of the parent's own count."""
+        # Within its min a parent counts the same however much its children use.
         self.total += change
         before, self.counted = self.counted, max(self.total, self.least)
         return self.counted - before
@@ -93,6 +94,7 @@ class Parent:
 
     def room(self, child_counted: int, free: int) -> int:
         """Return the seats that a child could use apart from its own limits, if ``free`` are free in the ledger."""
+        # the parent's own count has been taken from ``free`` already
         most = max(self.least, min(self.most, free + self.counted))
         return most - self.total + child_counted
 

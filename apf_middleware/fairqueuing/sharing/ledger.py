@@ -36,6 +36,7 @@ class SeatLedger:
             return 0
         parent = level.parent
         room = self.free + level.counted if parent is None else parent.room(level.counted, self.free)
+        # ``free`` is negative while exempt requests use more than there is; a level has its min even then.
         return max(level.least, min(level.most, room))
 
     def count(self, level: SharedLevel, counted: int) -> None:
@@ -62,6 +63,7 @@ class SeatLedger:
         spare = max(seats - staying, 0)
         for parent in parents:
             parent.most = max(parent.least, min(parent.limits.max, spare + parent.least))
+            # `count` returns the change since the former count, which the new ``free`` has never contained
             parent.counted = 0
             self.free -= parent.count(0)
         for level in levels:
@@ -99,6 +101,7 @@ def _promised(level: SharedLevel) -> int:
     if level.exempt or (level.is_closing and level.queueset.is_idle):
         return 0
     if level.is_draining:
+        # Without waiting requests it needs no more seats than those in use.
         return level.kept if _has_waiting(level) else min(level.kept, level.queueset.seats_in_use)
     return level.limits.min
 

@@ -156,6 +156,7 @@ class SharedLevel:
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # set where limits are adjusted
         self.least = self.most = self.counted = self.kept = 0
+        # Traces of upstream must replay bit by bit, so with ``strict_upstream`` the queue set sees each request.
         self._may_rest = may_rest and not queueset.strict_upstream
         self.alone_width: int = 0  # the width up to which a request may be seated alone: 1 while the level is idle
         self.alone: Ticket | None = None
@@ -181,6 +182,7 @@ class SharedLevel:
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
         """Seat ``ticket``, which is no wider than ``alone_width``, as the only one; return False if it can't."""
+        # The queue set keeps lingers, and raises the errors for a wrong state or a time that goes back.
         if ticket.work.linger_ns or ticket.state is not _NEW or now < self._idle_since:
             return False
         self.alone_width = 0
@@ -201,9 +203,11 @@ class SharedLevel:
         self.alone_count += 1
         self.alone_ns += held
         self._last_entropy = ticket.entropy
+        # in the unit of work, 10 ns, rounded as `round_half_away` does
         self._last_work = work = (held + 5) // 10
         self._work += work
         self._idle_since = now
+        # What `allow_alone` has checked still holds, because all that could change it settles the lone request first.
         self.alone_width = 1
         return _NONE
 
@@ -213,6 +217,7 @@ class SharedLevel:
         if self.queueset.parked:
             return  # when a parked request returns to the queue set, that must know of all other requests
         is_open = not (self.is_held or self.queueset.is_quiescing)
+        # In the model of a discipline, requests may still run that have ended; `book` assumes that none does.
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.alone_width = 1
             self._idle_since = now
@@ -221,6 +226,7 @@ class SharedLevel:
         """Account in the queue set for the requests that were or are alone."""
         count = self.alone_count - self.settled_count
         queueset = self.queueset
+        # those that have ended came before the one that still runs
         if count:
             held = self.alone_ns - self._settled_ns
             queueset.book(

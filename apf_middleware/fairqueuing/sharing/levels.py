@@ -68,6 +68,7 @@ class SharedLevels:
         before = list(self)
         self.by_name.clear()
         for name, (settings, limits) in wanted.items():
+            # Levels in force come before those that drain, so of two with this name the one in force stays.
             level = next((one for one in before if _may_stay(one, name, settings)), None)
             if level is None:
                 level = self._open(now, name, settings, limits)
@@ -89,6 +90,7 @@ class SharedLevels:
             self._drain(level, had_min=drained)
 
     def _open(self, now: int, name: str, settings: QueueSetSettings, limits: LevelLimits) -> SharedLevel:
+        # The concurrency of a steered queue set changes at each step, so it must be told its max apart.
         ceiling = None if self._limit_of is None else limits.max
         queueset = self._make_queueset(settings, now=now, ceiling=ceiling)
         return SharedLevel(name, settings, limits, queueset, may_rest=self._may_rest, limit_of=self._limit_of, now=now)
@@ -101,7 +103,9 @@ class SharedLevels:
 
     def _drain(self, level: SharedLevel, *, had_min: bool) -> None:
         level.alone_width = level.least = level.counted = 0
+        # the parents have just been made anew
         level.parent = None if level.parent is None else self.parents.get(level.parent.name)
+        # a draining level serves what waits, even if an operator had paused it
         level.is_held = level.is_closing = False
         level.rank_borrower(0)
         if had_min:
@@ -118,8 +122,10 @@ class SharedLevels:
 
     def operate(self, level: SharedLevel, *, held: bool, closing: bool) -> None:
         """Set whether ``level`` is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""
+        # first, because a queue set must know all requests when its state changes
         self.settle_alone()
         level.is_held, level.is_closing = held, closing
+        # a draining level must not accept requests again
         if not level.is_draining:
             level.queueset.quiesce(reopen=not closing, closing=closing)
 
