@@ -154,6 +154,7 @@ class _Rate(_InRedis):
         self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf, *, rate: float, burst: int
     ) -> None:
         super().__init__(name, redis, sharing, key, cost)
+        # Not rounded: in whole microseconds, 300,000 a second would be 333,333.
         self._per_token = _MICROSECONDS / rate
         self._burst = burst
         self._take = self._connections.script(TAKE_TOKENS)
@@ -225,13 +226,16 @@ class _Places(_InRedis):
         if cost > self._limit:
             return Reject()
         lease = uuid.uuid4().hex
+        # a place for each unit of the cost, because Redis counts the members of the set
         places = [f"{lease}:{number}" for number in range(cost)]
         loop = asyncio.get_running_loop()
         try:
             taken = await self._ask(self._acquire, key, self._limit, self._hold_us, *places)
         except NotSentError:
+            # nothing was taken, so there is nothing to withdraw
             raise
         except Exception:
+            # The answer is lost, and Redis may have given the places or may do so later.
             withdraw = self._sender(self._withdraw, key, self._hold_us, *places)
             self._give_back(key, withdraw, loop.time())
             raise

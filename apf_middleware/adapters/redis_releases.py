@@ -60,6 +60,7 @@ class PendingReleases:
         """Give ``one`` back as soon as possible, in a task."""
         loop = asyncio.get_running_loop()
         self._pending.append(one)
+        # A task of another loop, which has ended, would never send anything; its event belongs to that loop, too.
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._hurry = asyncio.Event()
             self._task = loop.create_task(self._work(), name=f"apf: give back to {self._name}")
@@ -72,6 +73,8 @@ class PendingReleases:
             done = await asyncio.gather(*(self._attempt(one) for one in batch))
             self._sending = 0
             left = [one for one, is_done in zip(batch, done, strict=True) if not is_done]
+            # To the front, in the old order, and no more than fit: the deque would drop the newest ones at its other
+            # end.
             self._pending.extendleft(reversed(left[: MOST_PENDING - len(self._pending)]))
             failures = failures + 1 if left else 0
             if left:
@@ -96,6 +99,7 @@ class PendingReleases:
                 await self._hurry.wait()
         except TimeoutError:
             return
+        # From `aclose` on the wait ends at once. This pause keeps the loop from being busy until the end.
         await asyncio.sleep(_FIRST_PAUSE)
 
     async def aclose(self, within: float = _LAST_CHANCE) -> None:
@@ -106,6 +110,7 @@ class PendingReleases:
         self._hurry.set()
         await asyncio.wait({task}, timeout=within)
         if not task.done():
+            # counted before the task is cancelled, which forgets what it is sending
             left = len(self)
             task.cancel()
             await asyncio.wait({task})

@@ -45,6 +45,7 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     if not strict and server.borrowing == "immediate" and not _needs_fallback(configuration):
         rest = configuration.fallback.level
         if configuration.levels[rest].min_seats is None and rest in found:
+            # A min is kept from the other levels all the time, so a min that no request can use would be lost to them.
             found[rest] = replace(found[rest], min=0)
     if not strict and server.borrowing == "immediate":
         found = _leave_a_seat(server.seats, found, configuration.levels)
@@ -94,6 +95,7 @@ def _leave_a_seat(seats: int, limits: Mapping[str, LevelLimits], levels: Mapping
         givers = [name for name, one in found.items() if one.min and levels[name].min_seats is None]
         if not givers or sum(one.min for one in found.values()) <= seats - wanted:
             return found
+        # equals are told apart by name, so that all workers come to the same limits
         name = min(givers, key=lambda one: (levels[one].shares.shares, one))
         found[name] = replace(found[name], min=found[name].min - 1)
 
@@ -135,6 +137,7 @@ def derive_hierarchy(configuration: Configuration) -> Hierarchy:
 def _with_numbers(level: Level, limits: LevelLimits) -> LevelLimits:
     least = limits.min if level.min_seats is None else level.min_seats
     most = limits.max if level.max_seats is None else level.max_seats
+    # `LevelLimits` requires min <= nominal <= max
     nominal = min(max(limits.nominal, least), most)
     return replace(limits, nominal=nominal, min=min(least, nominal), max=most)
 

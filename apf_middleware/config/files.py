@@ -54,6 +54,7 @@ def _expand(given: str) -> Iterator[Path]:
             raise ValueError(f"the directory has no {', '.join(SUFFIXES)} file")
         yield from files
     elif path.exists() or not glob.has_magic(given):
+        # a file whose name has brackets is that file and not a pattern
         if not path.exists():
             raise ValueError("there is no such file or directory")
         if not path.is_file():  # a pipe or a device may never end
@@ -74,6 +75,7 @@ def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
     for path in find_files(paths, problems):
         try:
             with path.open("rb") as file:
+                # One byte more shows that a file is too long, however long it is.
                 raw = file.read(MAX_BYTES + 1)
         except OSError as error:
             problems.error(Place(str(path)), f"it must be readable: {_reason(error)}")

@@ -30,8 +30,8 @@ Defaults = Literal["web", "kubernetes", "none"]
 
 _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
-_EXACT_LEVELS: Final = {"kubernetes"}
-_LAST: Final = 10_000
+_EXACT_LEVELS: Final = {"kubernetes"}  # in these formats a mandatory level must be exactly upstream's
+_LAST: Final = 10_000  # the precedence that is tried last, as that of upstream's catch-all
 FEW_SEATS: Final = 32
 """With so many seats or fewer, one class of callers alone may use all of them by the web defaults."""
 
@@ -93,6 +93,7 @@ class MergedObjects:
                 yield key, metadata
 
 
+# The objects are immutable, so all configurations can share them.
 @lru_cache(maxsize=8)
 def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
     """Return the objects of one of the files that come with this package."""

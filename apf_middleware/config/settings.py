@@ -263,6 +263,7 @@ def with_rules(model: type[Settings], data: object, error: ValidationError) -> V
     errors = error.errors(include_url=False)
     causes = [one["ctx"]["error"] for one in errors if _is_own(one)]
     found = [violation for cause in causes for violation in cause.violations]
+    # An object that could be made has reported its violations itself, by `__post_init__`.
     if not causes and isinstance(data, Mapping):
         found = list(_violations_of_the_rest(model, data, errors))
     if not found:
@@ -303,6 +304,7 @@ def _violations_of_the_rest(
     """Yield the rules that are broken by fields which have no errors of their own."""
     wrong = {str(details["loc"][0]) for details in errors if details["loc"]}
     wrong |= _misspelt(model, wrong)
+    # made without ``__init__``, which would need all fields
     rest: Any = object.__new__(model)
     values: dict[str, object] = {}
     for name, declared in declared_fields(model).items():
@@ -318,6 +320,8 @@ def _violations_of_the_rest(
         try:
             yield from rules()
         except AttributeError as missing:
+            # A rule that reads a field with an error can't be checked. Any other missing attribute is a defect of the
+            # rule.
             if missing.name not in declared_fields(model):
                 raise
 
@@ -325,6 +329,7 @@ def _violations_of_the_rest(
 def _misspelt(model: type[Settings], wrong: set[str]) -> set[str]:
     """Return the fields that unknown keys seem to mean: what such a field would say is not known."""
     known = {declared.key for declared in declared_fields(model).values()}
+    # Both bounds are needed because documents choose the keys, and the comparison is slow.
     unknown = sorted(wrong - known)[:_MOST_MISSPELT]
     return {close for key in unknown for close in difflib.get_close_matches(model.renamed.get(key, key)[:60], known, 1)}
 
@@ -341,5 +346,6 @@ def by_keys(model: type[Settings], violation: Violation, data: object) -> Violat
         try:
             value = value[step]
         except (LookupError, TypeError):
+            # the document leaves the field out, so the value is a default
             return replace(violation, path=path)
     return replace(violation, path=path, value=value)

@@ -102,6 +102,7 @@ def seat_cap(nominal: int, hand_size: int) -> int:
     """Return the most seats that one request may have in a level with so many nominal seats and such hands."""
     require_integer("nominal", nominal, least=0)
     require_integer("hand_size", hand_size, least=1)
+    # at least 1, because a cap of 0 would mean none
     return max(1, min(ceil(_SHARE * nominal), nominal // hand_size))
 
 

@@ -20,7 +20,7 @@ __all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "Declared
 MOST_SEATS: Final = 10_000
 """The largest number of seats that can be configured for one request."""
 
-_MOST_DIGITS: Final = 18
+_MOST_DIGITS: Final = 18  # such a number fits into 64 bits
 
 _DEPENDENCES: Final = {"header": None, "query": Dependence(query=True), "body": Dependence(body=True)}
 
@@ -75,6 +75,7 @@ class Trust:
             parsed = ip_address(address)
         except ValueError:
             return False
+        # A socket for both versions reports IPv4 clients in this form.
         if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped
         return any(parsed in network for network in self.networks)
@@ -169,6 +170,7 @@ def _number(value: object) -> int | None:
     if isinstance(value, str):
         text = value.strip(" \t")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    # `True` and `False` are of a subclass of int
     return value if type(value) is int and 0 <= value < 10**_MOST_DIGITS else None
 
 

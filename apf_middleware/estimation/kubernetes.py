@@ -137,6 +137,7 @@ def list_seats(
     """
     options = _options(query)
     if options is None:
+        # as upstream, although such a request will fail
         return settings.limit
     if watch and not options.initial_events and options.version not in ("", "0"):
         return settings.least_seats
@@ -163,6 +164,7 @@ def list_seats(
 
 def mutating_work(watchers: int, settings: MutatingSettings) -> Work:
     """Return one seat, and final seats in proportion to ``watchers``; beyond the most seats, these for longer."""
+    # truncated as upstream does it: with 10.5 watches for each seat, 10 watches are enough
     if not settings.enabled or watchers < int(settings.watches_per_seat):
         return ONE_SEAT
     seats = ceil(watchers / settings.watches_per_seat)

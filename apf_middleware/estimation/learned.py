@@ -49,6 +49,7 @@ def route_key(digest: RequestDigest) -> str | None:
 
 
 def _shape(path: str) -> str:
+    # one part more than is kept: the rest of a long path, which is cut off
     segments = path.split("/", _MOST_SEGMENTS + 1)
     shaped = [segment if _NAME.fullmatch(segment) else "*" for segment in segments[: _MOST_SEGMENTS + 1]]
     return "/".join(shaped)
@@ -103,6 +104,7 @@ class LearnedCosts:
         costs = self._costs.get(route)
         if costs is None:
             costs = self._costs[route] = RouteCosts()
+            # The new route is the last, so it is never the one that is removed.
             if len(self._costs) > self._most_routes:
                 self._costs.popitem(last=False)
                 self.forgotten += 1

@@ -151,6 +151,7 @@ class Reject:
     def __post_init__(self) -> None:
         if self.status is not None:
             require_integer("status", self.status, least=400, most=599)
+        # written so that it refuses NaN
         if self.retry_after is not None and not 0 <= self.retry_after < 1e9:
             raise InvalidValueError("retry_after", self.retry_after, "it must be a number of seconds")
 

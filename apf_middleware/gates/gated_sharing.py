@@ -122,6 +122,7 @@ class GatedSharing:
         acquisition = scheduler.announce(now, ticket, level, required.request, required.gates, limit_ns=0)
         if scheduler.pass_at_once(now, acquisition):
             seated = self.sharing.arrive(now, level, ticket)
+            # Without a seat it has no use for its leases, and the next request may need them.
             if not ticket.is_seated:
                 scheduler.leave(now, ticket)
             return seated
@@ -149,6 +150,7 @@ class GatedSharing:
         """Release the seats of ``ticket``, and its leases unless its response goes on."""
 
         def step() -> Sequence[Ticket]:
+            # before the seats, because the request that gets these may need the leases
             self.scheduler.release(now, ticket, early=self._is_early(ticket))
             return self.sharing.release(now, level, ticket)
 

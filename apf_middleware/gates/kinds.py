@@ -135,6 +135,7 @@ class Tokens(Gate):
     def undo(self, key: Hashable, lease: object) -> None:
         """Give tokens back; those of a request that was served are used up, so `release` does nothing."""
         assert isinstance(lease, int), "a token bucket's lease is a number"
+        # The result may lie in the past, which `acquire` takes for full.
         if key in self._full_at:  # otherwise the bucket was forgotten, and is full
             self._full_at[key] -= lease * self._per_token
 

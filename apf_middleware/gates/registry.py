@@ -64,6 +64,7 @@ class Gates:
         self._default = terms_of({} if flush is None else {"flush": flush})
         self.scheduler: GateScheduler = GateScheduler(chance=self._chance)
         self._runtime: GateRuntime | None = None
+        # threads append and the loop pops, which a deque does in one step each
         self._inbox: deque[tuple[str, Hashable, object]] = deque()
 
     # Definitions
@@ -164,6 +165,7 @@ class Gates:
 
     def emit_threadsafe(self, event: str, key: Hashable = None, payload: object = None) -> None:
         """Emit an event in any thread."""
+        # first the event: the loop may read the inbox before this method returns
         self._inbox.append((event, key, payload))
         if self._runtime is not None:
             self._runtime.post()
@@ -194,6 +196,7 @@ class Gates:
     def kick(self, name: str, request_id: int | None = None) -> int:
         """Let all requests that wait for a gate try once more, or one of them; return how many."""
         gate = self._gate(name)
+        # listed before anything opens, because requests that pass leave the scheduler
         chosen = [one for one in self.scheduler if one.slot is not None and one.slot.gate is gate]
         if request_id is None:
             self.scheduler.open_slots(self.now(), gate, "kick")
@@ -247,6 +250,7 @@ class Gates:
 
     def now(self) -> int:
         """Return the time of the runtime."""
+        # without a runtime no request waits, so no time is compared
         return 0 if self._runtime is None else self._runtime.now()
 
     def _chance(self) -> float:

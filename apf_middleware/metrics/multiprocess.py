@@ -52,7 +52,9 @@ def _birth(pid: int) -> str | None:
         if (_PROCESSES / "self").exists():
             return None
         return _NO_BIRTH if _answers(pid) else None
+    # The command before this is in parentheses, and may contain any characters, even parentheses and spaces.
     state, *fields = stat.rpartition(")")[2].split()
+    # the 22nd field of proc(5), where the state is the third
     return None if state in "ZX" else fields[18]
 
 
@@ -94,6 +96,7 @@ class _SeriesFile:
 
     def _begin(self, series: dict[str, float]) -> Any:  # noqa: ANN401 - prometheus_client's are untyped
         """Write a new file, which takes its place only when it is complete, so that no reader sees half of it."""
+        # readers look for *.db, so they pass this name over
         new = self._path.with_suffix(".new")
         new.unlink(missing_ok=True)
         values: Any = MmapedDict(str(new))  # type: ignore[no-untyped-call]
@@ -134,7 +137,9 @@ class Publisher:
         """Write the present numbers: now and then while something changes, and before this process is scraped."""
         if self._pid != os.getpid():
             self._begin()
+        # All files of before: one whose series have all gone must be emptied.
         series: dict[str, dict[str, float]] = {name: {} for name in self._files}
+        # built anew, so that keys of series that have gone are forgotten
         known, self._keys = self._keys, {}
         for family, points in read_families(self._read(), self._ledger):
             held = series.setdefault(_file_kind(family), {})

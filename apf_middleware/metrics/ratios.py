@@ -36,6 +36,7 @@ class _Ratio:
         """Put the new part of ``times``, whose sum is ``duration``, into its buckets."""
         found, seen = self._found, self._seen
         for value, elapsed in times.items():
+            # Negative where time was moved to another value. Then ``found`` falls, and ``shown`` doesn't follow.
             new = elapsed - seen.get(value, 0)
             if new:
                 found.observe_many(value / denominator, new)
@@ -67,6 +68,7 @@ class RatioLedger:
             ratio = self._ratios.get(key)
             if ratio is None or duration < ratio.duration:
                 ratio = self._ratios[key] = _Ratio(bounds)
+            # a level may have no seats at this moment
             ratio.advance(times, duration, max(1, denominator))
             return ratio.histogram()
 
