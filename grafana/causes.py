@@ -138,7 +138,7 @@ def _adjusting() -> list[Json]:
     return [
         timeseries(
             "Demand",
-            "Seats in use and asked for, of the limit now; above 1 requests wait.",
+            "Seats in use and asked for, divided by the nominal limit, or by the current one with borrowing: periodic.",
             Query(average("demand_seats"), BY_LEVEL),
             unit="percentunit",
         ),

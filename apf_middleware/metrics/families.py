@@ -1,11 +1,11 @@
 """Every metric: its name, help, labels and buckets, and the function that reads its series.
 
-Suffixes, labels and buckets are those of Kubernetes, so that dashboards made for Kubernetes work when the prefix is
-``apiserver_flowcontrol``. A series has a number (a counter or gauge), a histogram of single observations, or a
-`Portion`: part of a whole over time, of which a ledger makes a histogram.
+Metrics that Kubernetes also has use its suffixes, labels and buckets, so that dashboards made for Kubernetes work when
+the prefix is ``apiserver_flowcontrol``. The value of a series is a number (a counter or gauge), a histogram of single
+observations, or a `Portion` (a number over time, relative to a whole), which a `RatioLedger` turns into a histogram.
 
 If a host has several workers, each has its own seats, queues and clocks. ``mode`` says how the gauges of the workers
-are combined, in prometheus_client's terms: seats and requests are added up; virtual times stay apart.
+are combined, in prometheus_client's terms: seats and requests are added up, and each virtual time is shown separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ from apf_middleware.snapshots import NamedQueueSnapshot
 __all__ = ["FAMILIES", "Family", "Labels", "Point", "Portion", "read_families"]
 
 Labels = tuple[str, ...]
-"""The names of a metric's labels, or their values in one series."""
+"""The names of the labels of a metric, or the values of these labels in one series."""
 
 Point = tuple[Labels, float | Histogram]
 """One series."""
@@ -41,7 +41,7 @@ Mode = Literal["livesum", "livemin", "livemax", "liveall"]
 
 
 class Portion(NamedTuple):
-    """A part of ``whole`` over time: how many nanoseconds the part had each value."""
+    """A number over time, relative to ``whole``; ``times`` has the nanoseconds for which the number had each value."""
 
     times: Times
     whole: int
@@ -93,7 +93,7 @@ def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple
                 key = (family.suffix, *labels)
                 points.append((labels, ledger.read(key, value.times, value.whole, family.bounds)))
                 kept.append(key)
-            # A series begins with its first observation, so schemas without requests cost little.
+            # Other histograms are shown only after their first observation, so schemas without requests cost little.
             elif not isinstance(value, Histogram) or any(value.counts):
                 points.append((labels, value))
         yield family, points
@@ -123,9 +123,10 @@ class _Source(Generic[ObjectT]):
         unit: int = 1,
         is_legacy: bool = False,
     ) -> Family:
-        """Return a metric whose series have the ``value`` of each object, or its values by one further label.
+        """Return a metric with one series for each object.
 
-        None and NaN stand for no series.
+        If ``value`` returns a mapping, there is one series for each of its keys, which is the value of a further label.
+        None and NaN mean no series.
         """
 
         def read(reading: ServerReading) -> Iterator[Series]:
@@ -140,9 +141,10 @@ class _Source(Generic[ObjectT]):
 
 
 def _levels_with_limits(reading: ServerReading) -> Iterator[tuple[Labels, tuple[LevelReading, int]]]:
-    """Yield the levels with the limit of which their seats are a portion.
+    """Yield each level with the limit by which its seats are divided.
 
-    For a level without seats, the limit is a tenth of the server's seats.
+    It is the nominal limit with immediate borrowing, and the current one with periodic borrowing. A nominal limit of 0
+    is replaced by the current one, and a current limit of 0 by a tenth of the server's seats.
     """
     for level in reading.levels:
         limit = level.denominator
@@ -231,7 +233,10 @@ def _widths(one: SchemaReading) -> Histogram:
 
 
 def _request_kinds(reading: ServerReading) -> Iterator[Series]:
-    """Read both kinds: executing requests as a portion of all nominal seats, waiting ones of all queues' capacity."""
+    """Read the requests of the server by phase and by kind (reading or writing).
+
+    Executing requests are a portion of all nominal seats, waiting ones a portion of the capacity of all queues.
+    """
     wholes = {
         "executing": sum(level.limits.nominal for level in reading.levels),
         "waiting": sum(level.waiting_capacity for level in reading.levels),
@@ -246,12 +251,15 @@ def _request_utilization(level_and_limit: tuple[LevelReading, int]) -> Mapping[s
 
 
 def _epochs(level: LevelReading) -> Mapping[str, int] | None:
-    """Return the epochs of R. Advances never fail: meters are unbounded integers, shown as 64 bits would hold them."""
+    """Return how often Kubernetes would have reduced R, the level's virtual time, to keep it within 64 bits.
+
+    The further label is Kubernetes' ``success``. It is always true, because Python's integers don't overflow.
+    """
     return {"true": level.meters["epochs"]} if "epochs" in level.meters else None
 
 
 def _meter(name: str) -> Callable[[LevelReading], float | None]:
-    """Return a function that reads a meter of the disciplines that have it, in seat-seconds."""
+    """Return a function that reads the meter ``name`` in seat-seconds, or None where the discipline hasn't got it."""
     return lambda level: level.meters[name] / UNITS_PER_SEAT_SECOND if name in level.meters else None
 
 
@@ -276,7 +284,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     Family(
         "rejected_requests_total",
-        "Requests that were rejected, by reason; cancelled are those whose client left while they waited.",
+        "Requests that were rejected, by reason; cancelled: the client left while the request waited.",
         (*_schema.labels, "reason"),
         _rejections,
     ),
@@ -301,7 +309,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     Family(
         "request_wait_duration_seconds",
-        "How long requests waited for seats. Execute is false for all that were rejected, also after waiting.",
+        "How long requests waited for seats; execute is true if they got seats, and false if they were rejected.",
         (*_schema.labels, "execute"),
         _waits,
         bounds=_DURATIONS,
@@ -309,7 +317,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _schema(
         "request_execution_seconds",
-        "How long requests executed; those of type watch until their long-lived response began.",
+        "How long requests executed; for type watch, until the long-lived response began.",
         lambda one: {"regular": one.counters.executions, "watch": one.counters.streams},
         "type",
         bounds=_DURATIONS,
@@ -317,31 +325,31 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     Family(
         "request_queue_length_after_enqueue",
-        "How many requests were in a request's queue when it had joined it, itself included.",
+        "Length of the queue just after a request joined it, including that request.",
         _schema.labels,
         _queue_lengths,
         bounds=LENGTH_BOUNDS,
     ),
     _schema(
         "watch_count_samples",
-        "How many watches a write concerned, where writes are estimated as Kubernetes estimates them.",
+        "Number of watches that a write affects; only if writes are estimated as in Kubernetes.",
         lambda one: one.counters.watches,
         bounds=WATCH_BOUNDS,
     ),
     _schema(
         "work_estimated_seats",
-        "How many seats requests were estimated to take: at first or at the end, whatever is more.",
+        "Estimated seats of requests: the larger of initial and final seats.",
         _widths,
         bounds=WIDTH_BOUNDS,
     ),
     _schema(
         "cut_requests_total",
-        "Requests that were estimated to take more seats than their level allows one of them, and asked for fewer.",
+        "Requests that were estimated to take more seats than their level allows for one request, and asked for fewer.",
         lambda one: one.counters.cut,
     ),
     _server(
         "open_streams",
-        "Requests that have given their seats back and go on, or hold a place for that.",
+        "Open streams: requests that continue after giving their seats back, or have a place reserved for this.",
         lambda reading: reading.open_streams,
         "priority_level",
     ),
@@ -358,34 +366,38 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _portion(
         "priority_level_seat_utilization",
-        "For how many nanoseconds which part of the current limit was in use, in seats.",
+        "Seats in use / limit (nominal, or current if borrowing is periodic); one observation per nanosecond.",
         lambda one: {"executing": Portion(one[0].seats_in_use, one[1])},
         "phase",
         bounds=_SEAT_RATIOS,
     ),
     _portion(
         "priority_level_request_utilization",
-        "For how many nanoseconds requests were which part of the current limit, or of the room in the queues.",
+        "Executing requests / limit, waiting requests / room in the queues; one observation per nanosecond.",
         _request_utilization,
         "phase",
         bounds=_REQUEST_RATIOS,
     ),
     Family(
         "read_vs_write_current_requests",
-        "For how many nanoseconds requests that read or write were which part of all nominal seats, or of all room.",
+        "Requests that read or write: executing / nominal seats, waiting / room; one observation per nanosecond.",
         ("phase", "request_kind"),
         _request_kinds,
         bounds=_KIND_RATIOS,
     ),
     _portion(
         "demand_seats",
-        "For how many nanoseconds the seats in use and asked for were how many times the current limit.",
+        "(Seats in use + seats asked for) / limit; one observation per nanosecond.",
         lambda one: Portion(one[0].demand, one[1]),
         bounds=_DEMAND_RATIOS,
     ),
-    _level("nominal_limit_seats", "Seats that are the level's by its shares.", lambda level: level.limits.nominal),
+    _level("nominal_limit_seats", "Seats that the level has by its shares.", lambda level: level.limits.nominal),
     _level("lower_limit_seats", "Seats that the level never lends.", lambda level: level.limits.min),
-    _level("upper_limit_seats", "Seats that the level has with all it may borrow.", lambda level: level.limits.max),
+    _level(
+        "upper_limit_seats",
+        "The most seats that the level can have, including all that it may borrow.",
+        lambda level: level.limits.max,
+    ),
     _level(
         "current_limit_seats",
         "Seats that the level has now, with what it borrows and without what it lends.",
@@ -407,18 +419,20 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda last: last.deviation,
     ),
     _adjusted(
-        "demand_seats_smoothed", "Demand in seats, followed up at once and down slowly.", lambda last: last.smoothed
+        "demand_seats_smoothed",
+        "Smoothed demand in seats: it rises at once and falls slowly.",
+        lambda last: last.smoothed,
     ),
     _adjusted("target_seats", "Seats that the last adjustment aimed at for the level.", lambda last: last.target),
     _server(
         "seat_fair_frac",
-        "The part of their targets that levels got in the last adjustment where no bound held them.",
+        "Fraction of their targets that levels got in the last adjustment, unless their min or max applied.",
         lambda reading: reading.fair_fraction,
         mode="livemin",
     ),
     _level(
         "epoch_advance_total",
-        "How often R reached the end of what Kubernetes' 64 bits hold, and began anew.",
+        "How often R was reduced, as Kubernetes does when it comes near the end of its 64-bit range.",
         _epochs,
         "success",
     ),
@@ -437,14 +451,14 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _level(
         "next_s_bounds",
-        "The least and the most virtual start of the requests that are first in their queues, in seat-seconds.",
+        "Smallest and largest virtual start of the requests at the heads of queues, in seat-seconds.",
         lambda level: _bounds(level.next_s),
         "bound",
         mode="liveall",
     ),
     _level(
         "next_discounted_s_bounds",
-        "As next_s_bounds, less what the queue's executing requests are expected to take.",
+        "As next_s_bounds, minus the work that the queue's executing requests are expected to take.",
         lambda level: _bounds(level.next_discounted_s),
         "bound",
         mode="liveall",
@@ -457,13 +471,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _queue(
         "queue_finished_requests_total",
-        "Requests of the queue that ended: well, with an error, or because their client left.",
+        "Finished requests of the queue: completed, failed, or aborted because the client left.",
         lambda queue: {"completed": queue.completed, "failed": queue.failed, "aborted": queue.aborted},
         "outcome",
     ),
     _queue(
         "queue_state",
-        "1 for the state that the queue is in, 0 for others.",
+        "1 for the state that the queue is in, 0 for the other states.",
         lambda queue: {state: float(queue.state == state) for state in _QUEUE_STATES},
         "state",
     ),
@@ -472,13 +486,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _queue("queue_max_seats", "Seats that the queue can have at most.", lambda queue: queue.max),
     _queue(
         "queue_deserved_seats",
-        "Seats that the queue could claim now, given what all want.",
+        "Seats that the queue could claim now, given the demand of all queues.",
         lambda queue: queue.deserved,
     ),
     _queue("queue_used_seats", "Seats that the queue uses.", lambda queue: queue.used),
     _queue(
         "queue_share",
-        "Seats that the queue uses as part of those that it deserves.",
+        "Seats in use divided by the seats that the queue deserves.",
         lambda queue: queue.share,
         mode="livemax",
     ),
@@ -490,13 +504,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _server(
         "queue_live_changes",
-        "Queues that differ from what the configuration's files say.",
+        "Queues that differ from the files of the configuration.",
         lambda reading: reading.live_changes if reading.queues else None,
         mode="livemax",
     ),
     _server(
         "unknown_queue_requests_total",
-        "Requests that were rejected because they named a queue to which they can't go, by reason.",
+        "Requests that were rejected because they named a queue that can't take them, by reason.",
         lambda reading: reading.unknown_queues,
         "reason",
     ),
@@ -509,17 +523,17 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _server(
         "hang_ups_total",
-        "Clients that left before they had their response, by what their request was doing.",
+        "Clients that left before they had their response, by the phase of their request.",
         lambda reading: reading.hang_ups,
         "phase",
     ),
     _server(
         "configuration_loads_total",
-        "Configurations that were read, by outcome; after a failure the one before stays in force.",
+        "Configurations that were read, by outcome; after a failure the previous one stays in force.",
         lambda reading: reading.configuration_loads,
         "outcome",
     ),
-    _gate("parked_requests", "Kept waiting by a gate now.", lambda gate: gate.parked),
+    _gate("parked_requests", "Requests that a gate keeps waiting now.", lambda gate: gate.parked),
     _gate(
         "gate_wait_seconds",
         "How long a gate kept requests waiting.",
@@ -532,22 +546,22 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _gate("gate_events_total", "Events that were emitted to a gate.", lambda gate: gate.events),
     _gate("gate_rescues_total", "Openings of a gate without an event.", lambda gate: gate.rescues),
-    _gate("gate_rejected_requests_total", "Rejected because of a gate.", lambda gate: gate.rejected),
+    _gate("gate_rejected_requests_total", "Requests that were rejected because of a gate.", lambda gate: gate.rejected),
     _level(
         "request_concurrency_limit",
-        "What nominal_limit_seats says, by the name that Kubernetes had until 1.30.",
+        "Same as nominal_limit_seats, under the name that Kubernetes used until 1.30.",
         lambda level: level.limits.nominal,
         is_legacy=True,
     ),
     _schema(
         "request_concurrency_in_use",
-        "What current_executing_seats says, by the name that Kubernetes had until 1.30.",
+        "Same as current_executing_seats, under the name that Kubernetes used until 1.30.",
         lambda one: one.counters.seats_executing + one.lingering_seats,
         is_legacy=True,
     ),
     _server(
         "info",
-        "Always 1; the label tells the version.",
+        "Always 1; the label has the version.",
         lambda reading: {reading.version: 1} if reading.version else None,
         "version",
         mode="livemax",
