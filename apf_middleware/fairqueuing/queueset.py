@@ -1,26 +1,26 @@
 """One level's queues and seats: tickets arrive, wait in a queue, are seated, and give their seats back.
 
 Pure and synchronous. Time is the argument ``now`` (integer nanoseconds that never decrease). Every change returns the
-tickets that it seated, and the caller wakes them. No timer runs: `QueueSet.next_event_at` returns when lingering seats
-come free, and any call at or after that time frees them first.
+tickets that it seated, and the caller wakes them. There is no timer. `QueueSet.next_event_at` returns the time at which
+the next *lingering* seats (those that a ticket keeps after its reply) become free; any call from then on frees them.
 
 The `Deck` chooses a queue for a ticket. The `Discipline`, by default `EqualSerial`, picks the queue that is served
 next, unless the `Guarantee` names one that has fallen too far behind its fair share. The oldest ticket of that queue is
 seated if enough seats are free. Otherwise the free seats are saved up for it, and other tickets may be seated before it
 for a bounded time only (see `seats`). When the seats suffice, the ticket's gates are asked. A ticket that a gate keeps
-waiting is *parked*: its queue no longer lists it among the waiting tickets, so its seats aren't counted as demand, and
-it isn't picked. It still counts towards the length limit of its queue. `QueueSet.unpark` puts it back before all
+waiting is *parked*: it isn't among the waiting tickets of its queue, so it isn't picked and its seats aren't counted as
+demand, but it still counts towards the length limit of its queue. `QueueSet.unpark` puts the ticket back before all
 tickets that arrived later.
 
 Known defects of Kubernetes are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
 code replay exactly:
 
-bounded queues   a queue never exceeds its length limit, also while free seats are saved up for a wide ticket
+bounded queues   a queue never exceeds its length limit, not even while free seats are saved up for a wide ticket
 leaving tickets  when a ticket leaves its queue unserved, tickets behind it are seated at once if they fit
-phantom seats    when a ticket gets fewer seats than it asked for, the rest doesn't count as demand any more
+phantom seats    when a ticket gets fewer seats than it asked for, the missing seats don't count as demand any more
 surplus queues   queues beyond the configured number are removed when they are idle, and the others keep their index
 zero seats       a level with no seats and no queues admits no ticket
-final seats      the seats that a ticket keeps after its reply are limited to the level's, also without queues
+final seats      the seats that a ticket keeps after its reply are limited to those of the level, also without queues
 """
 
 from collections.abc import Callable, Sequence
@@ -44,23 +44,23 @@ _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
 
-_GUESSED: Final = 101  # smaller widths have their expected work in a table; Kubernetes estimates at most 100 seats
+_GUESSED: Final = 101  # the expected work of smaller widths is precomputed; Kubernetes estimates at most 100 seats
 _NONE: Final[tuple[Ticket, ...]] = ()
 
 
 class QueueSet:
     """The queues and seats of one level.
 
-    ``discipline`` is called with the number of seats and ``guess_ns``, and returns the discipline. ``guess_ns`` is the
-    assumed duration of a request until it is known. ``now`` is the initial time. ``room``, if given, returns a second
-    limit of a queue's length; it is called with the number of tickets that wait in all queues.
+    ``discipline`` is a factory: it gets the number of seats and ``guess_ns``, and returns a `Discipline`. ``guess_ns``
+    is the assumed duration of a request until it is known. ``now`` is the initial time. ``room``, if given, gets the
+    number of all waiting and parked tickets, and returns a second limit for the length of each queue.
 
-    ``concurrency`` seats may be in use at this moment, and never more than ``ceiling``. A ticket that is wider than the
-    ceiling is seated when nothing else of the level runs; it would wait for ever otherwise.
+    ``concurrency`` is the number of seats that may be used at the moment; ``ceiling`` is the most that it can be. A
+    ticket wider than the ceiling is seated when nothing else of the level runs; it would wait for ever otherwise.
 
     Without a ``ceiling``, both are the concurrency of the settings. With one, the seats are *steered*: the caller
-    divides seats among several levels, and sets ``concurrency`` before each call. The virtual time of the
-    discipline (its *meters*) then advances in proportion to the seats in use, and no demand is recorded.
+    divides seats among several levels, and sets ``concurrency`` before each call. The discipline's virtual time then
+    advances in proportion to the seats in use, and no demand is recorded.
     """
 
     __slots__ = (
@@ -142,7 +142,7 @@ class QueueSet:
 
     def _begin_counts(self) -> None:
         self.seats_in_use: int = 0  # lingering ones included
-        self._queueless_seats = 0  # those of tickets that arrived while there were no queues
+        self._queueless_seats = 0  # seats in use by tickets that arrived while there were no queues
         self._phantom_seats = 0  # with ``strict_upstream``, seats that were cut and count as demand for ever
         self.waiting: int = 0
         self.seats_waiting: int = 0
@@ -158,7 +158,7 @@ class QueueSet:
         self._limit = settings.queue_length_limit
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
-        # Whether time alone can change anything. Usually it can't, and then `arrive` doesn't call `tick`.
+        # Whether time alone can change anything. Usually it can't; then `arrive` and `release` don't call `tick`.
         self._has_events = self._is_restless or self.lingering.next_at is not None
 
     # Arriving and leaving
@@ -247,7 +247,7 @@ class QueueSet:
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved, and reject it for ``reason``.
 
-        If a linger that was due by ``now`` seats it first, it is among the tickets returned.
+        If it gets seats whose linger ends by ``now``, it isn't rejected, but is among the tickets returned.
         """
         queue = ticket.queue
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
@@ -266,7 +266,7 @@ class QueueSet:
         return [*ended, *seated] if ended else seated
 
     def release(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
-        """Settle the duration of ``ticket``, which has finished. Its seats come free now, or when its linger ends."""
+        """Bill ``ticket``, which has finished, for its actual duration, and free its seats now or after its linger."""
         if ticket.state is not _SEATED or ticket.queueset is not self:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
         ended: Sequence[Ticket] = _NONE
@@ -306,7 +306,7 @@ class QueueSet:
     # Time
 
     def next_event_at(self) -> int | None:
-        """Return when the next linger ends, or None when nothing lingers."""
+        """Return the time at which the next linger ends, or None if nothing lingers."""
         return self.lingering.next_at
 
     def tick(self, now: int) -> Sequence[Ticket]:
@@ -346,8 +346,8 @@ class QueueSet:
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
         """Account for tickets that never entered the queue set: it was idle, and they ran one at a time.
 
-        Each had one seat. There were ``times`` of them. Together they held their seats for ``held_ns`` and did
-        ``work``. The last one, of the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
+        There were ``times`` of them, of one seat each. In all they held seats for ``held_ns`` and did ``work``. The
+        last one, of the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
         """
         assert self.is_idle, f"{self!r} isn't idle"
         self.discipline.advance(until - self._now, 0)
@@ -362,14 +362,14 @@ class QueueSet:
                 self.deck.leave(queue, entropy)
 
     def note_demand(self, now: int) -> None:
-        """Record the seats in use or waited for from ``now`` on, unless the seats are steered."""
+        """Record the demand as of ``now`` (seats in use plus seats asked for), unless the seats are steered."""
         if not self.is_steered:
             self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
 
     # Serving
 
     def head(self) -> Ticket:
-        """Return the ticket that is next; LookupError when no ticket waits."""
+        """Return the ticket that is next; raise LookupError if no ticket waits."""
         overdue = self.guarantee.overdue(self._now) if self.guarantee is not None else None
         ticket = (overdue or self.deck.queues[self.discipline.pick()]).oldest
         assert ticket is not None, "a discipline picks a queue where a ticket waits"
@@ -393,7 +393,7 @@ class QueueSet:
             self.guarantee.dispatch(now, queue, ticket.width, asked - ticket.width)
 
     def _dispatch(self, now: int) -> Sequence[Ticket]:
-        """Seat tickets in turn until the next one doesn't fit; save seats up for that one."""
+        """Seat tickets in turn until the next one doesn't fit; then save up seats for that one."""
         seated: list[Ticket] = []
         discipline, queues, guarantee = self.discipline, self.deck.queues, self.guarantee
         gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
@@ -405,11 +405,11 @@ class QueueSet:
             asked = width = ticket.width
             if self.seats_in_use + width > self.concurrency and not self._fits(width):
                 if gatekeeper is not None and gatekeeper.bars(now, ticket):
-                    continue  # it has been parked or refused: it may not pass, so saved seats would be wasted
+                    continue  # parked or refused: its gates are closed, so saving seats for it is pointless
                 self._save_up(now, ticket, seated)
                 break
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
-                continue  # it has been parked or refused, and isn't in the queue any more
+                continue  # the ticket has been parked or refused, and isn't in the queue any more
             if overdue is not None:
                 discipline.forget_lead(queue)
             if rounds:
@@ -436,7 +436,7 @@ class QueueSet:
     # Back-fill
 
     def _save_up(self, now: int, head: Ticket, seated: list[Ticket]) -> None:
-        """Save seats up for ``head``, seat the tickets that may pass it now, and add these to ``seated``."""
+        """Save up seats for ``head``; seat the tickets that may pass it now, and add them to ``seated``."""
         self.no_accommodation += 1
         head.pass_over()
         while self.rounds and self.seats_in_use < self.concurrency:
@@ -444,7 +444,7 @@ class QueueSet:
             if ticket is None:
                 break
             if self.gatekeeper is not None and not self.gatekeeper.admits(now, ticket):
-                continue  # it has been parked or refused, and isn't in the queue any more
+                continue  # the ticket has been parked or refused, and isn't in the queue any more
             self.seat_head(now, ticket)
             self.reservation.let_pass(ticket, own=True)
             seated.append(ticket)
@@ -466,8 +466,9 @@ class QueueSet:
         if not self.rounds:
             return False
         reservation = self.reservation
-        # Would ``head`` fit if the tickets that passed it in this round weren't there? Those of this level use
-        # ``own_seats``; those of other levels reduce the limit by ``other_seats``, but it never exceeds the ceiling.
+        # Would ``head`` fit without the tickets that passed it in this round (see `seats`)? Without those of this
+        # level, ``own_seats`` fewer seats would be in use. Without those of other levels, the limit would be higher by
+        # ``other_seats``, though not above the ceiling.
         most = min(self.ceiling, self.concurrency + reservation.other_seats)
         if head.width > self.ceiling:
             would_fit = self.executing <= reservation.own_tickets and self.ceiling <= most
@@ -610,8 +611,7 @@ class QueueSet:
     # Operation
 
     def reconfigure(self, now: int, settings: QueueSetSettings, ceiling: int | None = None) -> Sequence[Ticket]:
-        """Apply other settings. Waiting and running tickets keep their places; other length limits and hand sizes
-        apply to tickets that arrive later.
+        """Apply new settings; a new length limit or hand size applies only to tickets that arrive later.
 
         The new settings must be exempt exactly if the old ones are. ``ceiling`` must be given exactly if the seats are
         steered.

@@ -1,37 +1,40 @@
 """Seats lent and reclaimed at each dispatch (``borrowing: immediate``, the default).
 
 **What a level may use.** T seats are shared among the levels (see `ledger`). Each limited level *counts for* the seats
-that it uses or for its min, whichever is larger. An exempt level counts for the seats that it uses. F is what then
-remains of T. At this moment a level may use
+that it uses or for its min, whichever is larger. An exempt level counts for the seats that it uses. F is the rest of T.
+At this moment a level may use
 
     L = F + the seats that the level itself counts for,   but at least its min and at most its max.
 
 A level is always served within its min, even when exempt requests use all seats. Beyond its min it is served only as
 long as the others can still get their mins. A level's own dispatches don't change its L: where they increase its count,
-they reduce F by the same number. So the queue set can seat several tickets in one call. The sharing sets the queue
-set's ``concurrency`` to L before the call (*steering*). The max of a level is at most T less the mins of the others.
-A level with a parent may use what its siblings leave of the parent's limit, within its own min and max.
+they reduce F by the same number. So the queue set can seat several tickets in one call. Before the call, `Lending` sets
+the queue set's ``concurrency`` to L (*steering*). The max of a level is at most T minus the mins of the other levels. A
+level with a parent may use the part of the parent's limit that its siblings don't count for, but at least its own min
+and at most its own max.
 
 **Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
 seated one at a time, because each of them changes the order.
 
 **No ticket waits for ever.** A ticket that is wider than its level's max counts as that max, and is seated when nothing
 else of its level runs. If nothing runs in any level, L is the max for every level, so the first ticket is seated.
-If requests run, each seat that a ticket lacks is used by one of them, in its own level or beyond the min of another,
-and comes free when that request ends.
+Otherwise each seat that the first ticket still lacks is used by a running request, either of the ticket's own level or
+of another level that uses more than its min, and becomes free when that request ends.
 
-**Draining levels** keep their min (at least one seat), max and weight for as long as requests wait there. Whenever the
-scheduler divides the seats (`LevelScheduler.divide`), draining levels get their nominal seats before the other levels
-get theirs. So a reload that renames or removes a level changes nothing for these requests. Meanwhile the other levels
-keep the mins that they had before; a new or higher min applies when the level has drained. So the server never runs
-more requests than it has seats for.
+**Draining levels** are those that a reload has removed and that still have requests. They keep their min (at least one
+seat), max and weight for as long as requests wait there. Whenever the scheduler divides the seats
+(`LevelScheduler.divide`), draining levels get their nominal seats before the other levels get theirs. So a reload that
+renames or removes a level changes nothing for these requests. Meanwhile the other levels keep the mins that they had
+before; a new or higher min applies when the level has drained. So the server never runs more requests than it has seats
+for.
 
-**Virtual time.** The virtual time R of a level must advance as fast as the level is served, so in proportion to the
-seats that it really has. If R ran faster than service while seats are lent to others, all backlogged flows would lag
-behind R. A new flow starts at R, so it would be served after all of them, however little it asks for. If R ran slower
-than service, a new flow would be served alone until it has caught up with the others. L is not the number of seats that
-the level really has: it changes with the steps of other levels, and it includes seats that are saved up for them. The
-number of seats in use changes only by the level's own steps, so R advances in proportion to that.
+**Virtual time.** The virtual time R of a level must advance at the rate at which the level is served, that is, in
+proportion to the seats that it actually uses. If R ran faster than service while seats are lent to others, all
+backlogged flows would lag behind R. A new flow starts at R, so it would be served after all of them, however little it
+asks for. If R ran slower than service, a new flow would be served alone until it has caught up with the others. L isn't
+the number of seats in use: it changes whenever another level seats or releases a request, and it includes free seats
+that are being saved up for tickets of other levels. So R advances in proportion to the seats in use, which change only
+when the level itself seats or releases a request.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,8 +72,8 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Share ``seats`` among the levels of ``wanted``, lending them at each dispatch.
 
-    ``discipline`` and ``room`` are as for a `QueueSet`. If ``may_rest`` is false, every request is passed to its queue
-    set at once, even if it is alone in its level. The results are the same, but each request takes longer.
+    ``discipline`` and ``room`` are as for a `QueueSet`. If ``may_rest`` is false, every request is passed to the queue
+    set of its level at once, even if no other request is there. The results are the same, but each request costs more.
     """
 
     __slots__ = (
@@ -147,7 +150,7 @@ class Lending(Sharing):
         elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
             # Most requests take this branch, so it computes the limit and the counts without calls.
             ledger = self.ledger
-            limit = ledger.free + level.counted  # what other levels lend, and what the level has already
+            limit = ledger.free + level.counted  # seats that other levels lend, and those that this level has already
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
                 limit = level.most
             queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
@@ -164,7 +167,7 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _arrive_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` arrive at a level that has a parent, is held or closing, or drains."""
+        """Let ``ticket`` arrive at a level that has a parent, is held, is closing, or is draining."""
         waiting = self.waiting
         if level.is_held or level.queueset.is_quiescing:
             level.queueset.concurrency = 0
@@ -180,7 +183,8 @@ class Lending(Sharing):
     def _arrive_among_others(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """Let ``ticket`` arrive while other levels wait.
 
-        It gets only seats within its level's min, or those for which no waiting level comes before its own.
+        It gets seats within its level's min. Beyond the min it gets seats only if none of the waiting levels comes
+        before its own level; otherwise it waits, or is rejected if the level has no queues.
         """
         queueset = level.queueset
         if not queueset.settings.queues:
@@ -228,8 +232,8 @@ class Lending(Sharing):
         return [*ended, *self._dispatch(now)]
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        # The seat of a limited level is within its min, so no other level may use it. That of an exempt level may come
-        # free for others, so while some wait, `_release_apart` lets them have it.
+        # If ``ticket`` is alone in its level, it has one seat. In a limited level that seat is within the level's min,
+        # so no other level may use it. In an exempt level others may; `_release_apart` gives it to them if they wait.
         if level.alone is ticket and now < self.alone_until and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
@@ -267,9 +271,9 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release ``ticket``, which is alone in its level, or whose level has a parent, is held or closing, or drains.
+        """Release ``ticket``, which is alone in its level, or whose level has a parent, is held, closing or draining.
 
-        The levels whose turn it is get its seats.
+        Its seats go to the levels whose turn it is.
         """
         level.settle_alone()
         ended = self._advance(now)
@@ -297,8 +301,8 @@ class Lending(Sharing):
         for level in due:
             level.queueset.concurrency = 0
             level.queueset.tick(now)
-        # First all lingers that are due end, and then the changes are noted: if a level has drained, `_note`
-        # reconfigures the queue sets of other levels, which would end their lingers.
+        # These are two loops because `_note`, if a level has drained, reconfigures the queue sets of other levels. That
+        # ends their due lingers too, so these must have ended before, as above.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -369,9 +373,9 @@ class Lending(Sharing):
     # After each step
 
     def _note(self, now: int, level: SharedLevel) -> None:
-        """Update what a change may affect: the seats that ``level`` counts for, and its state.
+        """After a change, update the seats that ``level`` counts for, and its state.
 
-        That is whether it has waiting requests, is idle, or has drained.
+        The state is whether the level has waiting requests, is idle, or has drained.
         """
         queueset = level.queueset
         used = queueset.seats_in_use
@@ -382,7 +386,7 @@ class Lending(Sharing):
             self._note_waits(now, level, waits=waits)
         drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
         if drains and (has_stopped or used < level.least):
-            # No request waits there any more, so the level needs only the seats in use, and the others get their mins.
+            # No request waits there any more: the level needs only the seats in use, and the others get their mins.
             self._levels.settle_alone()
             self._recount(now)
         if used or queueset.waiting:
@@ -391,7 +395,7 @@ class Lending(Sharing):
             if not queueset.parked:
                 self._forget(now, level)
         elif level.is_closing and level.least:
-            self._levels.settle_alone()  # a level that is closed and idle is promised no seats
+            self._levels.settle_alone()  # a closed and idle level has no min any more
             self._recount(now)
         else:
             level.allow_alone(now)
