@@ -1,7 +1,8 @@
-"""Merging all definitions to one configuration: which objects there are in the end.
+"""Merge all definitions into one configuration: decide which objects it finally contains.
 
-The union of what documents define, of suggested objects where no document defines one of the same name, and of the
-mandatory objects or backstops that are missing. Nothing depends on the order of documents and files.
+The result contains the objects that the documents define, the suggested objects whose names no document uses, and the
+mandatory objects (or the KEP's backstops, which are its fallback schemas and their levels) that are missing. In a
+configuration without errors, nothing depends on the order of documents and files.
 """
 
 from collections import defaultdict
@@ -26,17 +27,17 @@ from apf_middleware.fairqueuing.sharing.limits import LevelShares
 __all__ = ["Defaults", "MergedObjects", "Sourced", "builtin", "merge", "settle_slow_clients"]
 
 Defaults = Literal["web", "kubernetes", "none"]
-"""Whose suggested objects are added."""
+"""The set of suggested objects that is added, if any."""
 
 _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
 _EXACT_LEVELS: Final = {"kubernetes"}  # in these formats a mandatory level must be exactly upstream's
 _LAST: Final = 10_000  # the precedence that is tried last, as that of upstream's catch-all
 FEW_SEATS: Final = 32
-"""With so many seats or fewer, one class of callers alone may use all of them by the web defaults."""
+"""On a server with at most this many seats, the levels of the web defaults may lend all their seats."""
 
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
-_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # by its name the first is tried before the other
+_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # of equal precedence, so tried in the order of their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,10 @@ class Sourced(Generic[_Thing]):
 
 @dataclass(frozen=True, slots=True)
 class MergedObjects:
-    """Everything there is, before schemas without a level are left out; by name, and schemas in order."""
+    """All merged objects, including schemas whose level doesn't exist (`configuration` leaves these out).
+
+    ``levels`` are by name; ``schemas`` are in the order in which they are tried.
+    """
 
     levels: Mapping[str, Sourced[Level]]
     schemas: tuple[Sourced[FlowSchema], ...]
@@ -57,7 +61,7 @@ class MergedObjects:
     server_document: Document | None = None
 
     def configuration(self) -> Configuration:
-        """Return the configuration; a schema whose level doesn't exist is ignored, as upstream does."""
+        """Return the configuration; as in Kubernetes, a schema whose level doesn't exist is ignored."""
         levels = {name: known.thing for name, known in self.levels.items()}
         schemas = tuple(known.thing for known in self.schemas if known.thing.level in levels)
         estimates = {
@@ -80,7 +84,7 @@ class MergedObjects:
         )
 
     def _metadata(self) -> Iterator[tuple[tuple[str, str], Metadata]]:
-        """Yield what documents say beside the names of their objects, by kind and name."""
+        """Yield the labels and annotations of each object, with its kind and name."""
         found = [(("level", name), known.definition) for name, known in self.levels.items()]
         schemas = [known for known in self.schemas if known.thing.level in self.levels]
         found += [(("schema", known.thing.name), known.definition) for known in schemas]
@@ -96,7 +100,7 @@ class MergedObjects:
 # The objects are immutable, so all configurations can share them.
 @lru_cache(maxsize=8)
 def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
-    """Return the objects of one of the files that come with this package."""
+    """Return the objects in the file ``name`` of the folder ``defaults``."""
     problems = Problems()
     documents = read_text((_BUILTIN / f"{name}.yaml").read_bytes(), f"<{name}>", problems)
     things = [definition.thing for document in documents for definition in define(document, problems)]
@@ -106,7 +110,7 @@ def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
 
 
 def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None = None) -> MergedObjects:
-    """Merge the definitions; conflicts are reported, and the first place wins."""
+    """Merge the definitions; conflicts are reported, and the definition that comes first by file and line is kept."""
     ordered = sorted(definitions, key=lambda one: (one.document.place(), str(one.document.base)))
     server = _server(ordered, problems, defaults)
     own = [one for one in ordered if not isinstance(one.thing, ServerSettings)]
@@ -133,7 +137,7 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
 
 
 def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
-    """Yield the suggested objects; on few seats the levels of the web defaults lend all that they have."""
+    """Yield the suggested objects; if the server has few seats, levels of the web defaults may lend all of them."""
     for thing in builtin(server.defaults):
         if isinstance(thing, Level) and server.defaults == "web" and server.seats <= FEW_SEATS and not thing.exempt:
             yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
@@ -142,7 +146,10 @@ def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
 
 
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:
-    """Return the server's settings, with those that follow the other documents."""
+    """Return the server's settings.
+
+    The defaults of ``defaults``, ``backstops`` and ``resolver`` depend on the formats of the other documents.
+    """
     servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
     for second in servers[1:]:
         rule = f"there can be only one Server, and {servers[0].document.place()} has it already"
@@ -166,7 +173,10 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
 
 
 def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -> ServerSettings:
-    """Settle what isn't given about slow clients: the seats of an ordinary web app don't wait for them."""
+    """Set the defaults for slow clients, except those that are ``given``.
+
+    With the web defaults, a request doesn't hold its seat while it waits for a slow client.
+    """
     is_web, bodies, streams = settings.defaults == "web", settings.bodies, settings.streams
     if "bodies.holdSeats" not in given:
         settings = replace(settings, bodies=replace(bodies, hold_seats=not is_web))
@@ -177,7 +187,10 @@ def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -
 
 
 def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Iterable[Definition]:
-    """Yield one object of each kind and name: the first, unless schemas of the KEP's form get names of their own."""
+    """Resolve duplicate names: of objects with the same kind and name, only the first is kept.
+
+    Schemas in the KEP's format are all kept if their contents differ; all but one of them get other names.
+    """
     groups: dict[tuple[str, str], list[Definition]] = defaultdict(list)
     for one in definitions:
         groups[type(one.thing).__name__, getattr(one.thing, "name", "")].append(one)
@@ -192,8 +205,8 @@ def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Ite
         for one in same[1:]:
             _tell_twin(one, first, problems)
         return [first]
-    # The KEP's examples themselves have two schemas of one name. Each has its own flows, hence gets its own name; which
-    # is decided by what they say rather than by where they stand.
+    # The KEP's examples themselves have two schemas of one name. Each has its own flows and so needs its own name.
+    # Which schema gets which name depends on their contents, not on their order in the files.
     same = sorted(
         same, key=lambda one: (one.thing.precedence if isinstance(one.thing, FlowSchema) else 0, repr(one.thing))
     )
@@ -252,7 +265,9 @@ def _check_mandatory(
             rule = f"the spec of the mandatory schema {name!r} can't be changed"
         elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
             if thing.exempt or definition.format not in _EXACT_LEVELS:
-                continue  # what an exempt level lends is the user's to say, and so is our own catch-all's strength
+                # Users may change what an exempt level lends, and, unless the format is Kubernetes', also the shares
+                # and queues of catch-all.
+                continue
             rule = f"the spec of the mandatory level {name!r} can't be changed"
         else:
             rule = f"the mandatory level {name!r} must {'' if thing.exempt else 'not '}be exempt"

@@ -1,10 +1,11 @@
 """The base of settings: frozen dataclasses that are read from YAML, written to YAML and described by one declaration.
 
-A settings class declares each field once: its Python name, its type with the bounds of single values, and its default.
+A settings class declares each field once: its Python name, its type including minimum and maximum, and its default.
 Pydantic reads that declaration. The key in YAML is the name in camelCase without a unit (``leeway_ns`` is ``leeway``),
-and types such as `Nanoseconds` know both forms of a value. Rules between fields are generators of `Violation`. An
-object that is made in Python raises the first violation as an InvalidValueError; a document reports all of them, also
-those among fields that can be read while other fields can't.
+and types such as `Nanoseconds` convert between the form in YAML (``5s``) and the Python value. Rules that involve
+several fields are generators of `Violation`. Creating an object in Python raises the first violation as an
+InvalidValueError. Reading a document reports all violations; if some fields can't be read, the rules between the other
+fields are still checked.
 """
 
 import difflib
@@ -45,11 +46,11 @@ __all__ = [
 ]
 
 Rules = Callable[[], Iterator["Violation"]]
-"""A generator of the violations among some fields of an object."""
+"""A function that yields the violations of the rules between some fields of an object."""
 
 SettingsT = TypeVar("SettingsT", bound="Settings")
 
-_MOST_MISSPELT: Final = 5  # of one model
+_MOST_MISSPELT: Final = 5  # the number of unknown keys of one model that are compared with known ones
 _BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
     annotated_types.Ge: ("ge", "be at least", operator.ge),
     annotated_types.Gt: ("gt", "be more than", operator.gt),
@@ -59,7 +60,7 @@ _BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A field that breaks a rule; ``path`` starts at the object whose rule it is."""
+    """A field that breaks a rule; ``path`` is relative to the object that declares the rule."""
 
     path: Path
     value: object
@@ -68,7 +69,7 @@ class Violation:
 
 
 class _ViolationsError(InvalidValueError):
-    """All violations of one object. As an error it is the first of them."""
+    """All violations of one object; the message is that of the first one."""
 
     def __init__(self, violations: tuple[Violation, ...]) -> None:
         first = violations[0]
@@ -77,7 +78,7 @@ class _ViolationsError(InvalidValueError):
 
 
 def key_of(name: str) -> str:
-    """Return the key of a field: in camelCase, without the unit that its Python name has."""
+    """Return the YAML key of a field: its Python name in camelCase, without the unit."""
     return to_camel(re.sub(r"_n?s$", "", name))
 
 
@@ -90,17 +91,20 @@ class Settings:
     )
 
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Keys of other formats, and what they are called here, or in a few words what to write instead."""
+    """Keys of other formats, each with the key to use here, or with a hint if there is no such key."""
 
     always_written: ClassVar[frozenset[str]] = frozenset()
-    """The fields that are written even with their defaults: what they mean by default depends on other documents."""
+    """Fields that are written even if they have their default, because that default depends on other documents."""
 
     def rules(self) -> Iterator[Violation]:
-        """Yield the rules that the fields break together."""
+        """Yield the violations of rules that involve several fields."""
         yield from ()
 
     def rule_sets(self) -> Iterable[Rules]:
-        """Return generators like `rules` that read different fields, so that an unreadable one stops only its own."""
+        """Return the rules as separate generators.
+
+        If a field of a document can't be read, only the generators that use it are cut short.
+        """
         return (self.rules,)
 
     def __post_init__(self) -> None:
@@ -126,7 +130,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredField:
-    """A field of a model: its key, its type with all that is declared about values, and how its default is made."""
+    """A field of a model: its key, its type with constraints, a function that returns its default, and its bounds."""
 
     key: str
     annotation: Any
@@ -151,7 +155,7 @@ def _read_declaration(model: type[Any]) -> dict[str, DeclaredField]:
     hints = get_type_hints(model, include_extras=True)
     for one in fields(model):
         infos = [info for info in getattr(hints[one.name], "__metadata__", ()) if isinstance(info, FieldInfo)]
-        if any(info.init is False for info in infos):  # set by the reader, not by documents
+        if any(info.init is False for info in infos):  # set when a document is read, but not from its keys
             continue
         alias = next((info.alias for info in infos if info.alias), None)
         made: Callable[[], object] | None = None
@@ -165,7 +169,7 @@ def _read_declaration(model: type[Any]) -> dict[str, DeclaredField]:
 
 
 def _without_names(annotation: Any) -> Any:  # noqa: ANN401 (a type hint may be anything)
-    """Return the type with its constraints alone, as it can be read outside of its class."""
+    """Return the type with constraints but without aliases, so that a value can be validated outside of the class."""
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
@@ -178,7 +182,7 @@ def _same(value: object) -> object:
 
 
 def adapter_of(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type hint may be anything)
-    """Return the adapter of a type, which is expensive to make."""
+    """Return the adapter of a type. Adapters are cached, because they are expensive to create."""
     found = _ADAPTERS.get(annotation)
     if found is None:
         kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
@@ -189,7 +193,10 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:  # noqa: ANN401 (a type hin
 
 
 def make_unchecked(model: type[SettingsT], values: Mapping[str, object]) -> SettingsT:
-    """Return settings without a check of their rules, to write an object that exists; other fields have defaults."""
+    """Create settings without checking their rules, in order to serialize an existing object.
+
+    Fields that ``values`` lacks get their defaults.
+    """
     made = object.__new__(model)
     for name, declared in declared_fields(model).items():
         value = declared.default() if declared.default is not None and name not in values else values[name]
@@ -198,7 +205,10 @@ def make_unchecked(model: type[SettingsT], values: Mapping[str, object]) -> Sett
 
 
 def as_mapping(settings: object, annotation: Any = None) -> dict[str, Any]:  # noqa: ANN401 (a type hint)
-    """Return settings as YAML has them, by keys and without defaults; ``annotation`` is the type of other objects."""
+    """Return settings as they are written in YAML: with YAML keys, and without defaults.
+
+    ``annotation`` is the type to serialize as, if it isn't the class of ``settings`` (for example a union).
+    """
     written: dict[str, Any] = adapter_of(annotation or type(settings)).dump_python(settings, mode="json", by_alias=True)
     return written
 
@@ -214,7 +224,7 @@ def _changed_fields(settings: Settings, write: core_schema.SerializerFunctionWra
     return found
 
 
-# Bounds of single values. Pydantic checks them in documents; here they hold for objects that are made in Python too.
+# Bounds of single values. In documents pydantic checks them; this code checks objects that are created in Python.
 
 
 def _is_one_of(value: object, choices: tuple[object, ...]) -> bool:
@@ -230,7 +240,7 @@ def _out_of_bounds(settings: Settings) -> Iterator[Violation]:
 
 
 def _bounds(annotation: Any) -> Iterator[tuple[str, Any, Callable[[Any, Any], bool]]]:  # noqa: ANN401 (a type hint)
-    """Yield the bounds of the values that a field has, also where it may be None; not those of items of a list."""
+    """Yield the bounds of a field's value, also if the field is optional, but not the bounds of list items."""
     for one in getattr(annotation, "__metadata__", ()):
         if type(one) in _BOUNDS:
             attribute, words, holds = _BOUNDS[type(one)]
@@ -241,25 +251,28 @@ def _bounds(annotation: Any) -> Iterator[tuple[str, Any, Callable[[Any, Any], bo
         yield from _bounds(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
         kinds = [one for one in get_args(annotation) if one is not NoneType]
-        if len(kinds) == 1:  # of several, only the kind of a value that it has could be checked
+        if len(kinds) == 1:  # for a union of several types the bounds would depend on the type of the value
             yield from _bounds(_without_names(kinds[0]))
 
 
-# Violations in documents, where all of them are wanted, and by their keys.
+# Violations in documents: all of them are reported, with YAML keys instead of Python names.
 
 
 def path_of(name: str) -> Path:
-    """Return ``user_headers[0]``, as an error names it, as the way to the key ``userHeaders``."""
+    """Convert the name of a field in an error, such as ``user_headers[0]``, to its path in the document.
+
+    In this example that is ``("userHeaders", 0)``.
+    """
     return tuple(int(step) if step.isdigit() else key_of(step) for step in re.findall(r"\w+", name))
 
 
 def rules_error(found: tuple[Violation, ...]) -> PydanticCustomError:
-    """Return the error that carries all violations of an object, because pydantic stops a model at its first one."""
+    """Return one error with all violations of an object, because pydantic stops at the first error of a model."""
     return PydanticCustomError("rules", "rules are broken", {"found": found})
 
 
 def with_rules(model: type[Settings], data: object, error: ValidationError) -> ValidationError:
-    """Return the errors of a model's fields, and the violations of rules that don't read those fields."""
+    """Return the errors of a model's fields, with the violations of rules between its other fields."""
     errors = error.errors(include_url=False)
     causes = [one["ctx"]["error"] for one in errors if _is_own(one)]
     found = [violation for cause in causes for violation in cause.violations]
@@ -279,7 +292,7 @@ def _is_own(details: ErrorDetails) -> bool:
 
 
 def without_tag(given: object, validate: core_schema.ValidatorFunctionWrapHandler) -> object:
-    """Validate a tagged union, and report errors without the step that names the tag, which no document has."""
+    """Validate a tagged union, and remove the tag from the paths of errors, because no document contains it."""
     try:
         return validate(given)
     except ValidationError as error:
@@ -292,7 +305,7 @@ def without_tag(given: object, validate: core_schema.ValidatorFunctionWrapHandle
 
 
 def line_of(details: ErrorDetails) -> InitErrorDetails:
-    """Return the error in the form in which pydantic takes it."""
+    """Return the error in the form that pydantic accepts."""
     kind, context = details["type"], details.get("ctx", {})
     ours = PydanticCustomError(kind, details["msg"], context) if kind in ("rule", "rules") else kind
     return InitErrorDetails(type=ours, loc=details["loc"], input=details["input"], ctx=context)
@@ -301,7 +314,7 @@ def line_of(details: ErrorDetails) -> InitErrorDetails:
 def _violations_of_the_rest(
     model: type[Settings], data: Mapping[str, object], errors: list[ErrorDetails]
 ) -> Iterator[Violation]:
-    """Yield the rules that are broken by fields which have no errors of their own."""
+    """Yield the violations of rules between fields that have no errors of their own."""
     wrong = {str(details["loc"][0]) for details in errors if details["loc"]}
     wrong |= _misspelt(model, wrong)
     # made without ``__init__``, which would need all fields
@@ -327,7 +340,10 @@ def _violations_of_the_rest(
 
 
 def _misspelt(model: type[Settings], wrong: set[str]) -> set[str]:
-    """Return the fields that unknown keys seem to mean: what such a field would say is not known."""
+    """Return the fields that unknown keys are probably misspellings of.
+
+    The intended values of these fields are unknown, so rules that use them aren't checked.
+    """
     known = {declared.key for declared in declared_fields(model).values()}
     # Both bounds are needed because documents choose the keys, and the comparison is slow.
     unknown = sorted(wrong - known)[:_MOST_MISSPELT]
@@ -335,7 +351,10 @@ def _misspelt(model: type[Settings], wrong: set[str]) -> set[str]:
 
 
 def by_keys(model: type[Settings], violation: Violation, data: object) -> Violation:
-    """Return a violation among settings with its path by keys, and with the value that the document has there."""
+    """Return a violation with YAML keys instead of Python names in its path.
+
+    Its value is the one that the document has at that path.
+    """
     if not violation.path:
         return violation
     first, *rest = violation.path
