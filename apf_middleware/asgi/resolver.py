@@ -1,9 +1,10 @@
 """Resolve requests: from an ASGI scope to the caller, the level and the work.
 
-Authentication, extracting the facts that rules read (the *digest*), classification and the estimate of the work take
-some microseconds, and most callers send many requests. The result is therefore cached, with a key of exactly the facts
-that it depends on (see `request_cache`). The number of entries and the length of each key are bounded. An entry is
-valid until the caller's credential expires. Each configuration has its own resolver.
+To resolve a request means to authenticate its caller, extract the facts that the rules need (the *digest*), classify it
+and estimate its work. This takes some microseconds, and most callers send many requests. The result is therefore
+cached, with a key of exactly the facts that it depends on (see `request_cache`). The number of entries and the length
+of each key are bounded. An entry is valid until the caller's credential expires. Each configuration has its own
+resolver.
 """
 
 import time
@@ -106,7 +107,7 @@ class ServedWithoutSeats(Enum):
 
 
 class RequestDetails(NamedTuple):
-    """The verb, path and resource of a request, kept for the list of running requests of the admin."""
+    """The verb, path and resource of a request, kept for the admin interface, which lists running requests."""
 
     verb: str
     path: str
@@ -121,8 +122,8 @@ class ResolvedRequest(Destination):
     """The destination of all requests with the same cache key; it must not be used after the time ``until``.
 
     ``headers`` are added to the responses. ``policy`` is None unless the level limits open streams, the requests are
-    Kubernetes watches, or they get fewer seats than their estimate. A request with ``gates`` is never cached, so
-    ``gates``, ``digest`` and ``scope`` are its own.
+    Kubernetes watches, or they get fewer seats than their estimate. The result for a request with ``gates`` is never
+    cached, so ``gates``, ``digest`` and ``scope`` belong to this one request.
     """
 
     __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
@@ -143,7 +144,7 @@ class ResolvedRequest(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.policy: StreamPolicy | None = None
-        self.body: RequestBody | None = None  # if an estimate has read it; then this object is for one request only
+        self.body: RequestBody | None = None  # if an estimator has read it; then this object is for one request only
         self.awaits_body: bool = False  # whether the body must be received before the request asks for seats
         self.gates: Sequence[str] = ()
         self.digest: RequestDigest | None = None
@@ -159,7 +160,7 @@ ResolveResult = ResolvedRequest | Refused | UnknownQueue | ServedWithoutSeats
 
 
 def _with_body(found: ResolveResult, body: RequestBody | None) -> ResolveResult:
-    """Return ``found`` with ``body``, which was read before another resolver found the result."""
+    """Return ``found``, the result of the successor, with the ``body`` that the former resolver has already read."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
     alone = copy(found)  # ``found`` may be cached, for requests whose bodies haven't been read
@@ -212,7 +213,7 @@ class _Costs:
 
 
 class RequestResolver:
-    """Resolves requests for the levels of ``controller``; ``chain`` authenticates their callers.
+    """The resolver of one configuration, for the levels of ``controller``; ``chain`` authenticates callers.
 
     A reload sets ``successor``, the resolver of the new configuration. Requests that are being resolved at that moment
     are passed to it, because the level that this resolver would find may no longer exist.
@@ -253,7 +254,7 @@ class RequestResolver:
         self.successor: RequestResolver | None = None
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
-        """Resolve a request that isn't in the cache, and cache the result if it may be cached.
+        """Resolve a request that `recall` didn't find, and cache the result if it may be cached.
 
         ``messages`` is the server's ``receive``, or the body if a part of it was received before.
         """
@@ -367,7 +368,7 @@ class RequestResolver:
         return known if known is not None and known.until > now else None
 
     async def _authenticate(self, scope: Scope, now: int) -> _Caller | Refused:
-        """Authenticate the caller and cache the result."""
+        """Authenticate the caller, and cache the caller if it was accepted and may be cached."""
         verdict = self._chain.identify(scope)
         if not isinstance(verdict, Authenticated | Refused):
             verdict = await verdict

@@ -2,26 +2,26 @@
 
 Pure and synchronous: time is an argument. The scheduler lists what the caller must do: wake refused requests, ask
 asynchronous gates, log errors of gates. A queue set asks the scheduler (see `Gatekeeper` in `fairqueuing`) when it is
-about to seat a request. So the gates are asked only when seats are free, and in the same step. A request gets either
-all its leases or none. If a gate stops it, the request is parked at a *slot*, which is the state of that gate for one
-key (see `slot`).
+about to seat a request. So the gates are asked only when seats are free, and in the same step. A gate that admits a
+request grants it a *lease*. A request gets the leases of all its gates or none. If a gate stops it, the request is
+parked at a *slot*, which is the state of that gate for one key (see `slot`).
 
-*Steps.* A step is one call of the sharing, with all its effects. During a step, no parked request joins its queue
+*Steps.* A step is one call to the `Sharing`, with all its effects. During a step, no parked request joins its queue
 again. The scheduler records which slots have changed. After the step, `pump` puts requests of these slots back into
-their queues, where they try their gates again. At most one of each level and slot, the *candidate*, is on its way at a
-time.
+their queues, where they try their gates again. For each level and slot, at most one request at a time has been put back
+and hasn't been decided yet: the *candidate*.
 
 *Order.* A new request waits without asking the gate if others already wait at the slot, or if its cost is known not to
-fit. A request that has already waited at some gate need not queue behind those that wait here, unless one of them is an
-earlier request of its own flow and cost. Earlier means the order of arrival at the server, so two requests can't give
-way to each other for ever.
+fit. A request that has already waited at any gate may ask a further gate although others wait at its slot, unless one
+of these is an earlier request of the same flow and cost. *Earlier* is by arrival at the server, so that two requests
+can't give way to each other for ever.
 
 *No lost wake-up.* After `pump`, no request waits at a slot that is open to it unless its level has a candidate there.
 
-*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. If the answer is to
-wait (a `ParkDecision`), it counts only if the slot hasn't been opened since the question was asked; a `Reject` counts
-in any case. A lease that such a gate grants is kept while the request waits for its seat, and is given back if another
-gate stops the request.
+*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. An answer to wait (a
+`ParkDecision`) is ignored, and the request tries again, if an event that may help it has opened the slot since the
+question was asked, or if the request is to try in any case (`kick`). A lease that such a gate grants is kept while the
+request waits for its seat, and is given back if another gate stops the request.
 """
 
 from collections import deque
@@ -64,7 +64,7 @@ class Unpark(Protocol):
 
 
 class GateScheduler:
-    """The ``gates`` of a server, by name, and all requests that must pass any of them.
+    """The ``gates`` of a server, and all requests that must pass any of them.
 
     ``chance`` returns random numbers from 0 to 1, to jitter pauses. After each step the caller empties three lists:
     ``refused`` (requests that a gate has rejected), ``questions`` (to asynchronous gates) and `errors`.
@@ -103,9 +103,9 @@ class GateScheduler:
         return acquisition is None or self._try(now, acquisition)
 
     def bars(self, now: int, ticket: Ticket) -> bool:
-        """Return whether ``ticket`` may not ask its gates now; if so, park or refuse it.
+        """Return True if ``ticket`` must not ask its gates now; it has then been parked or refused.
 
-        Either one of them is known to be closed to it, or earlier requests wait.
+        The reason is that a gate is known to be closed to it, or that earlier requests wait.
         """
         acquisition = self._acquisitions.get(ticket)
         return acquisition is not None and not self._is_free(now, acquisition)
@@ -166,7 +166,7 @@ class GateScheduler:
         return False
 
     def leave(self, now: int, ticket: Ticket) -> Acquisition | None:
-        """Forget ``ticket``, which left unserved; if a gate kept it waiting, set the refusal of its acquisition."""
+        """Forget ``ticket``, which has left unserved; if a gate kept it waiting, the acquisition gets a refusal."""
         acquisition = self._acquisitions.pop(ticket, None)
         if acquisition is None:
             return None
@@ -187,7 +187,10 @@ class GateScheduler:
         return acquisition
 
     def release(self, now: int, ticket: Ticket, *, early: bool = False) -> None:
-        """Give back the leases of ``ticket``, which has ended; if ``early``, those due when its response begins."""
+        """Give back the leases of ``ticket``, which has ended.
+
+        If ``early``, its response has only begun: give back the leases of gates with ``release: headers``.
+        """
         acquisition = self._acquisitions.get(ticket)
         if acquisition is None:
             return
@@ -219,7 +222,7 @@ class GateScheduler:
         return True
 
     def _is_barred(self, acquisition: Acquisition, need: GateNeed) -> bool:
-        """Return whether the request may not ask this gate now: it is closed to it, or others come first."""
+        """Return True if the request must not ask this gate now: the gate is closed to it, or others come first."""
         gate = need.gate
         if gate.is_closed:
             return True
@@ -254,7 +257,7 @@ class GateScheduler:
         return False
 
     def _commit(self, now: int, acquisition: Acquisition) -> None:
-        """Note that the request passes; it is seated in this step."""
+        """Record that the request passes its gates; it is seated in this step."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         acquisition.stage = AcquisitionStage.PASSED
         if queue is not None:
@@ -262,8 +265,8 @@ class GateScheduler:
             queue.order.charge(acquisition.flow, acquisition.ticket.total_work)
             queue.slot.put_last(queue)
             if queue.slot.cause == OpeningCause.RESCUE.value:
-                # Count a rescue (an opening by timer, because no event came for long) once, not for each request that
-                # passes after this opening.
+                # Count a rescue (an opening by timer, because no event came for a long time) once, not for each request
+                # that passes after this opening.
                 queue.slot.cause = ""
                 queue.slot.gate.counters.rescues += 1
         for need in acquisition.needs:
@@ -280,7 +283,7 @@ class GateScheduler:
     # Waiting
 
     def _wait(self, now: int, acquisition: Acquisition, need: GateNeed, answer: ParkDecision | None) -> None:
-        """Park the request at this gate; ``answer`` is that of the gate, or None if the gate wasn't asked."""
+        """Park the request at this gate, or refuse it; ``answer`` is None if the gate wasn't asked."""
         gate = need.gate
         slot = self.slots.get(gate, need.key)
         if answer is None:
@@ -293,8 +296,9 @@ class GateScheduler:
             slot.shut(need.cost if answer.below is None else min(need.cost, answer.below))
             self.timers.after_park(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
-                # The request was next at its former slot, and now another gate stops it. This counts as a bypass.
-                # Otherwise two gates that are never free at the same time could stop it for ever.
+                # The request was next at its former slot, and now another gate stops it. Count this as if another
+                # request had passed it (a bypass), so that this slot is reserved for it in time. Otherwise two gates
+                # that are never free at the same time could stop it for ever.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
             self._refuse(now, acquisition, _refusal(gate, ParkDecision(retry_at=retry_at), now))
@@ -312,7 +316,7 @@ class GateScheduler:
 
     @staticmethod
     def _is_crowded(acquisition: Acquisition, slot: Slot) -> bool:
-        """Return whether the maximum number of requests waits for this gate, so that no new one may."""
+        """Return True if the maximum number of requests waits for this gate, so that a new one must not."""
         if acquisition.has_waited:
             return False
         most = slot.gate.terms.max_parked
@@ -355,7 +359,10 @@ class GateScheduler:
                 self._arrivals.hold(_group(acquisition), acquisition.number, acquisition)
 
     def _end_waiting(self, now: int, acquisition: Acquisition) -> None:
-        """Remove a request that has passed or left from its slot, and end its reservations and its place in order."""
+        """Remove a request that has passed or left from its slot and from the order of arrival.
+
+        Its reservations end too.
+        """
         self._move_to(now, acquisition, None)
         for reservation in acquisition.reservations.copy():
             reservation.end()
@@ -387,8 +394,8 @@ class GateScheduler:
         if not (self.slots.dirty or self._ready):
             return _NO_TICKETS
         seated: list[Ticket] = []
-        # The loop ends: each iteration seats, refuses or parks a request, and a slot that parks it closes; or it leaves
-        # the request in its queue as the candidate of its level and slot, of which there is only one.
+        # The loop terminates. An iteration either seats or refuses a request; or parks it, which closes the slot; or
+        # leaves it in its queue as the candidate of its level and slot, and there is at most one candidate for each.
         while (acquisition := self._next(now)) is not None:
             acquisition.stage = AcquisitionStage.QUEUED
             if acquisition.reservations:
@@ -422,7 +429,7 @@ class GateScheduler:
 
     @staticmethod
     def _candidate(slot: Slot, queue: SlotQueue) -> Acquisition | None:
-        """Return the next request of this queue that may try; None also if it has a candidate already."""
+        """Return the next request of this queue that may try; None also if the queue has a candidate already."""
         while queue.candidate is None and not slot.is_busy:
             acquisition = slot.next_of(queue)
             if acquisition is None or acquisition.cost_at(slot) >= slot.reach:
@@ -493,9 +500,9 @@ class GateScheduler:
     # Events and operators
 
     def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> bool:
-        """Open the slots of ``key``, or of all keys if it is None, in gates that listen to ``event``.
+        """Open the slots of ``key``, or all slots if ``key`` is None, in the gates that listen to ``event``.
 
-        Return whether any gate listens to it.
+        Return whether any gate listens to ``event``.
         """
         has_listener = False
         for gate in self.gates.values():
@@ -569,7 +576,7 @@ class GateScheduler:
                 self.slots.open_now(due, due.due.value)
 
     def hasten(self, now: int) -> None:
-        """Open a slot of a polled gate early, because seats are free and no other request waits for them."""
+        """Open a slot of a polled gate before its time, because seats are free that no other request waits for."""
         slot = self.timers.hasten(now)
         if slot is not None:
             self.slots.open_now(slot, "idle")
@@ -580,7 +587,7 @@ class GateScheduler:
         return iter(self._acquisitions.values())
 
     def check(self) -> None:
-        """Raise AssertionError if sums are wrong, or if a request waits that should try."""
+        """Raise AssertionError if sums are wrong, or if a request waits although it should try."""
         assert not self._ready, f"`pump` has left requests that may try in {self!r}"
         assert not self.slots.dirty, f"`pump` has left changed slots in {self!r}"
         for slot in self.slots:

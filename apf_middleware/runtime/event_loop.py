@@ -1,4 +1,4 @@
-"""The running event loop, of asyncio or trio, as other threads and signal handlers reach it."""
+"""A handle to the running event loop (asyncio or trio), for use by other threads and signal handlers."""
 
 import asyncio
 import threading
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["PATIENCE_S", "EventLoop"]
 
 PATIENCE_S: Final = 5.0
-"""How long a call from another thread waits for the event loop: half of Prometheus' own time limit for a scrape."""
+"""How long a call from another thread waits for the event loop: half of Prometheus' default scrape timeout."""
 
-_LOOK_S: Final = 0.1  # how often a waiting thread looks whether the loop still runs
+_LOOK_S: Final = 0.1  # the interval at which a waiting thread checks that the loop still runs
 
 T = TypeVar("T")
 
 
 class EventLoop:
-    """The event loop that runs in this thread; raise RuntimeError if there is none."""
+    """A handle to the event loop of the thread that creates it; RuntimeError if no loop runs there."""
 
     __slots__ = ("_loop", "_thread", "_token")
 
@@ -37,7 +37,7 @@ class EventLoop:
 
     @classmethod
     def running(cls) -> "EventLoop | None":
-        """Return the event loop of this thread, or None if there is none."""
+        """Return a handle to the event loop of the calling thread, or None if no loop runs there."""
         try:
             return cls()
         except RuntimeError:
@@ -47,7 +47,7 @@ class EventLoop:
     def is_here(self) -> bool:
         """Whether this loop runs in the calling thread now."""
         if self._token is None:
-            return asyncio._get_running_loop() is self._loop  # noqa: SLF001 - the public one raises where none runs
+            return asyncio._get_running_loop() is self._loop  # noqa: SLF001 - get_running_loop() raises without a loop
         try:
             return _running_trio() is self._token
         except RuntimeError:
@@ -57,7 +57,7 @@ class EventLoop:
         return self._loop is None or self._loop.is_running()
 
     def post(self, function: Callable[[], object]) -> bool:
-        """Have ``function`` called soon in the event loop; return False if the loop has ended.
+        """Schedule a call of ``function`` in the event loop; return False if the loop has ended.
 
         Threads and signal handlers may call this.
         """
@@ -71,9 +71,9 @@ class EventLoop:
         return True
 
     def call(self, function: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-        """Return the result of ``function``, which runs in the thread of the event loop.
+        """Return the result of ``function``, which is called in the thread of the event loop.
 
-        It runs in this thread if no loop is at work beside it: the loop is this thread's own, or has ended. Raise
+        If the calling thread is the loop's own, or the loop has ended, ``function`` is called directly. Raise
         BlockedLoopError if the loop doesn't call it within ``patience_s``.
         """
         if threading.get_ident() == self._thread:
@@ -102,7 +102,7 @@ def _run(function: Callable[[], T], result: "Future[T]") -> None:
         return  # the caller has stopped waiting
     try:
         result.set_result(function())
-    except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+    except BaseException as error:  # noqa: BLE001 - it is raised in the calling thread
         result.set_exception(error)
 
 

@@ -3,17 +3,19 @@
 A wait ends when seats come free, when the wait limit is over, when the client hangs up, or when the request is rejected
 (by a gate, or because its level closes). Each of these events changes the state of the admission in one synchronous
 step, before the waiting task resumes. So the task reads the outcome from the admission, and two outcomes can't race.
-The only race is with a cancellation of the task: it may come after the request was seated and before the task resumes.
+The only race is with a cancellation of the task, which may come after the request was seated and before the task
+resumes.
 If the request has been seated, its seats are released again; if it still waits, it leaves its queue. In both cases the
 cancellation continues.
 
-On asyncio a waiting request costs a future. When the wait becomes long, a task begins to watch the client. Requests
-with the same wait limit share one timer (see `wait_monitor`).
+On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
+*long*: the wait limit gets a deadline, and a task begins to watch the client. (If the limit itself is only some
+milliseconds, its deadline is set at once.) Requests with the same wait limit share one timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
-The end of the wait doesn't cancel the watching task, because a server's ``receive`` that is cancelled may lose the
-message that it was about to return.
+The watching task isn't cancelled when the wait ends: cancelling the server's ``receive`` could lose the message that it
+was about to return.
 """
 
 import asyncio
@@ -69,14 +71,14 @@ Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
 
 
 class ClientWatch(Protocol):
-    """A watch that notices when the client of a waiting request hangs up; `asgi.body.RequestBody` is one."""
+    """The watch of a waiting request's client, which notices when it hangs up; `asgi.body.RequestBody` is one."""
 
     def watch(self, waiter: Waiter, start: Start) -> None:
-        """Call ``waiter.hang_up`` if the client hangs up; ``start`` starts the watching task."""
+        """Call ``waiter.hang_up`` if the client hangs up; ``start`` must be used to start the watching task."""
         ...
 
     def close(self) -> None:
-        """End the task, because the request is over."""
+        """End the watching task, because the request is over."""
         ...
 
 
@@ -85,7 +87,7 @@ C = TypeVar("C")
 
 
 async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L | None:
-    """Wait until ``admission``, which is queued, is seated or rejected, at most ``limit_ns``.
+    """Wait until ``admission``, which is queued, is seated or rejected; after ``limit_ns``, reject it.
 
     Return the watch of its ``client``, or None if the wait was too short for one.
     """
@@ -97,8 +99,8 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
-    # A wait becomes long after at most twice `WATCH_AFTER_NS`. A shorter limit would then expire late, so its deadline
-    # is set now; such a wait never watches the client.
+    # The monitor sets the deadline when the wait becomes long, which may be 2 * WATCH_AFTER_NS after its start. That is
+    # too late for a limit no longer than this, so such a wait gets its deadline at once, and its client isn't watched.
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:
@@ -106,7 +108,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     try:
         await waiting.woken
     except BaseException:
-        # The task is cancelled. Its request may wait still, or have been seated in the same step; `leave` handles both.
+        # The task is cancelled. Its request may still wait, or have been seated just before; `leave` handles both.
         controller.leave(admission)
         if waiting.client_watch is not None:
             waiting.client_watch.close()
@@ -176,7 +178,7 @@ class _ScopeWaiter:
 
 
 class WaitingTask(Generic[C, L]):
-    """A wait on asyncio: the future that ends it and, when the wait is long, a deadline and a watch of the client.
+    """A wait on asyncio: the future that ends it, its deadline, and, if it becomes long, the watch of its client.
 
     ``begin_to_watch`` is called with ``client`` and returns the watch.
     """
@@ -213,7 +215,7 @@ class WaitingTask(Generic[C, L]):
 
     def wake(self) -> None:
         # Seats may also be freed on another loop or in another thread, which must not touch this loop's future.
-        if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - the public one raises where none runs
+        if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - get_running_loop() raises if no loop runs
             self._loop.call_soon_threadsafe(self._end)
         elif not self.woken.done():  # it is done if the task has been cancelled
             self.woken.set_result(None)

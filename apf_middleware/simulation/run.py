@@ -1,8 +1,8 @@
 """A simulation: clients, servers and measurements put together, and run from the first request to the last.
 
-The production controllers decide; this module has what clients do when they are served, rejected or kept waiting.
-Arrivals go on for a while after the end, uncounted, until all that is counted has come to its end: otherwise the last
-requests would have less competition than the others.
+Requests are admitted by the same controllers as in production. This module implements what clients do when they are
+served, rejected or kept waiting. After the measured time, new requests keep arriving but aren't counted, until all
+counted requests have finished. Otherwise the last counted requests would have less competition than the others.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 __all__ = ["WINDOWS", "OnProgress", "Simulation", "simulate"]
 
 WINDOWS: Final = 120
-"""The largest number of windows of a result; none is shorter than half a second, unless there would be too few."""
+"""The default maximum number of windows in a result.
+
+A window lasts at least half a second, unless the result would then have fewer than `_LEAST_WINDOWS`.
+"""
 
 _SECOND: Final = 10**9
 _GRACE_NS: Final = 10 * _SECOND
@@ -54,10 +57,10 @@ def simulate(
     windows: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Result:
-    """Run a scenario in front of servers with this configuration, which the result calls ``name``.
+    """Simulate a scenario on servers with this configuration, which is called ``name`` in the result.
 
-    With a ``recording``, its requests are added to those of the scenario's tenants, and it sets the duration.
-    ``on_progress`` is called with the part of the time that is over and the number of requests made.
+    The requests of a ``recording`` are added to those of the scenario's tenants, and the recording's duration applies.
+    ``on_progress`` is called with the fraction of the duration that has passed and the number of requests so far.
     """
     simulation = Simulation(scenario, configuration, recording=recording, windows=windows, on_progress=on_progress)
     return simulation.run(name)
@@ -81,7 +84,7 @@ class Simulation:
         self._events = EventQueue()
         self._arrivals = Arrivals(self._events, self._submit)
         self._submitted = 0
-        self._counted_open = 0  # requests that count and have not concluded
+        self._counted_open = 0  # counted requests that haven't finished
         self._is_over = False
         self._dice = Random(f"{scenario.seed}/simulation")  # noqa: S311 - a simulation
         self.servers: list[SimulatedServer] = [
@@ -201,10 +204,11 @@ class Simulation:
         self.servers[request.server_index].receive(request)
 
     def _time_out(self, request: SimulatedRequest) -> None:
-        """Let the client give up."""
+        """Let the client give up this try, because it has waited too long."""
         meter = request.client.meter
         if self._counts(request):
-            meter.timeouts += 1  # at a level, a time-out in the queue is a rejection; a running request goes on
+            meter.timeouts += 1
+            # For the level, a waiting request that times out counts as rejected; one that already runs continues.
             self.measurements.levels[request.level].rejected += request.state is _WAITING
         meter.turned_away += 1
         request.is_settled = True
@@ -212,7 +216,7 @@ class Simulation:
         self._conclude(request, "timeout")
 
     def _counts(self, request: SimulatedRequest) -> bool:
-        """Return whether this try was made in the counted time."""
+        """Return whether this try was made in the measured time."""
         return self._from_ns <= request.asked_at < self._end_ns
 
     # Outcomes of requests, as the servers report them
@@ -226,7 +230,7 @@ class Simulation:
             level.waits.add(now - request.arrived_at)
 
     def served(self, request: SimulatedRequest) -> None:
-        """Make the next request that this one calls, or finish it when it has called all."""
+        """Send the next request to another tenant that ``request`` needs (see ``calls``), or finish ``request``."""
         group = request.client.group
         if request.called == len(group.callees) or request.has_failed:
             self.servers[request.server_index].finish(request)
@@ -259,7 +263,7 @@ class Simulation:
         self._conclude(request, "rejected")
 
     def _conclude(self, request: SimulatedRequest, outcome: _Outcome) -> None:
-        """Let the client learn the outcome of this try, which it may repeat."""
+        """Report the outcome of this try to the client, which may then retry."""
         request.is_settled = True
         retries = request.client.group.retries
         if retries is not None and outcome in retries.on and request.tries < retries.most:
@@ -270,11 +274,11 @@ class Simulation:
             request.on_conclusion(outcome == "rejected")
         if request.parent is not None:
             request.parent.has_failed = outcome != "served"
-            # The parent goes on in an event of its own, because this may be within a state change of its controller.
+            # The parent continues in a separate event, because its controller may just now be changing state.
             self._events.at(self._events.now, self.served, request.parent)
         if self._from_ns <= request.due < self._end_ns:
             self._counted_open -= 1
-            if self._is_over and not self._counted_open:  # nothing that counts is left
+            if self._is_over and not self._counted_open:  # all counted requests have finished
                 self._events.stop()
 
     def _measure(self, request: SimulatedRequest, outcome: _Outcome) -> None:
@@ -332,7 +336,7 @@ class Simulation:
         *,
         parent: SimulatedRequest | None,
     ) -> SimulatedRequest:
-        """Return a request to the server of its ``parent``, or to the next server."""
+        """Create a request to the server of its ``parent``, or to the next server if it has none."""
         index = self._choose_server() if parent is None else parent.server_index
         destination = self._resolvers[index].destination(client.template, seats)
         return SimulatedRequest(
