@@ -1,4 +1,4 @@
-"""What is given back is tried until it is done or has come free by itself, in virtual time."""
+"""Pending releases are retried until they succeed or expire, in virtual time."""
 
 import asyncio
 import logging
@@ -13,17 +13,17 @@ from tests.support.virtual_loop import VirtualLoop
 
 
 class Server:
-    """What things are given back to; it answers unless it is ``away``, and then after 0.5 s."""
+    """A fake Redis server; it answers at once or, while ``is_away``, fails after 0.5 s."""
 
     def __init__(self) -> None:
         self.is_away = False
         self.tried: list[float] = []
         self.has: list[str] = []
-        self.told: list[str] = []
+        self.settled: list[str] = []
         self.now = self.most = 0
 
     def item(self, name: str, until: float = 0) -> PendingRelease:
-        return PendingRelease(partial(self._take, name), until, partial(self.told.append, name))
+        return PendingRelease(partial(self._take, name), until, partial(self.settled.append, name))
 
     async def _take(self, name: str) -> None:
         self.tried.append(asyncio.get_running_loop().time())
@@ -52,7 +52,7 @@ def test_a_return_is_sent_once_and_reported() -> None:
         releases.add(server.item("a", until=60))
         assert len(releases) == 1
         await asyncio.sleep(1)
-        assert (server.has, server.told, len(server.tried), len(releases)) == (["a"], ["a"], 1, 0)
+        assert (server.has, server.settled, len(server.tried), len(releases)) == (["a"], ["a"], 1, 0)
 
     run(scenario)
 
@@ -66,7 +66,7 @@ def test_failed_releases_are_repeated_after_growing_pauses() -> None:
         server.is_away = False
         tried = len(server.tried)
         await asyncio.sleep(1.2)
-        assert server.has == server.told == ["a"]
+        assert server.has == server.settled == ["a"]
         assert tried <= len(server.tried) <= tried + 1  # the last attempt may have been on its way
         pauses = [after - before - 0.5 for before, after in zip(server.tried, server.tried[1:tried], strict=False)]
         assert 0.015 <= pauses[0] <= 0.03
@@ -80,7 +80,7 @@ def test_a_return_ends_when_the_lease_has_expired() -> None:
         server.is_away = True
         releases.add(server.item("a", until=5))
         await asyncio.sleep(6.5)
-        assert (server.has, server.told, len(releases)) == ([], ["a"], 0)
+        assert (server.has, server.settled, len(releases)) == ([], ["a"], 0)
         assert max(server.tried) < 5
 
     run(scenario)
@@ -117,7 +117,7 @@ def test_the_number_of_pending_releases_is_bounded(monkeypatch: pytest.MonkeyPat
         for number in range(100):
             releases.add(server.item(str(number), until=60))
             await asyncio.sleep(0.1)
-            assert len(releases) <= 24  # and those on their way
+            assert len(releases) <= 24  # and those that are being sent
         server.is_away = False
         await asyncio.sleep(5)
         assert "99" in server.has

@@ -1,4 +1,4 @@
-"""What is read again, when, and what is made of it: without any request."""
+"""Reloading files while no requests come: what is read again, when, and its effect."""
 
 import logging
 import signal
@@ -40,7 +40,7 @@ async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
 
 
 class Life:
-    """A lifespan that begins at once and ends when told."""
+    """A lifespan that starts at once and ends when ``over`` is set."""
 
     def __init__(self) -> None:
         self.inbox: list[Message] = [{"type": "lifespan.startup"}]

@@ -1,4 +1,4 @@
-"""By what requests are remembered: all that a decision depends on, and nothing else."""
+"""Keys of the request cache: all that a decision depends on, and nothing else."""
 
 import pytest
 from starlette.authentication import AuthCredentials
@@ -67,7 +67,7 @@ def test_unread_parts_of_a_request_do_not_count(other: Scope) -> None:
 
 
 def test_a_header_counts_only_for_the_methods_that_are_asked_for_it() -> None:
-    made = CacheKeys(load(), build_chain(load().server))  # where preflights are told by their headers
+    made = CacheKeys(load(), build_chain(load().server))  # where preflights are recognized by their headers
     origin = {"origin": "https://a", "access-control-request-method": "GET"}
 
     assert differs(made, http_scope("/", "OPTIONS"), http_scope("/", "OPTIONS", origin))
@@ -105,7 +105,7 @@ def test_the_length_of_a_key_is_that_of_all_its_texts() -> None:
 
 
 class Badges:
-    """An authenticator of an app's own, which doesn't say what it looks at in a scope."""
+    """An app's own authenticator, which doesn't declare what it reads from a scope."""
 
     headers: frozenset[bytes] = frozenset()
     memorable = True

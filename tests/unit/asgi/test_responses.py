@@ -1,4 +1,4 @@
-"""What clients are told, and what not."""
+"""What responses to clients contain, and what they must not contain."""
 
 import json
 from random import Random

@@ -148,7 +148,7 @@ def test_the_repr_shows_the_number_of_schemas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: classifier(schema("a"), schema("a", 2)), "name of a schema is 'a', but another schema has the same"),
         (lambda: classifier("a"), "schema is 'a', but it must be a FlowSchema"),  # type: ignore[arg-type]
@@ -159,8 +159,8 @@ def test_the_repr_shows_the_number_of_schemas() -> None:
         (lambda: classifier(flowless_levels="exempt"), "flowless_levels is 'exempt'"),
     ],
 )
-def test_invalid_arguments_are_refused(make: Callable[[], object], told: str) -> None:
+def test_invalid_arguments_are_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         make()
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)

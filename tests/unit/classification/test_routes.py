@@ -62,7 +62,7 @@ def test_a_literal_segment_takes_precedence_over_a_parameter() -> None:
 
 
 def test_resolution_backtracks_from_a_literal_branch() -> None:
-    """/tenants/all begins another route, which has no third segment fewer."""
+    """The literal ``/tenants/all`` begins another route, which has no third segment and fits only one of the paths."""
     assert SHOP.resolve("GET", "/tenants/all/orders").resource == Resource("orders", namespace="all")
     assert SHOP.resolve("GET", "/tenants/all/orders/7").resource == Resource("everything")
 
@@ -101,7 +101,7 @@ def test_an_empty_table_covers_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("routes", "told"),
+    ("routes", "message"),
     [
         ([Route("a/b", "x")], "path template is 'a/b', but it must be"),
         ([Route("/a/{b", "x")], "{b must be a whole segment"),
@@ -114,15 +114,15 @@ def test_an_empty_table_covers_nothing() -> None:
         ([Route("/a", "x", ("GET",)), Route("/a", "y", ("get",))], "with GET"),
     ],
 )
-def test_an_invalid_table_is_refused(routes: list[Route], told: str) -> None:
+def test_an_invalid_table_is_refused(routes: list[Route], message: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         RouteTable(routes)
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_resolving_a_branching_path_is_linear_in_the_table() -> None:
-    """With both branches at each of 12 segments a table has 2^12 ends; this one has 13, and a path that misses all."""
+    """Both branches at each of 12 segments would make 2^12 ends; this table has 13, and the path matches none."""
     routes = [Route("/" + "/".join(["a"] * n + [f"{{p{i}}}" for i in range(n, 12)]), "x") for n in range(12)]
     table = RouteTable(routes)
     path = "/a" * 12 + "/b" * 10_000

@@ -1,10 +1,10 @@
-"""Rules check themselves."""
+"""Validation of rules."""
 
 from collections.abc import Callable
 
 import pytest
 
-from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
+from apf_middleware.classification import AtomicTest as Atom  # pytest would collect it under its own name
 from apf_middleware.classification import (
     Field,
     FlowSchema,
@@ -16,7 +16,7 @@ from apf_middleware.exceptions import InvalidValueError
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: ValueMatch(""), "name of a header or query parameter is ''"),
         (lambda: ValueMatch("a", pattern="["), "pattern of 'a' is '[', but it must be a regular expression"),
@@ -34,8 +34,8 @@ from apf_middleware.exceptions import InvalidValueError
         (lambda: FlowSchema("s", "l", True), "precedence of the schema 's' is True, but it must be an integer"),  # noqa: FBT003
     ],
 )
-def test_an_invalid_rule_is_refused(make: Callable[[], object], told: str) -> None:
+def test_an_invalid_rule_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         make()
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)

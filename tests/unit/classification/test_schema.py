@@ -1,4 +1,4 @@
-"""Schemas and distinguishers check themselves."""
+"""Validation of schemas and distinguishers."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from apf_middleware.exceptions import InvalidValueError
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "message"),
     [
         ({"source": "user-agent"}, "source is 'user-agent', but it must be one of user, namespace"),
         ({"source": Source.HEADER}, "argument of header is ''"),
@@ -36,8 +36,8 @@ from apf_middleware.exceptions import InvalidValueError
         ({"source": Source.USER, "transform": 7}, "transform is 7"),
     ],
 )
-def test_an_invalid_distinguisher_is_refused(how: dict[str, Any], told: str) -> None:
+def test_an_invalid_distinguisher_is_refused(how: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         Distinguisher(**how)
 
-    assert told in str(caught.value)
+    assert message in str(caught.value)

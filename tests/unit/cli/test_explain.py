@@ -23,8 +23,8 @@ def config(tmp_path: Path) -> Path:
 def explained(config: Path, *options: str, url: str = "/api/v1/pods") -> dict[str, Any]:
     result = invoke("explain", *options, str(config), "GET", url, "--output", "json")
     assert result.exit_code == 0, result.output
-    told: dict[str, Any] = json.loads(result.output)
-    return told
+    explanation: dict[str, Any] = json.loads(result.output)
+    return explanation
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,10 @@ def explained(config: Path, *options: str, url: str = "/api/v1/pods") -> dict[st
 def test_a_user_has_the_groups_that_a_cluster_adds(
     config: Path, options: tuple[str, ...], groups: list[str], schema: str
 ) -> None:
-    told = explained(config, *options)
+    explanation = explained(config, *options)
 
-    assert told["groups"] == groups
-    assert told["schema"] == schema
+    assert explanation["groups"] == groups
+    assert explanation["schema"] == schema
 
 
 def test_a_level_never_has_more_seats_than_the_server(config: Path) -> None:
@@ -64,11 +64,11 @@ def test_a_level_never_has_more_seats_than_the_server(config: Path) -> None:
 
 
 def test_a_request_without_seats_is_explained(config: Path) -> None:
-    told = explained(config, "--user", "alice", url="/api/v1/namespaces/shop/pods/web-0/log")
+    explanation = explained(config, "--user", "alice", url="/api/v1/namespaces/shop/pods/web-0/log")
 
-    assert told["resource"] == "pods/log"
-    assert told["served"] == "at once, without a seat, as all long-running requests but watches"
-    assert "level" not in told
+    assert explanation["resource"] == "pods/log"
+    assert explanation["served"] == "at once, without a seat, as all long-running requests but watches"
+    assert "level" not in explanation
 
 
 Apf = Callable[..., Outcome]

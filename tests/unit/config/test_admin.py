@@ -1,4 +1,4 @@
-"""What a Server document says about its admin."""
+"""The admin settings of a Server document."""
 
 import pytest
 from pydantic import ValidationError
@@ -42,7 +42,7 @@ def test_a_socket_is_not_seen_over_http() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "path", "rule"),
+    ("settings", "path", "rule"),
     [
         ({"path": "/"}, ("path",), "below the root"),
         ({"path": "debug"}, ("path",), "below the root"),
@@ -60,10 +60,10 @@ def test_a_socket_is_not_seen_over_http() -> None:
     ],
 )
 def test_what_is_wrong_is_reported_with_its_place(
-    told: dict[str, object], path: tuple[str | int, ...], rule: str
+    settings: dict[str, object], path: tuple[str | int, ...], rule: str
 ) -> None:
     with pytest.raises(ValidationError) as caught:
-        read(told)
+        read(settings)
 
     [violation] = caught.value.errors()[0]["ctx"]["found"]
     assert isinstance(violation, Violation)
@@ -72,11 +72,11 @@ def test_what_is_wrong_is_reported_with_its_place(
 
 
 @pytest.mark.parametrize(
-    "told", [{"group": ["ops"]}, {"groups": "ops"}, {"groups": ["a", "a"]}, {"path": ""}, {"socket": ""}]
+    "settings", [{"group": ["ops"]}, {"groups": "ops"}, {"groups": ["a", "a"]}, {"path": ""}, {"socket": ""}]
 )
-def test_other_keys_and_other_kinds_are_refused(told: dict[str, object]) -> None:
+def test_other_keys_and_other_kinds_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        read(told)
+        read(settings)
 
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {admin: {path: /debug/apf%s}, metrics: {path: %s}}"

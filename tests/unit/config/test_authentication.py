@@ -1,4 +1,4 @@
-"""Authentication in a Server document: what it can say, what is wrong with what it can't, and writing it again."""
+"""Authentication in a Server document: valid settings, the errors of invalid ones, and writing them again."""
 
 import json
 import re
@@ -293,10 +293,10 @@ def test_the_example_of_the_page_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [*dict.fromkeys(type(one) for _, one in CASES), TrustedProxySettings], ids=lambda one: one.__name__
+    "settings_type", [*dict.fromkeys(type(one) for _, one in CASES), TrustedProxySettings], ids=lambda one: one.__name__
 )
-def test_the_page_documents_every_key(told: type[AuthenticatorSettings]) -> None:
+def test_the_page_documents_every_key(settings_type: type[AuthenticatorSettings]) -> None:
     page = PAGE.read_text()
-    keys = [key_of(one.name) for one in fields(told) if one.name != "type"]
+    keys = [key_of(one.name) for one in fields(settings_type) if one.name != "type"]
 
     assert [key for key in keys if f"`{key}" not in page] == []

@@ -1,4 +1,4 @@
-"""What documents say about how many seats requests take, and what becomes of it."""
+"""Seat estimates in documents: how they are read, and the estimators that are built from them."""
 
 import re
 from dataclasses import dataclass, field
@@ -228,7 +228,7 @@ def test_a_function_must_be_callable() -> None:
         ComputedEstimate(3)  # type: ignore[arg-type]
 
 
-# What becomes of it
+# The estimators that are built
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def test_a_declared_estimate_keeps_all_settings() -> None:
     claim = DeclaredEstimate("query", "n", users=("alice",), per_seat=10, most_seats=4, seats=2)
     estimation = derived(schema=claim)
 
-    assert [seats(estimation, query={"n": told}) for told in ("11", "99", "x")] == [2, 4, 2]
+    assert [seats(estimation, query={"n": value}) for value in ("11", "99", "x")] == [2, 4, 2]
     assert seats(derived(schema=DeclaredEstimate("header", "n", networks=("10.0.0.0/8",))), headers={"n": "3"}) == 1
 
 

@@ -1,4 +1,4 @@
-"""Named queues in a configuration: both notations, parents, and what several documents say wrong together."""
+"""Named queues in a configuration: both notations, parents, and contradictions between documents."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def server(spec: str) -> str:
     return f"---\napiVersion: apf/v1\nkind: Server\nspec: {{{spec}}}\n"
 
 
-def told(text: str) -> list[tuple[str, object, str]]:
+def errors_of(text: str) -> list[tuple[str, object, str]]:
     return [(problem.field, problem.value, problem.rule) for problem in read_source(text).errors]
 
 
@@ -105,7 +105,7 @@ def test_the_default_queue_is_where_everything_else_goes_unless_it_is_named() ->
     ],
 )
 def test_invalid_settings_are_reported_with_their_field(text: str, field: str, words: str) -> None:
-    found = told(text)
+    found = errors_of(text)
 
     assert [one[0] for one in found if words in one[2]] == [field], found
 
@@ -144,9 +144,9 @@ def test_mins_from_shares_are_whole_seats_of_what_their_parent_can_have(most: in
 def test_a_guarantee_of_all_seats_is_reported_with_its_meaning() -> None:
     reading = read_source(server("seats: 4") + level("all", "minSeats: 4"))
 
-    [told] = [one for one in reading.warnings if "come to 4" in one.rule]
-    assert (told.field, told.value) == ("spec.minSeats", 4)
-    assert told.hint.startswith("Levels without a min get none.")
+    [warning] = [one for one in reading.warnings if "come to 4" in one.rule]
+    assert (warning.field, warning.value) == ("spec.minSeats", 4)
+    assert warning.hint.startswith("Levels without a min get none.")
     assert not [
         one for one in read_source(server("seats: 5") + level("all", "minSeats: 4")).warnings if "come to" in one.rule
     ]

@@ -15,23 +15,23 @@ def level(name: str, spec: str = "{}") -> str:
 
 
 def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
-    told = warnings(schema("s", 10, ALICE, "nowhere") + level("idle"))
+    found = warnings(schema("s", 10, ALICE, "nowhere") + level("idle"))
 
-    assert told == [
+    assert found == [
         "2 spec.level: there is no such level, so this schema is ignored",
         "3 metadata.name: no schema refers to this level, so it only takes seats from the others",
     ]
 
 
 def test_less_than_a_seat_is_reported_where_seats_are_rounded_up_beyond_what_the_server_has() -> None:
-    """Where seats are lent at each dispatch, a level has them in turn, and all levels together never more."""
+    """When seats are lent at each dispatch, levels take turns, and together never have more seats than the server."""
     text = level("small", "{shares: 1}") + level("big", "{shares: 94}")
     text += schema("s", 10, ALICE, "small") + schema("b", 20, BOB, "big")
     periodic = SERVER.replace("defaults: none", "defaults: none, borrowing: periodic")
 
-    [told] = read_source(periodic % 10 + text).warnings
+    [warning] = read_source(periodic % 10 + text).warnings
     rule = "of 10 seats that comes to 0.1, and less than one is rounded up to one beyond the server's seats"
-    assert (told.place.document, told.field, told.rule) == (2, "spec.shares", rule)
+    assert (warning.place.document, warning.field, warning.rule) == (2, "spec.shares", rule)
     assert read_source(periodic % 100 + text).warnings == ()
     assert warnings(text, seats=10) == []
     [strict] = read_source(
@@ -52,18 +52,20 @@ def test_less_than_a_seat_is_reported_where_seats_are_rounded_up_beyond_what_the
     ],
 )
 def test_a_level_that_can_never_have_a_seat_is_reported(spec: str, field: str | None) -> None:
-    told = warnings(level("l", spec) + schema("s", 10, ALICE, "l"))
+    found = warnings(level("l", spec) + schema("s", 10, ALICE, "l"))
 
-    assert told == ([f"2 {field}: the level can never have a seat, so none of its requests is served"] if field else [])
+    assert found == (
+        [f"2 {field}: the level can never have a seat, so none of its requests is served"] if field else []
+    )
 
 
 @pytest.mark.parametrize(
-    ("queues", "hand", "told"), [(64, 6, 0), (16, 4, 0), (16, 1, 1), (8, 8, 1), (200, 1, 0), (1, 1, 0)]
+    ("queues", "hand", "expected"), [(64, 6, 0), (16, 4, 0), (16, 1, 1), (8, 8, 1), (200, 1, 0), (1, 1, 0)]
 )
-def test_a_hand_that_one_heavy_flow_covers_is_reported(queues: int, hand: int, told: int) -> None:
+def test_a_hand_that_one_heavy_flow_covers_is_reported(queues: int, hand: int, expected: int) -> None:
     text = level("l", f"{{queuing: {{queues: {queues}, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l")
 
-    assert [one.split(":")[0] for one in warnings(text)] == ["2 spec.queuing.handSize"] * told
+    assert [one.split(":")[0] for one in warnings(text)] == ["2 spec.queuing.handSize"] * expected
 
 
 def test_excessive_guarantees_are_reported_once_at_the_largest() -> None:
@@ -77,9 +79,9 @@ def test_excessive_guarantees_are_reported_once_at_the_largest() -> None:
 
 
 def test_one_excessive_guarantee_is_enough_for_a_warning() -> None:
-    [told] = warnings(level("big", "{minSeats: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
+    [warning] = warnings(level("big", "{minSeats: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
 
-    assert told == "2 spec.minSeats: the minSeats of all levels come to 11, and the server has 10 seats"
+    assert warning == "2 spec.minSeats: the minSeats of all levels come to 11, and the server has 10 seats"
 
 
 def test_defaults_cause_no_warnings() -> None:

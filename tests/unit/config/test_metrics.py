@@ -49,10 +49,10 @@ def test_metrics_that_are_not_enabled_have_no_path() -> None:
     ],
 )
 def test_contradictory_settings_are_refused(field: str, value: object, rule: str) -> None:
-    with pytest.raises(ValidationError) as told:
+    with pytest.raises(ValidationError) as caught:
         built(**{field: value})
 
-    assert rule in str(told.value.errors())
+    assert rule in str(caught.value.errors())
 
 
 @pytest.mark.parametrize("prefix", ["a", "apf", "A1_b", "a_", "_a", "a:b", "1", "", "é", "a\n"])

@@ -1,4 +1,4 @@
-"""Scenarios: what they may say, and what is told when they are wrong."""
+"""Scenarios: valid settings, and the errors of invalid ones."""
 
 import random
 import statistics

@@ -1,4 +1,4 @@
-"""Schemas that others cover."""
+"""Schemas that other schemas cover."""
 
 import pytest
 
@@ -31,9 +31,11 @@ ACCOUNT = "{subjects: [{serviceAccount: {namespace: a, name: %s}}], httpRules: [
     ],
 )
 def test_a_covered_schema_is_reported(earlier: str, later: str) -> None:
-    told = warnings(schema("first", 10, earlier) + schema("second", 20, later))
+    found = warnings(schema("first", 10, earlier) + schema("second", 20, later))
 
-    assert any(one.startswith("3 spec.precedence: this schema never matches: 'first' covers it") for one in told), told
+    assert any(one.startswith("3 spec.precedence: this schema never matches: 'first' covers it") for one in found), (
+        found
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,10 +57,10 @@ def test_what_may_match_is_left_alone(earlier: str, later: str) -> None:
 
 
 def test_a_catch_all_that_is_not_last_is_reported() -> None:
-    told = warnings(schema("all", 10, EVERYTHING) + schema("b", 20, BOB) + schema("c", 30, ALICE))
+    found = warnings(schema("all", 10, EVERYTHING) + schema("b", 20, BOB) + schema("c", 30, ALICE))
 
-    assert "2 spec.precedence: this schema takes everything, and 2 more are tried after it" in told
-    assert len(told) == 3
+    assert "2 spec.precedence: this schema takes everything, and 2 more are tried after it" in found
+    assert len(found) == 3
     assert warnings(schema("b", 20, BOB) + schema("all", 30, EVERYTHING)) == []
 
 

@@ -1,4 +1,4 @@
-"""Estimates that somebody tells."""
+"""Estimates from constants, from values that clients declare, and from functions."""
 
 import functools
 from collections.abc import Awaitable, Callable
@@ -17,9 +17,9 @@ EVERYBODY = Trust(frozenset({"*"}))
 USUAL = Work(2)
 
 
-def claim(told: str | None, **more: Any) -> int:  # noqa: ANN401 (settings of all kinds)
+def claim(value: str | None, **more: Any) -> int:  # noqa: ANN401 (settings of all kinds)
     estimator = Declared("header", "X-Seats", EVERYBODY, otherwise=USUAL, **more)
-    headers = {} if told is None else {"x-seats": told}
+    headers = {} if value is None else {"x-seats": value}
     return estimator(asking(headers=headers), SOMEWHERE).seats
 
 
@@ -35,17 +35,17 @@ def test_a_constant_must_be_work() -> None:
         Constant(3)  # type: ignore[arg-type]
 
 
-# Claims
+# Declared values
 
 
-@pytest.mark.parametrize(("told", "seats"), [("1", 1), ("3", 3), ("0", 1), (" 4\t", 4), ("007", 7), ("10", 10)])
-def test_a_trusted_caller_declares_its_seats(told: str, seats: int) -> None:
-    assert claim(told) == seats
+@pytest.mark.parametrize(("value", "seats"), [("1", 1), ("3", 3), ("0", 1), (" 4\t", 4), ("007", 7), ("10", 10)])
+def test_a_trusted_caller_declares_its_seats(value: str, seats: int) -> None:
+    assert claim(value) == seats
 
 
-@pytest.mark.parametrize("told", ["", "-1", "1.5", "x", "1_0", "²", "٣", "1e3", "0x10", "1 2", "9" * 19])
-def test_a_value_that_is_not_a_number_counts_as_absent(told: str) -> None:
-    assert claim(told) == USUAL.seats
+@pytest.mark.parametrize("value", ["", "-1", "1.5", "x", "1_0", "²", "٣", "1e3", "0x10", "1 2", "9" * 19])
+def test_a_value_that_is_not_a_number_counts_as_absent(value: str) -> None:
+    assert claim(value) == USUAL.seats
 
 
 def test_without_a_number_the_default_work_is_used() -> None:
@@ -58,9 +58,9 @@ def test_a_declared_number_of_seats_is_bounded() -> None:
     assert claim("5", most_seats=4) == 4
 
 
-@pytest.mark.parametrize(("told", "seats"), [("0", 1), ("1", 1), ("1000", 1), ("1001", 2), ("4000", 4), ("99999", 10)])
-def test_several_units_can_make_one_seat(told: str, seats: int) -> None:
-    assert claim(told, per_seat=1000) == seats
+@pytest.mark.parametrize(("value", "seats"), [("0", 1), ("1", 1), ("1000", 1), ("1001", 2), ("4000", 4), ("99999", 10)])
+def test_several_units_can_make_one_seat(value: str, seats: int) -> None:
+    assert claim(value, per_seat=1000) == seats
 
 
 def test_a_query_parameter_can_declare_seats() -> None:
@@ -100,8 +100,8 @@ def test_trust_needs_at_least_one_caller() -> None:
 
 def test_declarations_are_counted() -> None:
     estimator = Declared("header", "x-seats", Trust(users=frozenset({"alice"})))
-    for user, told in (("alice", "1"), ("alice", "99"), ("alice", "many"), ("bob", "1"), ("bob", "many")):
-        estimator(asking(user=user, headers={"x-seats": told}), SOMEWHERE)
+    for user, value in (("alice", "1"), ("alice", "99"), ("alice", "many"), ("bob", "1"), ("bob", "many")):
+        estimator(asking(user=user, headers={"x-seats": value}), SOMEWHERE)
     estimator(asking(), SOMEWHERE)
 
     found = estimator.snapshot()

@@ -88,7 +88,7 @@ def test_a_returning_request_precedes_later_arrivals() -> None:
     switch = Flag()
     world = GateWorld(switch.gate(), levels={"l": level(1, queues=1)})
     world.arrive("runs", to="l")
-    world.arrive("parked", "switch", to="l")  # there is no seat, so nobody asks yet
+    world.arrive("parked", "switch", to="l")  # there is no seat, so the gate isn't asked yet
     world.finish("runs")
     world.now += MS
     world.arrive("runs too", to="l")
@@ -101,7 +101,7 @@ def test_a_returning_request_precedes_later_arrivals() -> None:
 
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
 def test_a_parked_flow_accumulates_no_credit(discipline: str) -> None:
-    """Parked at its turn, so that it has been in virtual time before, and behind by all that passed meanwhile."""
+    """The flow has been in virtual time before it was parked, and lags by all that was dispatched meanwhile."""
     switch = Flag()
     world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND, discipline=DISCIPLINES[discipline])
     world.arrive("runs", flow="up")
@@ -122,7 +122,7 @@ def test_a_parked_flow_accumulates_no_credit(discipline: str) -> None:
 
 
 class _Passed(Ticket):
-    """Counts how often somebody walks past it."""
+    """Counts how often a search passes it."""
 
     __slots__ = ("_newer", "count")
     _newer: Ticket | None
@@ -139,7 +139,7 @@ class _Passed(Ticket):
 
 
 def test_a_new_arrival_does_not_overtake_waiting_requests() -> None:
-    """Each request with gates did, so that to come to a queue where thousands waited took as many steps."""
+    """Each request with gates did, so an arrival in a queue of thousands took thousands of steps."""
     queue = EqualSerial(1).open_queue(0)
     first, second, newcomer = _Passed("flow", 1, Work()), Ticket("flow", 1, Work()), Ticket("flow", 1, Work())
     for number, ticket in enumerate((first, second, newcomer)):
@@ -154,7 +154,7 @@ def test_a_new_arrival_does_not_overtake_waiting_requests() -> None:
 
 
 def test_a_returning_request_costs_the_ones_behind_it_nothing() -> None:
-    """A queue that lags in virtual time must not be put behind all others because one of it comes back."""
+    """A queue that lags in virtual time must not be put behind all others because one of its requests returns."""
     switch = Flag()
     world = GateWorld(switch.gate(), seats=1, levels={"l": level(1, queues=2)}, careful=False)
     world.arrive("runs", flow="a", to="l")
@@ -259,7 +259,7 @@ def test_the_exact_queue_of_a_parked_flow_is_kept(share: type[Lending]) -> None:
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
 @pytest.mark.parametrize("others", [0, 2])
 def test_a_request_that_backfills_does_not_skip_its_gate(share: type[Lending], discipline: str, others: int) -> None:
-    """Seats are saved up for a wide request, and narrow ones may go before it; but each has its gates, too."""
+    """Narrow requests may overtake a wide one for which seats are saved, but not without passing their own gates."""
     switch = Flag()
     world = GateWorld(
         switch.gate(),
@@ -267,10 +267,10 @@ def test_a_request_that_backfills_does_not_skip_its_gate(share: type[Lending], d
         share=share,
         discipline=DISCIPLINES[discipline],
     )
-    # Those who pass have had something already, so it is the wide one's turn.
+    # The flow of the passing requests has had seats already, so it is the wide one's turn.
     world.arrive("runs", to="l", flow="gated")
     world.arrive("goes", to="l", flow="gated")
-    for number in range(others):  # if there are any, levels contend for what is free
+    for number in range(others):  # if there are any, levels compete for free seats
         world.arrive(f"other {number}", to="other")
     world.served.clear()
     world.wait(SECOND)
@@ -318,7 +318,7 @@ def test_a_closing_level_lends_its_min_when_its_last_parked_request_has_left(end
 
 
 def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_a_while() -> None:
-    """It has been passed often enough, the gate has room for it, and its level's only seat is taken."""
+    """It has reached its bound of bypasses and the gate has room for it, but its level's only seat is taken."""
     terms = Terms(max_parked=1000, most_bypasses=2)
     memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
     world = GateWorld(memory, levels={"low": level(1), "high": level(8)})
@@ -335,7 +335,7 @@ def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_
     assert world.acquisition("big").candidate_of is not None, "there is room for it, and it waits for a seat"
     assert world.wait(SECOND) == [f"small {number}" for number in range(6, 10)]
     assert world.finish("small 6") == ["small 10"]
-    assert world.finish("long") == []  # there is no room for it now, but what comes free is kept for it again
+    assert world.finish("long") == []  # there is no room for it now, but freed capacity is kept for it again
     for number in range(7, 10):
         assert world.finish(f"small {number}") == []
     assert world.finish("small 10") == ["big"]
@@ -343,7 +343,7 @@ def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_
 
 @pytest.mark.parametrize("gates", [("memory",), ("db", "memory"), ("memory", "db")])
 def test_a_large_request_is_bypassed_a_bounded_number_of_times(gates: tuple[str, ...]) -> None:
-    """Each gate used to count anew how often it had been passed, whenever it had been stopped by the other one."""
+    """Each gate used to restart its count of bypasses whenever the other gate had stopped the request."""
     terms = Terms(max_parked=1000, most_bypasses=2)
     memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
     world = GateWorld(memory, Capacity("db", 2, terms), seats=50, careful=False)
@@ -360,7 +360,7 @@ def test_a_large_request_is_bypassed_a_bounded_number_of_times(gates: tuple[str,
 @pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
 @pytest.mark.parametrize("share", [Lending, Adjusting])
 def test_freed_seats_go_by_level_as_they_would_without_gates(discipline: str, share: type[Lending]) -> None:
-    """With gates that let everybody pass, the order is the same as with none (12: neutrality)."""
+    """With gates that let all requests pass, the order is the same as with none (12: neutrality)."""
 
     def order(*gates: str) -> list[str]:
         well = Switch(answer=True)
@@ -384,7 +384,7 @@ def test_an_arrival_that_may_pass_is_seated_in_its_own_step() -> None:
 
 
 def test_a_flow_gets_no_more_than_its_share_after_an_outage() -> None:
-    """Without the clamp of virtual time it would get all of the next hundred dispatches."""
+    """Without the clamp of virtual time the flow would get all of the next hundred dispatches."""
     switch = Switch()
     world = GateWorld(switch.gate(), seats=1, careful=False, limit_ns=600 * SECOND)
     for number in range(100):
@@ -463,12 +463,12 @@ def test_an_event_from_within_a_gate_is_dealt_with_at_the_end_of_the_step() -> N
     first, second = Switch(), Switch(answer=True)
     world = GateWorld(first.gate("first"), seats=5)
 
-    def tells(_: GateRequest) -> bool:
+    def emits(_: GateRequest) -> bool:
         first.answer = True
         world.emit("well")
         return True
 
-    world.scheduler.add(Condition("second", tells, WIDE))
+    world.scheduler.add(Condition("second", emits, WIDE))
     world.arrive("a", "first")
     world.arrive("b", "second", flow="x")
     assert sorted(world.served) == ["a", "b"]

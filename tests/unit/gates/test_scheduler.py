@@ -1,4 +1,4 @@
-"""How requests wait for their gates, and how they end there."""
+"""How requests wait for their gates, and how those waits end."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def _key(request: GateRequest) -> object:
 
 
 def test_requests_that_wait_at_the_shutdown_leave_nothing_behind() -> None:
-    """That they are answered with 503 is shown where they are: tests/integration/test_gates.py."""
+    """Their responses, with the status 503, are tested in tests/integration/test_gates.py."""
     world = GateWorld(Capacity("db", 1, WIDE), seats=5)
     for name in "abcd":
         world.arrive(name, "db")
@@ -88,22 +88,22 @@ def test_an_event_before_an_evaluation_does_not_repeat_it() -> None:
 
 
 def test_a_useless_event_costs_no_request_its_turn() -> None:
-    """Who was let try in vain used to begin anew, behind those who had been served while it waited."""
+    """A request that tried in vain used to start again, behind those that had been served while it waited."""
 
-    def order(*, is_told: bool) -> list[str]:
+    def order(*, emits_events: bool) -> list[str]:
         world = GateWorld(Capacity("db", 1, WIDE), seats=20)
         world.arrive("first", "db", flow="few")
         world.arrive("wide", "db", flow="wide", width=4)
         for number in range(8):
             world.arrive(f"narrow {number}", "db", flow="narrow")
         while world.tickets:
-            if is_told:
+            if emits_events:
                 world.emit("db")
             world.finish(world.served[-1])
         return world.served
 
-    assert order(is_told=True) == order(is_told=False)
-    assert order(is_told=False).index("wide") == 4
+    assert order(emits_events=True) == order(emits_events=False)
+    assert order(emits_events=False).index("wide") == 4
 
 
 def test_an_event_during_an_evaluation_repeats_it_immediately() -> None:
@@ -332,7 +332,7 @@ def test_no_more_wait_for_a_gate_than_it_allows_by_default_half_of_a_queue() -> 
 
 
 def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
-    """Let ``first`` be told to wait, others join it, and be asked again."""
+    """Park ``first``, let others arrive behind it, and start its next evaluation."""
     world.come("first")
     world.answer("first", ParkDecision())
     for number in range(beside):
@@ -363,7 +363,7 @@ def raised(world: RemoteWorld) -> None:
     world.answer("first", RuntimeError("away"))
 
 
-def told_a_time_that_is_too_late(world: RemoteWorld) -> None:
+def parked_beyond_its_limit(world: RemoteWorld) -> None:
     world.answer("first", ParkDecision(retry_at=world.now + 1000 * SECOND))
 
 
@@ -382,7 +382,7 @@ ENDS = (
     answered_too_late,
     rejected_by_it,
     raised,
-    told_a_time_that_is_too_late,
+    parked_beyond_its_limit,
     admitted,
     kicked_and_rejected,
 )
@@ -393,7 +393,7 @@ ENDS = (
 def test_a_gate_continues_however_its_first_waiting_request_ends(
     end: Callable[[RemoteWorld], None], on_error: str
 ) -> None:
-    """It was kept as the one that others may pass only so often, though it was gone: then nobody was asked any more."""
+    """The slot used to keep the ended request as its first, whose bypasses are bounded, and then asked for no other."""
     world = RemoteWorld(on_error=on_error)
     first_to_wait(world)
     end(world)

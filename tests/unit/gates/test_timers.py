@@ -1,4 +1,4 @@
-"""Pauses of gates that are polled or broken, times that a gate tells, and rescues."""
+"""Pauses of polled and failing gates, retry times, and rescues."""
 
 import pytest
 
@@ -101,7 +101,7 @@ def test_idle_seats_shorten_the_pause_after_a_refusal_but_not_after_an_error(
 
 
 def test_the_end_of_a_request_that_had_nothing_to_give_back_is_no_event() -> None:
-    """A gate that is polled would be asked for each request that ends, whatever its pause."""
+    """Otherwise a polled gate would be asked at the end of each request, whatever its pause."""
     switch = Switch(answer=True)
     world = GateWorld(switch.gate(poll_ns=SECOND), seats=50, limit_ns=60 * SECOND)
     for number in range(20):
@@ -111,7 +111,7 @@ def test_the_end_of_a_request_that_had_nothing_to_give_back_is_no_event() -> Non
     asked = len(switch.asked)
     world.now += MS
     for number in range(20):
-        world.arrive(f"more{number}", flow="x")  # so that no seats idle, which may have it tried before its time
+        world.arrive(f"more{number}", flow="x")  # so that no seats are idle, which could cause an earlier attempt
     for number in range(19):
         world.finish(f"runs{number}")
     assert len(switch.asked) == asked
@@ -121,7 +121,7 @@ def test_a_missed_event_is_made_up_for_and_counted() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(), limit_ns=5 * SECOND)
     world.arrive("a", "switch")
-    switch.answer = True  # and nobody tells
+    switch.answer = True  # and no event reports it
     assert world.wait(499 * MS) == []
     assert world.wait(MS) == ["a"]
     assert world.gate("switch").counters.rescues == 1
@@ -139,7 +139,7 @@ def test_a_useless_rescue_is_not_counted() -> None:
 
 
 def test_a_retry_time_that_passes_during_the_evaluation_is_made_up_for() -> None:
-    """As of a remote gate whose answer was slow: nobody is told of it again, so it is asked again in a moment."""
+    """A slow remote gate may answer so; no event follows, so the gate is asked again a moment later."""
     switch = Switch(Park(retry_at=0.5))
     world = GateWorld(switch.gate())
     world.now = SECOND
@@ -153,7 +153,7 @@ def test_a_retry_time_that_passes_during_the_evaluation_is_made_up_for() -> None
 
 @pytest.mark.parametrize("poll_ns", [None, 10 * MS])
 def test_a_retry_time_in_the_past_is_ignored(poll_ns: int | None) -> None:
-    """As of a breaker that was to be half-open by then, but isn't until somebody calls: it was asked without end."""
+    """A breaker that becomes half-open only when it is called may answer so; it used to be asked endlessly."""
     switch = Switch(Park(retry_at=0.5))
     world = GateWorld(switch.gate(poll_ns=poll_ns))
     world.arrive("a", "switch")

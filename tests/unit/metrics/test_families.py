@@ -1,4 +1,4 @@
-"""The series of schemas, levels and named queues in a reading, and the page that documents the metrics."""
+"""The series of schemas, levels and named queues in a scrape, and the page that documents the metrics."""
 
 import re
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_every_reason_that_occurs_is_shown(reason: Reason) -> None:
 
 def wait_buckets(metrics: Metrics, execute: str) -> dict[str, float]:
     rows = metrics.series("apf_request_wait_duration_seconds_bucket")
-    return {le: value for (told, _, le, _), value in rows.items() if told == execute}
+    return {le: value for (label, _, le, _), value in rows.items() if label == execute}
 
 
 def test_a_request_seated_at_once_has_waited_0_seconds(busy: Metrics) -> None:

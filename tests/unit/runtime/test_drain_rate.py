@@ -1,4 +1,4 @@
-"""When a rejected client is told to come back."""
+"""After how many seconds a rejected client is asked to try again."""
 
 from random import Random
 
@@ -41,12 +41,12 @@ def test_the_more_wait_and_the_slower_they_are_served_the_later() -> None:
     assert 7 <= seconds(100, 10.0) <= 13
     assert 45 <= seconds(10_000, 10.0) <= 60
     assert 45 <= seconds(5, 0.0) <= 60, "nothing moves"
-    assert seconds(5, None) == 1, "nobody knows"
+    assert seconds(5, None) == 1, "the rate is unknown"
 
 
 def test_clients_are_spread() -> None:
-    told = {seconds(200, 10.0, seed) for seed in range(200)}
+    delays = {seconds(200, 10.0, seed) for seed in range(200)}
 
-    assert min(told) >= 15
-    assert max(told) <= 25
-    assert len(told) >= 8
+    assert min(delays) >= 15
+    assert max(delays) <= 25
+    assert len(delays) >= 8

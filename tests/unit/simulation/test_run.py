@@ -11,14 +11,14 @@ from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, play, world
 
 
 def waits_in_theory(seats: int, load: float) -> float:
-    """Erlang's C: how many have to wait of those who come at random for exponential services."""
+    """Return the part of requests that wait, by Erlang C: Poisson arrivals, exponential service times."""
     terms = [load**n / math.factorial(n) for n in range(seats)]
     full = load**seats / math.factorial(seats) * seats / (seats - load)
     return full / (sum(terms) + full)
 
 
 def test_waits_are_those_of_queueing_theory() -> None:
-    """Four seats at three quarters of their capacity: 51 % wait, and whoever comes waits 25 ms on average."""
+    """Four seats at a load of 75 %: 51 % of the requests wait, and the mean wait of all is 25 ms."""
     result = play("  duration: 400s\n  warmUp: 10s\n", POISSON)
 
     [tenant] = result.tenants
@@ -58,7 +58,7 @@ def _names(result: Result) -> list[str]:
 
 
 def test_levels_lend_immediately_or_every_ten_seconds() -> None:
-    """The alarm of the controller rings in virtual time."""
+    """The controller's alarm fires in virtual time."""
     levels = "".join(
         f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\n"
         "spec: {shares: 50, lendablePercent: 100, waitLimit: 1m, queuing: {queues: 4, handSize: 1}}\n"
@@ -88,9 +88,9 @@ def test_the_same_seed_gives_the_same_result_and_another_one_does_not() -> None:
 
 
 def test_progress_is_reported() -> None:
-    told: list[tuple[float, int]] = []
+    reports: list[tuple[float, int]] = []
     scenario, configuration = world("  duration: 10s\n", POISSON)
-    simulate(scenario, configuration, on_progress=lambda part, asked: told.append((part, asked)))
+    simulate(scenario, configuration, on_progress=lambda part, asked: reports.append((part, asked)))
 
-    assert [part for part, _ in told] == [number / 20 for number in range(1, 21)]
-    assert [asked for _, asked in told] == sorted(asked for _, asked in told)
+    assert [part for part, _ in reports] == [number / 20 for number in range(1, 21)]
+    assert [asked for _, asked in reports] == sorted(asked for _, asked in reports)

@@ -8,7 +8,7 @@ from tests.support.simulated_worlds import one_level, play
 
 
 def test_a_backend_beyond_its_places_becomes_slower_for_all() -> None:
-    """Twenty calls on ten places: each takes 2^1.5 times as long."""
+    """Twenty calls at a capacity of ten: each takes 2^1.5 times as long."""
     text = (
         "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 20s\n  warmUp: 5s\n  backend: {places: 10}\n"
         "  tenants:\n  - {name: t, arrivals: {type: closed, connections: 20}, service: 100ms}\n"
@@ -34,7 +34,7 @@ def test_the_wait_limit_ends_a_wait() -> None:
 
 
 def test_server_overhead_delays_requests() -> None:
-    """Ten seats, but half a millisecond before and after each request, one after the other: 1,000 a second at most."""
+    """With ten seats, but half a millisecond of serial work before and after each request: 1,000 a second at most."""
     text = (
         "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
         "  backend: {overhead: 1ms, exponent: 0}\n"
@@ -48,7 +48,7 @@ def test_server_overhead_delays_requests() -> None:
 
 
 def test_a_rejection_costs_server_time() -> None:
-    """Nobody has a seat for two minutes, and everybody else is told so, at once: 1,000 a second at most."""
+    """All seats are held for two minutes and other requests are rejected at once: 1,000 a second at most."""
     text = (
         "apiVersion: apf/v1\nkind: Scenario\nspec:\n  duration: 5s\n  warmUp: 1s\n"
         "  backend: {overhead: 1ms, exponent: 0}\n"

@@ -1,4 +1,4 @@
-"""The shortfall: exact over any interval, against histories worked out by hand and against a plain twin."""
+"""The shortfall: exact over any interval, compared with hand-computed histories and a reference implementation."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ SECOND = 10**9
 
 
 def shortfalls(oracle: Shortfall) -> dict[object, float]:
-    """In seat-seconds."""
+    """Return the largest shortfall of each flow, in seat-seconds."""
     return {flow: finding.seconds for flow, finding in oracle.largest.items()}
 
 
@@ -197,7 +197,7 @@ def test_only_watched_flows_are_judged_but_all_have_demand() -> None:
 
 
 def test_the_drought_bound_grows_with_the_number_of_waiting_flows() -> None:
-    """A twelfth of the seat, then an eleventh, and so on, for all who were before it are gone: the harmonic series."""
+    """The last flow's share is a twelfth of the seat, then an eleventh, and so on: the harmonic series."""
     oracle = Shortfall(1)
     oracle.serve(1, SECOND)
     for flow in range(12):
@@ -229,12 +229,12 @@ def test_a_finding_shows_flow_time_and_amount() -> None:
     assert str(oracle.worst) == "flow mouse at 1.000000 s: 1.000000 of 2.000000"
 
 
-# The twin: whole histories, all pairs of times, fractions, and filling as if by hand.
+# The reference implementation: whole histories, all pairs of times, fractions, and step-by-step filling.
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which nothing changes; of each flow, the widths that wait and the seats that it has."""
+    """An interval without changes, with the waiting widths and the seats of each flow."""
 
     begin: int
     end: int
@@ -243,7 +243,7 @@ class Stretch:
     seats: Mapping[int, int]
 
     def shares(self) -> dict[int, Fraction]:
-        """All shares rise alike, step by step, until the next demand is met or nothing is left."""
+        """Return the shares: all rise alike, step by step, until the next demand is met or nothing is left."""
         demands = {flow: sum(self.waiting[flow]) + self.seats[flow] for flow in self.seats}
         in_use = sum(self.seats.values())
         widest = max((width for widths in self.waiting.values() for width in widths), default=0)
@@ -283,7 +283,7 @@ def longest_drought_of(history: Sequence[Stretch], shares: Sequence[Mapping[int,
 
 
 def random_history(chance: random.Random) -> tuple[Shortfall, list[Stretch]]:
-    """One oracle that is told a random history, and that history."""
+    """Return an oracle that has recorded a random history, and that history."""
     flows = range(chance.randint(1, 5))
     capacity = chance.randint(0, 6)
     oracle = Shortfall(capacity)

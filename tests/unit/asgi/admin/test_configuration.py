@@ -42,10 +42,10 @@ def described(status: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status", "told"), [(True, 200, [WARNING]), (False, 422, [ERROR]), (None, 409, None)]
+    ("outcome", "status", "problems"), [(True, 200, [WARNING]), (False, 422, [ERROR]), (None, 409, None)]
 )
 async def test_the_result_lists_the_problems_with_their_places(
-    world: AdminWorld, *, outcome: bool | None, status: int, told: list[Problem] | None
+    world: AdminWorld, *, outcome: bool | None, status: int, problems: list[Problem] | None
 ) -> None:
     world.outcome = outcome
     found, headers, body = await world.get("reload", method="POST")
@@ -53,11 +53,11 @@ async def test_the_result_lists_the_problems_with_their_places(
 
     assert (found, world.reloads, headers["x-apf-admin"]) == (status, 1, "1")
     assert list(wrong(answer, described(status), describe(PATH, ""))) == []
-    if told is None:
+    if problems is None:
         assert "only a configuration that came from files can be" in answer["detail"]
     else:
         assert answer["reloaded"] is outcome
-        assert answer["problems"] == [problem.as_dict() for problem in told]
+        assert answer["problems"] == [problem.as_dict() for problem in problems]
         assert (answer["seats"], answer["levels"], answer["schemas"]) == (2, 3, 3)
 
 
@@ -125,9 +125,9 @@ async def test_the_configuration_is_shown_so_that_it_can_be_loaded(world: AdminW
 
     assert text.startswith("# No warnings.\n---\n")
     assert load_text(text) == world.configuration
-    told = await world.get_json("configuration")
-    assert told["problems"] == []
-    assert {one["kind"] for one in told["documents"]} == {"Server", "PriorityLevel", "FlowSchema"}
+    answer = await world.get_json("configuration")
+    assert answer["problems"] == []
+    assert {one["kind"] for one in answer["documents"]} == {"Server", "PriorityLevel", "FlowSchema"}
 
 
 async def test_warnings_are_shown_above_the_configuration(world: AdminWorld) -> None:
@@ -139,8 +139,8 @@ async def test_warnings_are_shown_above_the_configuration(world: AdminWorld) -> 
 
     assert first.startswith("# apf.yaml:7 (document 1): warning: spec is")
     assert rest[0] == "---"
-    [told] = (await world.get_json("configuration"))["problems"]
-    assert (told["line"], told["rule"]) == (7, "it is odd\nkind: Server")
+    [problem] = (await world.get_json("configuration"))["problems"]
+    assert (problem["line"], problem["rule"]) == (7, "it is odd\nkind: Server")
 
 
 async def test_another_configuration_is_written_anew(world: AdminWorld) -> None:

@@ -1,4 +1,4 @@
-"""Dumps of a controller whose every moment is known."""
+"""Dumps of a controller with a clock that the tests set."""
 
 import json
 from typing import Any
@@ -46,11 +46,11 @@ async def test_levels_are_shown_by_name(world: AdminWorld) -> None:
 async def test_levels_as_json_tell_their_seats_too(world: AdminWorld) -> None:
     admissions = busy(world)
     world.release(admissions[-1])
-    told = await world.get_json("dump_priority_levels")
-    crowd, exempt = told["levels"][1:]
+    dump = await world.get_json("dump_priority_levels")
+    crowd, exempt = dump["levels"][1:]
 
-    assert told["seats"] == 2
-    assert [level["level"] for level in told["levels"]] == ["catch-all", "crowd", "exempt"]
+    assert dump["seats"] == 2
+    assert [level["level"] for level in dump["levels"]] == ["catch-all", "crowd", "exempt"]
     wanted = {"waiting": 3, "seats_waiting": 4, "executing": 2, "seats_in_use": 2, "dispatched": 2, "nominal": 2}
     assert {key: crowd[key] for key in wanted} == wanted
     assert crowd["discipline"] == "equal-serial"
@@ -74,8 +74,8 @@ async def test_queues_are_shown_all_with_their_sums(world: AdminWorld) -> None:
     assert sum(int(row[6]) for row in crowd) == 4
     assert sum(int(row[7]) for row in crowd) == 4
     assert sum(float(row[8].removesuffix("ss")) for row in crowd) == pytest.approx(4 * 0.003)
-    told = (await world.get_json("dump_queues"))["queues"]
-    assert [queue["next_dispatch_r"] for queue in told[-2:]] == [row[5] for row in crowd]
+    queues = (await world.get_json("dump_queues"))["queues"]
+    assert [queue["next_dispatch_r"] for queue in queues[-2:]] == [row[5] for row in crowd]
     assert all(row[5].endswith("ss") for row in crowd)
 
 
@@ -131,8 +131,10 @@ async def test_details_tell_whose_a_request_is_and_what_about(world: AdminWorld,
     assert head[10:] == ["UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource"]
     assert {tuple(row[11:]) for row in rows} == {tuple(about)}
     assert rows[-1][10] == "user-"
-    told = (await world.get_json(f"dump_requests?includeRequestDetails={value}"))["requests"]
-    assert {key: value for key, value in told[-1].items() if isinstance(value, str) and not key.endswith("_at")} == {
+    requests = (await world.get_json(f"dump_requests?includeRequestDetails={value}"))["requests"]
+    assert {
+        key: value for key, value in requests[-1].items() if isinstance(value, str) and not key.endswith("_at")
+    } == {
         "level": "exempt",
         "schema": "exempt",
         "flow": "",
@@ -170,9 +172,9 @@ async def test_a_destination_that_cannot_tell_leaves_the_columns_empty(world: Ad
 
 async def test_requests_as_json_tell_the_same(world: AdminWorld) -> None:
     busy(world)
-    told = (await world.get_json("dump_requests"))["requests"]
+    requests = (await world.get_json("dump_requests"))["requests"]
 
-    assert told[-1] == {
+    assert requests[-1] == {
         "level": "exempt",
         "schema": "exempt",
         "flow": "",
@@ -186,7 +188,7 @@ async def test_requests_as_json_tell_the_same(world: AdminWorld) -> None:
         "width": 3,
         "held_by": None,
     }
-    assert sorted(one["flow"] for one in told) == ["", "alice", "alice", "alice", "bob", "carol\n"]
+    assert sorted(one["flow"] for one in requests) == ["", "alice", "alice", "alice", "bob", "carol\n"]
 
 
 async def test_heavy_flows_are_shown_by_what_they_had_wanted_and_have(world: AdminWorld) -> None:
@@ -197,19 +199,19 @@ async def test_heavy_flows_are_shown_by_what_they_had_wanted_and_have(world: Adm
     world.time += SECOND
     world.release(admissions[0])
 
-    told = {flow["flow"]: flow for flow in (await world.get_json("flows"))["flows"]}
+    flows = {flow["flow"]: flow for flow in (await world.get_json("flows"))["flows"]}
 
-    assert told["alice"]["work"] == 1.5
-    assert {key: told["dave"][key] for key in ("work", "rejected", "waiting")} == {
+    assert flows["alice"]["work"] == 1.5
+    assert {key: flows["dave"][key] for key in ("work", "rejected", "waiting")} == {
         "work": 0.0,
         "rejected": 3,
         "waiting": 2,
     }
-    assert (told["bob"]["executing"], told["bob"]["seats_in_use"]) == (1, 1)
+    assert (flows["bob"]["executing"], flows["bob"]["seats_in_use"]) == (1, 1)
     assert next(row[2] for row in cells(await world.get_text("flows"))[1:]) == "alice"
     assert next(row[2] for row in cells(await world.get_text("flows?by=rejected"))[1:]) == "dave"
     first = cells(await world.get_text("flows?by=waiting"))[1]
-    assert int(first[7]) == max(flow["waiting"] for flow in told.values())
+    assert int(first[7]) == max(flow["waiting"] for flow in flows.values())
     assert ["1.50000000ss", "0.00000000ss"] in [row[3:5] for row in cells(await world.get_text("flows"))]
 
 
@@ -218,14 +220,14 @@ async def test_no_more_than_the_heaviest_flows_are_shown(world: AdminWorld) -> N
         world.running.work.add(("crowd", "everybody", f"w{number}"), number)
         world.running.rejections.add(("crowd", "everybody", f"r{number}"), number)
 
-    told = (await world.get_json("flows"))["flows"]
+    flows = (await world.get_json("flows"))["flows"]
 
-    assert len(told) == 40
-    assert [flow["flow"] for flow in told[:2]] == ["w499", "w498"]
+    assert len(flows) == 40
+    assert [flow["flow"] for flow in flows[:2]] == ["w499", "w498"]
 
 
-# Rows that Kubernetes wrote. Of its queues only the first is known; the second stands for the one, with a longer
-# NextDispatchR, that must have made the first one's column as wide as it is.
+# Rows that Kubernetes wrote. Only the first of its queues is known; the second one has a longer NextDispatchR, as some
+# queue must have had to make the first one's column as wide as it is.
 LEVELS = """\
 PriorityLevelName, ActiveQueues, IsIdle, IsQuiescing, WaitingRequests, ExecutingRequests, DispatchedRequests, \
 RejectedRequests, TimedoutRequests, CancelledRequests
@@ -301,4 +303,4 @@ async def test_others_have_their_turn_between_portions(*, as_json: bool) -> None
             await write_text(("A", "B"), rows, lambda row: (str(row), ""))
         tasks.cancel_scope.cancel()
 
-    assert turns >= 9  # trio chooses at random which of two tasks is first, and so perhaps not after the last portion
+    assert turns >= 9  # trio chooses at random which of two tasks runs first, so perhaps not after the last portion

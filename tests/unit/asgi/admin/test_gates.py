@@ -31,7 +31,7 @@ def waiting(
 
 @dataclass
 class Board:
-    """Gates that note what is asked of them."""
+    """Gates that record the operations requested of them."""
 
     states: list[GateSnapshot] = field(default_factory=list)
     waiting: list[ParkedRequest] = field(default_factory=list)
@@ -76,20 +76,20 @@ def office(board: Board) -> DescribedAdmin:
 
 
 async def test_gates_are_listed_with_their_keys_as_text(office: DescribedAdmin) -> None:
-    status, told = await office.call("GET", "gates")
+    status, answer = await office.call("GET", "gates")
 
     assert status == 200
-    assert [(one["gate"], one["key"], one["state"]) for one in told["gates"]] == [
+    assert [(one["gate"], one["key"], one["state"]) for one in answer["gates"]] == [
         ("db", "('eu', 3)", "blocking"),
         ("quota", None, "passing"),
     ]
 
 
 async def test_a_gate_shows_the_requests_that_wait_for_it(office: DescribedAdmin, board: Board) -> None:
-    _, told = await office.call("GET", "gates/db")
+    _, answer = await office.call("GET", "gates/db")
 
-    assert [one["gate"] for one in told["gates"]] == ["db"]
-    assert [(one["id"], one["key"]) for one in told["parked"]] == [(8, None), (9, "shard-3")]
+    assert [one["gate"] for one in answer["gates"]] == ["db"]
+    assert [(one["id"], one["key"]) for one in answer["parked"]] == [(8, None), (9, "shard-3")]
     board.waiting = [waiting(number, "db") for number in range(500)]
     assert len((await office.call("GET", "gates/db"))[1]["parked"]) == MOST_PARKED
 
@@ -117,10 +117,10 @@ async def test_orders_reach_the_gates_and_the_log(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-    status, told = await office.call("POST", page, order)
+    status, answer = await office.call("POST", page, order)
 
     assert (status, board.asked) == (200, [asked])
-    assert told.get("kicked") == (2 if "kick" in page else None)
+    assert answer.get("kicked") == (2 if "kick" in page else None)
     [record] = caplog.records
     assert record.getMessage().startswith(f'apf.gate-operated by="olga (http)" gate="db" action="{asked[0]}"')
 
@@ -163,9 +163,9 @@ async def test_a_server_without_gates_has_none() -> None:
 async def test_a_queue_shows_the_gates_that_its_requests_wait_for(office: DescribedAdmin, board: Board) -> None:
     board.waiting.append(waiting(10, "db", level="exempt"))
     board.waiting.append(waiting(11, "db", parked_for=4.0))
-    _, told = await office.call("GET", "queues/crowd/waiting")
+    _, answer = await office.call("GET", "queues/crowd/waiting")
 
-    assert told["gates"] == [
+    assert answer["gates"] == [
         {"gate": "db", "key": "shard-3", "parked": 2, "oldest": 4.0},
         {"gate": "db", "key": None, "parked": 1, "oldest": 2.5},
         {"gate": "quota", "key": "shard-3", "parked": 1, "oldest": 2.5},

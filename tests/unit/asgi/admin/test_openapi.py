@@ -1,4 +1,4 @@
-"""The description: valid OpenAPI 3.1, complete, and true of every answer."""
+"""The OpenAPI description: valid for version 3.1, complete, and matched by every answer."""
 
 import json
 import re
@@ -71,15 +71,15 @@ async def test_every_answer_is_as_described(description: dict[str, Any], page: s
     admissions = busy(world)
     world.time += 10**9
     world.release(admissions[-1])
-    told = await world.get_json(page)
+    answer = await world.get_json(page)
     operation = description["paths"][f"{PATH}/{page.partition('?')[0]}"]["get"]
     schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
 
     assert schema == {"$ref": f"#/components/schemas/{name}"}
-    assert list(wrong(told, schema, description)) == []
-    key = next(key for key, value in told.items() if isinstance(value, list) and value)
-    del told[key][0][next(iter(told[key][0]))]
-    assert name == "Configuration" or list(wrong(told, schema, description)), "the check bites"
+    assert list(wrong(answer, schema, description)) == []
+    key = next(key for key, value in answer.items() if isinstance(value, list) and value)
+    del answer[key][0][next(iter(answer[key][0]))]
+    assert name == "Configuration" or list(wrong(answer, schema, description)), "the check bites"
 
 
 async def test_refusals_are_as_described(description: dict[str, Any]) -> None:

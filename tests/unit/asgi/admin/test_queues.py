@@ -20,31 +20,31 @@ def office() -> DescribedAdmin:
 
 async def test_queues_are_listed_with_the_worker_that_has_them(office: DescribedAdmin) -> None:
     busy(office)
-    status, told = await office.call("GET", "queues")
+    status, answer = await office.call("GET", "queues")
 
     assert status == 200
-    assert told["worker"]["pid"] == os.getpid()
-    assert told["worker"]["app"] == "shop"
-    queues = {one["name"]: one for one in told["queues"]}
+    assert answer["worker"]["pid"] == os.getpid()
+    assert answer["worker"]["app"] == "shop"
+    queues = {one["name"]: one for one in answer["queues"]}
     assert sorted(queues) == ["catch-all", "crowd", "exempt"]
     assert queues["crowd"]["inqueue"] == 3
     assert queues["crowd"]["running"] == 2
-    assert "documents" not in told
+    assert "documents" not in answer
 
 
 async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: DescribedAdmin) -> None:
     await office.call("POST", "queues", {"name": "batch", "weight": 3})
-    _, told = await office.call("GET", "queues?documents=1")
+    _, answer = await office.call("GET", "queues?documents=1")
 
-    assert [one["metadata"]["name"] for one in told["documents"]] == ["batch", "catch-all", "crowd", "exempt"]
-    assert told["drift"] == [{"queue": "batch", "field": "queue", "file": None, "live": "batch"}]
-    assert (await office.call("GET", "queues/batch"))[1]["drift"] == told["drift"]
+    assert [one["metadata"]["name"] for one in answer["documents"]] == ["batch", "catch-all", "crowd", "exempt"]
+    assert answer["drift"] == [{"queue": "batch", "field": "queue", "file": None, "live": "batch"}]
+    assert (await office.call("GET", "queues/batch"))[1]["drift"] == answer["drift"]
     assert (await office.call("GET", "queues/crowd"))[1]["drift"] == []
 
 
 @pytest.mark.parametrize("identity", [OLGA, None], ids=["http", "socket"])
 async def test_a_queue_is_created_changed_and_deleted(office: DescribedAdmin, identity: Identity | None) -> None:
-    told: list[tuple[int, Any]] = []
+    answers: list[tuple[int, Any]] = []
     for method, page, order in (
         ("POST", "queues", {"name": "batch", "weight": 2, "max": 2, "dequeue_strategy": "fifo", "wait_limit": 1.5}),
         ("PATCH", "queues/batch", {"weight": 5, "max": None, "reclaimable": False, "priority": -1}),
@@ -55,25 +55,25 @@ async def test_a_queue_is_created_changed_and_deleted(office: DescribedAdmin, id
         ("DELETE", "queues/batch", None),
         ("GET", "queues/batch", None),
     ):
-        told.append(await office.call(method, page, order, identity=identity))
+        answers.append(await office.call(method, page, order, identity=identity))
 
-    assert [status for status, _ in told] == [201, 200, 200, 200, 200, 200, 200, 404]
-    states = [document["queue"]["state"] for status, document in told[:6]]
+    assert [status for status, _ in answers] == [201, 200, 200, 200, 200, 200, 200, 404]
+    states = [document["queue"]["state"] for status, document in answers[:6]]
     assert states == ["Open", "Open", "Paused", "Closed", "Open", "Closed"]
-    created, changed = told[0][1]["queue"], told[1][1]["queue"]
+    created, changed = answers[0][1]["queue"], answers[1][1]["queue"]
     assert (created["weight"], created["max"], created["dequeue_strategy"]) == (2, 2, "fifo")
     assert (changed["weight"], changed["reclaimable"], changed["priority"]) == (5, False, -1)
-    [document] = told[0][1]["documents"]
+    [document] = answers[0][1]["documents"]
     assert (document["spec"]["maxSeats"], document["spec"]["waitLimit"]) == (2, "1500ms")
-    assert told[6][1]["deleted"] == "batch"
+    assert answers[6][1]["deleted"] == "batch"
 
 
 async def test_a_queue_that_is_open_is_deleted_only_in_cascade(office: DescribedAdmin) -> None:
     await office.call("POST", "queues", {"name": "batch"})
-    status, told = await office.call("DELETE", "queues/batch")
+    status, answer = await office.call("DELETE", "queues/batch")
 
-    assert (status, told["type"]) == (409, "urn:apf:admin:conflict")
-    assert "it is Open. Close it" in told["detail"]
+    assert (status, answer["type"]) == (409, "urn:apf:admin:conflict")
+    assert "it is Open. Close it" in answer["detail"]
     assert (await office.call("DELETE", "queues/batch?cascade=1"))[0] == 200
 
 
@@ -123,10 +123,10 @@ async def test_what_cannot_be_is_refused_and_names_the_fields(
     fields: list[str],
 ) -> None:
     before = office.queues.list()
-    found, told = await office.call(method, page, order)
+    found, answer = await office.call(method, page, order)
 
-    assert (found, told["status"]) == (status, status)
-    assert [one["field"] for one in told.get("errors", ())] == fields
+    assert (found, answer["status"]) == (status, status)
+    assert [one["field"] for one in answer.get("errors", ())] == fields
     assert office.queues.list() == before
 
 
@@ -137,20 +137,20 @@ async def test_readers_may_not_change_queues(office: DescribedAdmin) -> None:
         ("POST", "queues/crowd/close", {}),
         ("DELETE", "queues/crowd", None),
     ):
-        status, told = await office.call(method, page, order, identity=LOUIS)
+        status, answer = await office.call(method, page, order, identity=LOUIS)
         assert status == 403
-        assert "spec.admin.operators" in told["detail"]
+        assert "spec.admin.operators" in answer["detail"]
     assert (await office.call("GET", "queues/crowd", identity=LOUIS))[0] == 200
 
 
 async def test_waiting_requests_are_listed_by_flow(office: DescribedAdmin) -> None:
     busy(office)
     office.time += 2 * SECOND
-    status, told = await office.call("GET", "queues/crowd/waiting")
+    status, answer = await office.call("GET", "queues/crowd/waiting")
 
     assert status == 200
-    assert (told["waiting"], told["seats"], told["oldest"]) == (3, 4, 2.0)
-    assert told["flows"] == [
+    assert (answer["waiting"], answer["seats"], answer["oldest"]) == (3, 4, 2.0)
+    assert answer["flows"] == [
         {"flow": "alice", "waiting": 2, "seats": 3, "oldest": 2.0},
         {"flow": "carol\n", "waiting": 1, "seats": 1, "oldest": 2.0},
     ]

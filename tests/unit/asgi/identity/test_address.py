@@ -1,4 +1,4 @@
-"""The client's address: only trusted proxies are believed, and only about whom they saw themselves."""
+"""The client's address: only trusted proxies are believed, and only about their own peers."""
 
 from typing import Literal
 
@@ -26,7 +26,7 @@ def forwarded(*values: str, peer: str | None = "10.0.0.1") -> str:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("value", "expected"),
     [
         ("192.0.2.1", "192.0.2.1"),
         (" 192.0.2.1 ", "192.0.2.1"),
@@ -53,12 +53,12 @@ def forwarded(*values: str, peer: str | None = "10.0.0.1") -> str:
         ("1" * 5000, "10.0.0.1"),
     ],
 )
-def test_x_forwarded_for_is_walked_from_the_right_as_far_as_hops_are_trusted(told: str, expected: str) -> None:
-    assert seen(told) == expected
+def test_x_forwarded_for_is_walked_from_the_right_as_far_as_hops_are_trusted(value: str, expected: str) -> None:
+    assert seen(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("value", "expected"),
     [
         ("for=192.0.2.1", "192.0.2.1"),
         ("For=192.0.2.1;proto=https;by=10.0.0.1;host=a.example", "192.0.2.1"),
@@ -80,13 +80,13 @@ def test_x_forwarded_for_is_walked_from_the_right_as_far_as_hops_are_trusted(tol
         ("192.0.2.1", "10.0.0.1"),
         ("for=192.0.2.1,", "10.0.0.1"),
         ("", "10.0.0.1"),
-        # A quote left open by the client must not make the proxy's own words part of a string.
+        # A quote left open by the client must not make the proxy's own part of the header a quoted string.
         ('for=6.6.6.6;x=", for=192.0.2.1', "10.0.0.1"),
         ('for=6.6.6.6;x=", for="[2001:db9::1]"', "10.0.0.1"),
     ],
 )
-def test_forwarded_is_read_as_rfc_7239_says_and_whole_or_not_at_all(told: str, expected: str) -> None:
-    assert forwarded(told) == expected
+def test_forwarded_is_read_as_rfc_7239_says_and_whole_or_not_at_all(value: str, expected: str) -> None:
+    assert forwarded(value) == expected
 
 
 def test_several_headers_are_joined_in_order() -> None:
@@ -159,9 +159,9 @@ def test_what_is_too_long_for_an_address_is_not_remembered() -> None:
 
 
 def test_endless_trusted_hops_are_not_walked() -> None:
-    told = ", ".join(["192.0.2.1", *("10.0.0.2" for _ in range(MAX_HOPS + 5))])
+    value = ", ".join(["192.0.2.1", *("10.0.0.2" for _ in range(MAX_HOPS + 5))])
 
-    assert seen(told) == "10.0.0.2"
+    assert seen(value) == "10.0.0.2"
 
 
 HEADERS: list[Literal["x-forwarded-for", "forwarded"]] = ["x-forwarded-for", "forwarded"]

@@ -1,4 +1,4 @@
-"""A chain of authenticators from a configuration."""
+"""Building a chain of authenticators from a configuration."""
 
 import sys
 from pathlib import Path
@@ -32,7 +32,7 @@ from tests.support.authentication import Fixed, group_of, request
 
 
 def who(scope: Any) -> Identity | None:  # noqa: ANN401
-    """Authenticate by a function as a user may write it, found by its name."""
+    """Authenticate a request as a user's own function does, which is found by its name."""
     return Identity(scope["asked"]) if "asked" in scope else None
 
 
@@ -49,7 +49,7 @@ def test_without_a_configuration_the_user_of_the_scope_is_believed() -> None:
 def test_each_type_is_built_after_the_authenticators_of_python(tmp_path: Path) -> None:
     (tmp_path / "tokens.csv").write_text("t,a,1\n")
     (tmp_path / "secret").write_text("s" * 32)
-    told = (
+    settings = (
         UserSettings(),
         TokenSettings(str(tmp_path / "tokens.csv")),
         JwtSettings(("HS256",), key_file=str(tmp_path / "secret")),
@@ -58,7 +58,7 @@ def test_each_type_is_built_after_the_authenticators_of_python(tmp_path: Path) -
         FunctionSettings(f"{__name__}:who"),
     )
     extra = Fixed(None)
-    server = ServerSettings(authentication=told, trusted_proxies=TrustedProxySettings(("10.0.0.1",)))
+    server = ServerSettings(authentication=settings, trusted_proxies=TrustedProxySettings(("10.0.0.1",)))
     chain = build_chain(server, [extra])
 
     assert chain._authenticators[0] is extra
@@ -90,7 +90,7 @@ spec:
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("settings", "name"),
     [
         (TokenSettings("no-such.csv"), "file"),
         (JwtSettings(("RS256",), key_file="no-such.pem"), "key_file"),
@@ -100,9 +100,9 @@ spec:
         (FunctionSettings(f"{__name__}:NOT_CALLABLE"), "callable"),
     ],
 )
-def test_missing_files_and_functions_are_reported_with_place_and_hint(told: Any, name: str) -> None:  # noqa: ANN401
+def test_missing_files_and_functions_are_reported_with_place_and_hint(settings: Any, name: str) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=rf"^authentication\[1\]\.{name} is .* but it must be") as error:
-        build_chain(ServerSettings(authentication=(UserSettings(), told)))
+        build_chain(ServerSettings(authentication=(UserSettings(), settings)))
 
     assert error.value.hint
 

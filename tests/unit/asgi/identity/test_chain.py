@@ -1,4 +1,4 @@
-"""The chain: which authenticator decides, and what the answers depend on."""
+"""The chain: which authenticator decides, and what its verdicts depend on."""
 
 import logging
 from typing import Any
@@ -110,7 +110,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     folder = tmp_path_factory.mktemp("whole")
     (folder / "tokens.csv").write_text("t,a,1\n")
     (folder / "secret").write_text("s" * 32)
-    told = (
+    settings = (
         TokenSettings(str(folder / "tokens.csv")),
         TokenSettings(str(folder / "tokens.csv"), "x-api-key"),
         JwtSettings(("HS256",), key_file=str(folder / "secret")),
@@ -118,7 +118,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Chain:
         CertificateSettings(),
         UserSettings(scopes_as_groups=True),
     )
-    return build_chain(ServerSettings(authentication=told, trusted_proxies=TrustedProxySettings(("10.0.0.1",))))
+    return build_chain(ServerSettings(authentication=settings, trusted_proxies=TrustedProxySettings(("10.0.0.1",))))
 
 
 NAMES = st.sampled_from(
@@ -166,7 +166,7 @@ def test_a_scope_without_anything_is_anonymous(whole: Chain) -> None:
 
 
 class Shown(BaseUser):
-    """Has a name to show and no identity, which Starlette's class then raises for."""
+    """A user with a display name but without an identity: Starlette's ``identity`` raises."""
 
     @property
     def is_authenticated(self) -> bool:
@@ -178,7 +178,7 @@ class Shown(BaseUser):
 
 
 class Odd:
-    """Whatever an application may put there."""
+    """Any object that an application may store in the scope."""
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
         self.__dict__.update(attributes)

@@ -1,4 +1,4 @@
-"""Signed tokens: what is believed, and each way of lying that is known."""
+"""Signed tokens: which are accepted, and each known forgery that is refused."""
 
 import base64
 import hashlib
@@ -51,9 +51,9 @@ def jwk(key: Any = RSA, kid: str | None = "one", **more: Any) -> dict[str, Any]:
         ec.EllipticCurvePrivateKey: jwt.algorithms.ECAlgorithm,
     }
     made = next(one for kind, one in algorithm.items() if isinstance(key, kind))
-    told: dict[str, Any] = json.loads(made.to_jwk(key.public_key()))
-    told.pop("key_ops", None)
-    return told | ({} if kid is None else {"kid": kid}) | more
+    parameters: dict[str, Any] = json.loads(made.to_jwk(key.public_key()))
+    parameters.pop("key_ops", None)
+    return parameters | ({} if kid is None else {"kid": kid}) | more
 
 
 def jwks(*keys: dict[str, Any]) -> str:
@@ -71,12 +71,12 @@ def signed(
     return jwt.encode({k: v for k, v in whole.items() if v is not None}, key, algorithm, headers=header)
 
 
-def part(told: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(told).encode()).rstrip(b"=").decode()
+def part(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
 def signed_by_hand(header: dict[str, Any]) -> str:
-    """With headers that a library would not let through."""
+    """Return a token with headers that a library would refuse to write."""
     claims = part({"iss": "issuer", "aud": "shop", "sub": "alice", "exp": NOW + 60})
     content = f"{part({'alg': 'RS256'} | header)}.{claims}"
     signature = RSA.sign(content.encode(), padding.PKCS1v15(), hashes.SHA256())
@@ -88,7 +88,7 @@ def bearer(token: str) -> dict[str, Any]:
 
 
 class Clock:
-    """Time that stands until it is moved."""
+    """A clock that stands still until a test sets it."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -108,10 +108,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "key"
 
 
-def believer(path: Path, clock: Clock | None = None, **told: Any) -> JwtAuthenticator:  # noqa: ANN401
+def believer(path: Path, clock: Clock | None = None, **settings: Any) -> JwtAuthenticator:  # noqa: ANN401
     given: dict[str, Any] = {"algorithms": ("RS256",), "issuer": "issuer", "audiences": ("shop", "store")}
-    where = {} if "jwks_file" in told else {"key_file": str(path)}
-    return JwtAuthenticator(JwtSettings(**(given | where | told)), clock=clock or Clock())
+    where = {} if "jwks_file" in settings else {"key_file": str(path)}
+    return JwtAuthenticator(JwtSettings(**(given | where | settings)), clock=clock or Clock())
 
 
 def test_a_valid_token_authenticates_until_it_expires(path: Path) -> None:
@@ -260,7 +260,7 @@ def test_without_a_configured_issuer_none_is_checked(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "claims", "identity"),
+    ("settings", "claims", "identity"),
     [
         ({"username_claim": "email"}, {"email": "a@b"}, Identity("a@b", group_of())),
         ({"username_claim": "email"}, {"email": "a@b", "email_verified": True}, Identity("a@b", group_of())),
@@ -280,8 +280,10 @@ def test_without_a_configured_issuer_none_is_checked(path: Path) -> None:
         ),
     ],
 )
-def test_claims_give_the_identity(path: Path, told: dict[str, Any], claims: dict[str, Any], identity: Identity) -> None:
-    assert identity_of(believer(path, **told), bearer(signed(**claims))) == identity
+def test_claims_give_the_identity(
+    path: Path, settings: dict[str, Any], claims: dict[str, Any], identity: Identity
+) -> None:
+    assert identity_of(believer(path, **settings), bearer(signed(**claims))) == identity
 
 
 @pytest.mark.parametrize("verified", [False, "true", None, 1])
@@ -423,9 +425,9 @@ def test_secrets_may_come_in_a_jwks_file(path: Path) -> None:
 
 
 def test_private_parts_of_a_jwks_are_left_alone(path: Path) -> None:
-    told = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA)) | {"kid": "one"}
-    del told["key_ops"]
-    path.write_text(jwks(told))
+    private_jwk = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA)) | {"kid": "one"}
+    del private_jwk["key_ops"]
+    path.write_text(jwks(private_jwk))
 
     [key] = read_jwks(path.read_bytes(), frozenset({"RS256"}))
     assert isinstance(key.key, rsa.RSAPublicKey)

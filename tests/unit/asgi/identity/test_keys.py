@@ -1,4 +1,4 @@
-"""Keys from a URL: a real server, real threads, and a clock by hand."""
+"""Keys from a URL: with a real server, real threads, and a clock that the tests set."""
 
 import json
 import threading
@@ -28,7 +28,7 @@ def jwks(*keys: dict[str, Any]) -> bytes:
 
 
 class Issuer:
-    """Publishes keys, or whatever else it is told to answer."""
+    """A server of keys, whose status and body can be changed."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -51,7 +51,7 @@ class Issuer:
                 self.wfile.write(issuer.body)
 
             def log_message(self, *_: object) -> None:
-                """Silently."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}/keys"
@@ -70,7 +70,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 class World:
-    """An authenticator whose seconds pass by hand."""
+    """An authenticator with a clock that the tests set."""
 
     def __init__(self, url: str) -> None:
         self.now = 0.0
@@ -81,7 +81,7 @@ class World:
         self.source = source
 
     def fetched(self) -> bool:
-        """Let the fetch that is under way end, and take over what it brings."""
+        """Wait for the end of the current fetch, and apply its result."""
         thread = self.source._thread
         assert thread is not None
         thread.join(20)
@@ -89,7 +89,7 @@ class World:
         return self.tokens.refresh()
 
     def passed(self, seconds: float) -> bool:
-        """As much later, with one refresh to begin what is due and one to take it over."""
+        """Advance the clock, refresh once to start the fetch that is due, and once more to apply its result."""
         self.now += seconds
         self.tokens.refresh()
         return self.fetched()

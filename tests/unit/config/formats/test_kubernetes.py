@@ -1,4 +1,4 @@
-"""Kubernetes' manifests: what they mean, and every rule that they can break, with its place."""
+"""Kubernetes manifests: what they mean, and the place of each rule that they break."""
 
 import textwrap
 from pathlib import Path
@@ -255,7 +255,7 @@ def test_each_rule_is_reported_with_its_place(
     text: str, change: tuple[str, str], line: int, field: str, rule: str
 ) -> None:
     assert text.count(change[0]) >= 1
-    # A second document shows that the number is told, and that the rest is read all the same.
+    # A second document shows that the document's number is reported, and that the rest is still read.
     reading = read_source(f"{text.replace(*change, 1)}---\napiVersion: x\n", "f.yaml")
 
     found = [one for one in reading.errors if one.field == field and rule in one.rule]

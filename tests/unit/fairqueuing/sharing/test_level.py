@@ -1,4 +1,4 @@
-"""Requests that are alone in their level are told later, and nothing is different for it."""
+"""A lone request of a level is recorded later, with the same results."""
 
 import random
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def arrive_alone(sharing: Sharing, name: str, now: int, work: Work = ONE) -> tup
 
 @dataclass
 class Run:
-    """The same random load, with and without resting; ``log`` tells who was seated when."""
+    """The same random load, with and without resting; ``log`` has which ticket was seated when."""
 
     sharing: Sharing
     seed: int
